@@ -1,0 +1,99 @@
+"""Settings of a connection: `ConnectionConfig` and `Limits`.
+
+Each limit has a name, a default and a reason, and a test with a hostile peer holds it. Times are
+seconds (float), sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from attrs import validators as v
+
+__all__ = ["ConnectionConfig", "Limits"]
+
+MAX_FRAME_SIZE: Final = 0xFFFFFF
+"""The largest frame there is, on any transport (Protocol.md, "Framing Format")."""
+
+MIN_FRAGMENT_SIZE: Final = 64
+"""The smallest fragment size rsocket-java accepts (Protocol.md leaves it open)."""
+
+
+def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
+
+
+_milliseconds = v.and_(_positive, v.le((2**31 - 1) / 1000))
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What one peer may cost us.
+
+    Attributes:
+        max_frame_size: Frames longer than this end the connection before they are read, in
+            bytes. The protocol's own maximum by default.
+        max_payload_size: A payload reassembled from fragments may hold this many bytes of data
+            and metadata; a longer one ends its stream. Without a limit a peer could send
+            fragments for ever. 64 MiB: four of the largest frames.
+        max_reassembly_size: All the payloads one connection is reassembling at a time, in bytes.
+            Past it the request or stream that asks for more ends. 128 MiB.
+        max_streams: Requests of the peer that may be open at once; one more is answered with
+            REJECTED. Each costs a task once its handler waits. 16384.
+        max_queued_requests_size: Requests received but not yet begun, in bytes; past it they are
+            answered with REJECTED. They queue only while the peer does not read its answers.
+            16 MiB: one frame of the largest size always fits.
+        max_prefetch: The largest window a stream of ours may be opened with, in items; the
+            peer may have that many items wait in our memory. 65536.
+        outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
+            busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
+        max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
+            KEEPALIVE) queued for a peer that does not read; past it we stop reading from the
+            peer until it reads. 1 MiB.
+    """
+
+    max_frame_size: int = attrs.field(
+        default=MAX_FRAME_SIZE, validator=[v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE)]
+    )
+    max_payload_size: int = attrs.field(default=64 * 2**20, validator=v.ge(1))
+    max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
+    max_streams: int = attrs.field(default=16384, validator=v.ge(1))
+    max_queued_requests_size: int = attrs.field(default=16 * 2**20, validator=v.ge(1))
+    max_prefetch: int = attrs.field(default=65536, validator=[v.ge(1), v.le(2**31 - 1)])
+    outbox_size: int = attrs.field(default=256 * 2**10, validator=v.ge(1))
+    max_control_size: int = attrs.field(default=2**20, validator=v.ge(1))
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionConfig:
+    """How a connection behaves. The defaults suit most programs.
+
+    Attributes:
+        keepalive_interval: A client sends a KEEPALIVE this often, in seconds. 20 s, as
+            rsocket-java and rsocket-kotlin.
+        max_lifetime: A peer silent for this long is dead, in seconds. 90 s, likewise.
+        setup_timeout: A server waits this long for the first frame, and a client this long for
+            its SETUP to be acknowledged, in seconds. Idle sockets cost file descriptors. 10 s.
+        close_timeout: How long a close may wait for the last frames to leave, in seconds. 5 s.
+        confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block once
+            that is answered, so that a refusal is an exception of `connect` (design: SETUP has no
+            acknowledgement of its own). Switch off for peers that dislike it.
+        fragment_size: Frames longer than this are sent as fragments, in bytes without the length
+            prefix; at least 64. 64 KiB: a large payload then shares the connection with others.
+        prefetch: Items a stream of ours may have on the way or unread, unless the call says
+            otherwise. 256.
+        limits: What one peer may cost us.
+    """
+
+    keepalive_interval: float = attrs.field(default=20.0, validator=_milliseconds)
+    max_lifetime: float = attrs.field(default=90.0, validator=_milliseconds)
+    setup_timeout: float = attrs.field(default=10.0, validator=_positive)
+    close_timeout: float = attrs.field(default=5.0, validator=_positive)
+    confirm_setup: bool = True
+    fragment_size: int = attrs.field(
+        default=64 * 2**10, validator=[v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE)]
+    )
+    prefetch: int = attrs.field(default=256, validator=v.ge(1))
+    limits: Limits = attrs.field(factory=Limits)

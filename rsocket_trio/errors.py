@@ -1,0 +1,299 @@
+"""Every error this package raises, and the codes of the wire.
+
+    RSocketError
+    ├─ ProtocolError                abstract: somebody broke the rules of the protocol
+    │  ├─ LocalProtocolError        you asked for something illegal; nothing was sent
+    │  └─ RemoteProtocolError       the peer did; the stream or the connection is over
+    │     └─ MalformedFrame         bytes that are no frame
+    ├─ MetadataError                metadata that is not what its MIME type says
+    ├─ ConnectFailed                no connection came about (see ``__cause__``)
+    ├─ SetupError                   the peer refused our SETUP: code and reason
+    │  ├─ InvalidSetup  ├─ UnsupportedSetup  ├─ RejectedSetup
+    ├─ RejectedResume               the peer refused our RESUME
+    ├─ ConnectionClosed             the connection is over; ``__cause__`` says why
+    │  ├─ ConnectionLost            the transport broke, or the peer fell silent
+    │  └─ ClosedByPeer              the peer ended it with an ERROR on stream 0
+    ├─ StreamError                  an ERROR on one stream: code, data, stream_id
+    │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
+    └─ InternalError                a fault of this package: please report it
+
+A handler that raises a `StreamError` sends exactly that code and text to the peer. The text of
+any other exception stays in this process (see `rsocket_trio.responder`). After *your own* close,
+operations raise `trio.ClosedResourceError`, as everywhere in trio.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+__all__ = [
+    "ApplicationError",
+    "Canceled",
+    "ClosedByPeer",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "CustomError",
+    "ErrorCode",
+    "InternalError",
+    "Invalid",
+    "InvalidSetup",
+    "LocalProtocolError",
+    "MalformedFrame",
+    "MetadataError",
+    "ProtocolError",
+    "RSocketError",
+    "Rejected",
+    "RejectedResume",
+    "RejectedSetup",
+    "RemoteProtocolError",
+    "SetupError",
+    "StreamError",
+    "UnsupportedSetup",
+    "setup_error",
+    "stream_error",
+]
+
+
+class ErrorCode(IntEnum):
+    """Protocol.md, "Error Codes". Any u32 may arrive: 0x301 and up belong to applications."""
+
+    INVALID_SETUP = 0x001
+    UNSUPPORTED_SETUP = 0x002
+    REJECTED_SETUP = 0x003
+    REJECTED_RESUME = 0x004
+    CONNECTION_ERROR = 0x101
+    CONNECTION_CLOSE = 0x102
+    APPLICATION_ERROR = 0x201
+    REJECTED = 0x202
+    CANCELED = 0x203
+    INVALID = 0x204
+
+
+FIRST_CUSTOM_CODE: Final = 0x301
+LAST_CUSTOM_CODE: Final = 0xFFFFFFFE
+
+
+def code_name(code: int) -> str:
+    """The specification's name of ``code``, or its number in hexadecimal."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"0x{code:08x}"
+
+
+class RSocketError(Exception):
+    """The root of every error this package raises on its own account."""
+
+
+class ProtocolError(RSocketError):
+    """Somebody broke the rules; see the two subclasses for who."""
+
+
+class LocalProtocolError(ProtocolError):
+    """You asked for something the protocol does not allow; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer did something the protocol does not allow.
+
+    Attributes:
+        code: What we tell the peer.
+        stream_id: The stream that ends, or 0 for the connection.
+    """
+
+    def __init__(
+        self, message: str, *, code: int = ErrorCode.CONNECTION_ERROR, stream_id: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.stream_id = stream_id
+
+
+class MalformedFrame(RemoteProtocolError):
+    """Bytes that are no frame.
+
+    Attributes:
+        ignorable: The sender set the I flag: skip the frame instead of failing the connection
+            (Protocol.md, "Frame Header Format").
+    """
+
+    def __init__(self, message: str, *, stream_id: int = 0, ignorable: bool = False) -> None:
+        super().__init__(message, stream_id=stream_id)
+        self.ignorable = ignorable
+
+
+class MetadataError(RSocketError):
+    """Metadata that is not what its MIME type says. Ends a request, never a connection."""
+
+
+class ConnectFailed(RSocketError):
+    """No connection came about: name resolution, the dial, TLS or the WebSocket handshake failed."""
+
+
+class _CodedError(RSocketError):
+    """What an ERROR frame carries. ``message`` is ``data`` as text."""
+
+    code: int
+    data: bytes
+
+    def __init__(self, data: str | bytes = "", *, code: int) -> None:
+        self.code = code
+        self.data = data.encode() if isinstance(data, str) else bytes(data)
+        super().__init__(self.data)
+
+    @property
+    def message(self) -> str:
+        """The error data as text; what is not UTF-8 is replaced (it only SHOULD be UTF-8)."""
+        return self.data.decode("utf-8", "replace")
+
+    def __str__(self) -> str:
+        name = code_name(self.code)
+        return f"{name}: {self.message}" if self.data else name
+
+
+class SetupError(_CodedError):
+    """The connection was not set up: the acceptor refused it, with a code and a reason.
+
+    Raised by `rsocket_trio.connect`; raised *in* an acceptor it refuses the connection and tells
+    the client why.
+    """
+
+    default_code: int = ErrorCode.REJECTED_SETUP
+
+    def __init__(self, data: str | bytes = "", *, code: int | None = None) -> None:
+        super().__init__(data, code=self.default_code if code is None else code)
+
+
+class InvalidSetup(SetupError):
+    """The SETUP frame is invalid for the server."""
+
+    default_code = ErrorCode.INVALID_SETUP
+
+
+class UnsupportedSetup(SetupError):
+    """Something the client asked for is not supported by the server."""
+
+    default_code = ErrorCode.UNSUPPORTED_SETUP
+
+
+class RejectedSetup(SetupError):
+    """The server refused the connection; ``data`` says why."""
+
+    default_code = ErrorCode.REJECTED_SETUP
+
+
+class RejectedResume(_CodedError):
+    """The server does not resume the session."""
+
+    def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.REJECTED_RESUME) -> None:
+        super().__init__(data, code=code)
+
+
+class ConnectionClosed(RSocketError):
+    """The connection is over; ``__cause__`` says why, where anything is known."""
+
+
+class ConnectionLost(ConnectionClosed):
+    """The transport broke or ended, or the peer was silent for longer than its lifetime."""
+
+
+class ClosedByPeer(ConnectionClosed):
+    """The peer ended the connection with an ERROR on stream 0.
+
+    Attributes:
+        code: `ErrorCode.CONNECTION_ERROR`, `ErrorCode.CONNECTION_CLOSE` or another.
+        data: The reason, as sent.
+    """
+
+    def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.CONNECTION_ERROR) -> None:
+        self.code = code
+        self.data = data.encode() if isinstance(data, str) else bytes(data)
+        super().__init__(self.data)
+
+    @property
+    def message(self) -> str:
+        """The error data as text."""
+        return self.data.decode("utf-8", "replace")
+
+    def __str__(self) -> str:
+        name = code_name(self.code)
+        return f"the peer closed the connection: {name}" + (
+            f": {self.message}" if self.data else ""
+        )
+
+
+class StreamError(_CodedError):
+    """An ERROR on one stream. The connection lives on.
+
+    Raise one in a handler to answer with exactly its code and text.
+
+    Attributes:
+        code: A code of `ErrorCode`, or an application's own.
+        data: The error data as sent; `message` is the same as text.
+        stream_id: The stream it ended, or ``None`` before it was sent.
+    """
+
+    default_code: int = ErrorCode.APPLICATION_ERROR
+
+    def __init__(
+        self, data: str | bytes = "", *, code: int | None = None, stream_id: int | None = None
+    ) -> None:
+        super().__init__(data, code=self.default_code if code is None else code)
+        self.stream_id = stream_id
+
+
+class ApplicationError(StreamError):
+    """The application failed; ``data`` is its message."""
+
+    default_code = ErrorCode.APPLICATION_ERROR
+
+
+class Rejected(StreamError):
+    """The responder refused the request and certainly did not process it: it may be retried."""
+
+    default_code = ErrorCode.REJECTED
+
+
+class Canceled(StreamError):
+    """The responder gave the request up, and may have begun to process it."""
+
+    default_code = ErrorCode.CANCELED
+
+
+class Invalid(StreamError):
+    """The request was invalid, e.g. for a route that does not exist."""
+
+    default_code = ErrorCode.INVALID
+
+
+class CustomError(StreamError):
+    """An application's own code, 0x301 to 0xFFFFFFFE: ``CustomError("text", code=0x301)``."""
+
+
+class InternalError(RSocketError):
+    """A fault of this package. ``__cause__`` holds what happened; please report it."""
+
+
+_STREAM_ERRORS: Final[dict[int, type[StreamError]]] = {
+    ErrorCode.APPLICATION_ERROR: ApplicationError,
+    ErrorCode.REJECTED: Rejected,
+    ErrorCode.CANCELED: Canceled,
+    ErrorCode.INVALID: Invalid,
+}
+_SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
+    ErrorCode.INVALID_SETUP: InvalidSetup,
+    ErrorCode.UNSUPPORTED_SETUP: UnsupportedSetup,
+    ErrorCode.REJECTED_SETUP: RejectedSetup,
+}
+
+
+def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:
+    """The typed error for an ERROR frame on a stream; unknown codes give `CustomError`."""
+    return _STREAM_ERRORS.get(code, CustomError)(data, code=code, stream_id=stream_id)
+
+
+def setup_error(code: int, data: bytes) -> SetupError:
+    """The typed error for an ERROR frame that refuses a SETUP."""
+    return _SETUP_ERRORS.get(code, SetupError)(data, code=code)

@@ -1,0 +1,25 @@
+"""The unit of data both sides exchange: `Payload`.
+
+Protocol.md, "Terminology": a payload is data with optional metadata. Nothing is converted here;
+what the bytes mean is the business of `rsocket_trio.codecs` and `rsocket_trio.metadata`.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Payload"]
+
+
+@attrs.frozen
+class Payload:
+    """Data and, optionally, metadata of a request, an item or a response.
+
+    Attributes:
+        data: The bytes of the message; may be empty.
+        metadata: ``None`` when absent. ``b""`` is "present and empty", which is a different
+            thing on the wire (Protocol.md, "Metadata Optional Header") and is kept apart.
+    """
+
+    data: bytes = b""
+    metadata: bytes | None = None

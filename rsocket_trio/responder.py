@@ -1,0 +1,114 @@
+"""What a peer may ask of us: `Responder`, the one seam between wires and applications.
+
+A responder is what `rsocket_trio.routing.Router` is to RSocket and, later, to every other wire of
+this package. Handlers are called by the connection: each running handler has a task and a cancel
+scope to itself, inside the connection's nursery. The peer's CANCEL is a cancellation here; the
+loss of the connection too.
+
+A `StreamError` raised by a handler goes to the peer with its code and text. Any other exception
+ends its one stream with APPLICATION_ERROR and a text that says nothing: the details are logged on
+this side (logger ``rsocket_trio``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from .errors import Invalid
+from .payload import Payload
+from .transports.base import TransportInfo
+
+if TYPE_CHECKING:
+    import trio
+
+    from .requester import Requester
+
+__all__ = ["Acceptor", "Responder", "Setup"]
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """What the client's SETUP said, and over which transport it came (Protocol.md, "SETUP Frame").
+
+    Attributes:
+        data: Setup data.
+        metadata: Setup metadata, ``None`` when absent.
+        data_mime_type: MIME type of the data of every payload of this connection.
+        metadata_mime_type: Likewise of the metadata.
+        keepalive_interval: How often the client will send KEEPALIVE, in seconds.
+        max_lifetime: How long the client tolerates silence, in seconds.
+        transport: Peer address, and for WebSocket the path and the headers of the handshake.
+    """
+
+    data: bytes = b""
+    metadata: bytes | None = None
+    data_mime_type: str
+    metadata_mime_type: str
+    keepalive_interval: float
+    max_lifetime: float
+    transport: TransportInfo
+
+
+class Responder:
+    """Answers the peer's requests. Override what you offer; the rest answers INVALID.
+
+    One object may serve any number of connections: override `accept` to keep state per
+    connection.
+    """
+
+    async def accept(self, setup: Setup, requester: Requester) -> Responder:
+        """Decide about a new connection; called once per connection, before any request.
+
+        Args:
+            setup: What the client said. On a client: what it said itself.
+            requester: For requests to the peer. Usable once this has returned.
+
+        Returns:
+            The responder of this connection; this object itself unless overridden.
+
+        Raises:
+            SetupError: To refuse the connection: the client gets the code and the text.
+        """
+        return self
+
+    async def request_response(self, payload: Payload) -> Payload | None:
+        """Answer with one payload, or with ``None``: completed without a value."""
+        raise Invalid("this peer does not answer request_response")
+
+    async def fire_and_forget(self, payload: Payload) -> None:
+        """Take a message that nobody waits for. What it raises is logged here and not sent."""
+        raise Invalid("this peer does not take fire_and_forget")
+
+    def request_stream(
+        self, payload: Payload
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+        """Answer with a stream: an async generator, a ReceiveChannel, any async iterable.
+
+        It is iterated in one task as fast as the peer grants credit, at most one item ahead, and
+        closed in that same task (``aclose``) when the stream ends.
+        """
+        raise Invalid("this peer does not answer request_stream")
+
+    def request_channel(
+        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+        """Answer a stream of payloads with a stream of payloads.
+
+        Args:
+            payload: The payload of the request frame, which is also the first of ``payloads``.
+            payloads: All the requester sends, the first included, to its end.
+        """
+        raise Invalid("this peer does not answer request_channel")
+
+    async def metadata_push(self, metadata: bytes) -> None:
+        """Take metadata about the connection. What it raises is logged here and not sent."""
+
+
+class Acceptor(Protocol):
+    """A function can be what is served: called per connection, it returns the responder."""
+
+    def __call__(self, setup: Setup, requester: Requester, /) -> Awaitable[Responder]:
+        """See `Responder.accept`."""

@@ -1,0 +1,96 @@
+"""What carries frames: `FrameTransport`, and what is known about it: `TransportInfo`.
+
+A transport carries whole frames and never looks inside one. Its two halves are used by one task
+each (`send_frames` by the connection's writer, `receive_frames` by its reader), so no transport
+needs a lock.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+import trio
+
+__all__ = ["FrameTransport", "TransportInfo"]
+
+
+@attrs.frozen(kw_only=True)
+class TransportInfo:
+    """Facts about a transport, for acceptors and logs.
+
+    Attributes:
+        scheme: ``tcp``, ``tls``, ``unix``, ``ws``, ``wss`` or ``memory``.
+        peer: The peer's address as text (``host:port``), empty where there is none.
+        local: Our own address, likewise.
+        path: WebSocket: the path of the request, with its query; else empty.
+        headers: WebSocket: the headers of the handshake request, names in lower case, in order.
+        extra: What else a transport knows, e.g. ``peer_certificate``.
+    """
+
+    scheme: str
+    peer: str = ""
+    local: str = ""
+    path: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    extra: Mapping[str, object] = attrs.field(factory=dict)
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name (any case), or ``None``."""
+        wanted = name.lower()
+        return next((value for key, value in self.headers if key == wanted), None)
+
+
+class FrameTransport(trio.abc.AsyncResource):
+    """Carries whole frames over some connection, in order and reliably.
+
+    Attributes:
+        info: Facts about the transport.
+        wake_writer: Set by the connection. A transport that has something of its own to send (a
+            WebSocket pong) calls it; the writer then calls ``send_frames([])``.
+    """
+
+    info: TransportInfo
+    wake_writer: Callable[[], None] | None = None
+
+    @abstractmethod
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """Send frames, in order, in as few writes as possible.
+
+        Args:
+            frames: Whole frames without length prefix; may be empty (see ``wake_writer``).
+
+        Raises:
+            trio.BrokenResourceError: The peer is gone.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        """
+
+    @abstractmethod
+    async def receive_frames(self) -> list[bytes]:
+        """Receive what has arrived: one frame at least, usually all that one read brought.
+
+        Returns:
+            Whole frames without length prefix. The empty list means that the peer has closed
+            cleanly, between two frames; from then on every call returns it.
+
+        Raises:
+            RemoteProtocolError: What arrives is no frame (too long, a text message, ...). Frames
+                received before it are returned first.
+            trio.BrokenResourceError: The connection broke, or ended inside a frame.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost; call again.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close, politely where the transport has a way to be polite and it takes no waiting.
+
+        Checkpoint: always.
+        If cancelled: closed all the same, forcefully.
+        """
