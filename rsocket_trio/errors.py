@@ -129,7 +129,7 @@ class MetadataError(RSocketError):
 
 
 class ConnectFailed(RSocketError):
-    """No connection came about: name resolution, the dial, TLS or the WebSocket handshake failed."""
+    """No connection came about: resolving, dialling, TLS or the WebSocket handshake failed."""
 
 
 class _CodedError(RSocketError):

@@ -1,0 +1,1 @@
+"""The ``rsocket-trio`` command. Uses the public API only."""

@@ -1,0 +1,1 @@
+"""The engine: the nursery of a connection, its reader, its writer, its workers."""

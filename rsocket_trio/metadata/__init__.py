@@ -1,0 +1,1 @@
+"""Metadata extensions of RSocket, sans-IO: MIME ids, composite metadata, routing and friends."""

@@ -1,0 +1,1 @@
+"""For your tests and ours: in-memory pairs, scripted peers, faults, conformance suites."""

@@ -1,0 +1,1 @@
+"""What carries frames: byte streams, WebSocket, memory. Nothing here looks inside a frame."""
