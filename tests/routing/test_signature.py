@@ -1,0 +1,195 @@
+import sys
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from trio.abc import ReceiveChannel
+
+from rsocket_trio.metadata.composite import CompositeMetadata
+from rsocket_trio.payload import Payload
+from rsocket_trio.responder import Setup
+from rsocket_trio.routing.signature import Interaction, Route, Source, read_signature
+from rsocket_trio.transports.base import TransportInfo
+
+if TYPE_CHECKING:
+    from somewhere import Absent
+
+RESPONSE, FNF, STREAM, CHANNEL, PUSH = (
+    Interaction.REQUEST_RESPONSE,
+    Interaction.FIRE_AND_FORGET,
+    Interaction.REQUEST_STREAM,
+    Interaction.REQUEST_CHANNEL,
+    Interaction.METADATA_PUSH,
+)
+
+
+async def everything(
+    data: int,
+    payload: Payload,
+    metadata: CompositeMetadata,
+    setup: Setup,
+    transport: TransportInfo,
+    *,
+    route: Route,
+    items: ReceiveChannel[str],
+) -> AsyncIterator[float]:
+    yield 1.0
+
+
+def test_parameters_are_told_by_annotation():
+    """What is not one of our own types is data; the channel's items have a type of their own."""
+    signature = read_signature(everything, CHANNEL)
+    assert [(p.name, p.source, p.annotation, p.by_keyword) for p in signature.parameters] == [
+        ("data", Source.DATA, int, False),
+        ("payload", Source.PAYLOAD, Payload, False),
+        ("metadata", Source.METADATA, CompositeMetadata, False),
+        ("setup", Source.SETUP, Setup, False),
+        ("transport", Source.TRANSPORT, TransportInfo, False),
+        ("route", Source.ROUTE, Route, True),
+        ("items", Source.CHANNEL, str, True),
+    ]
+    assert signature.result is float
+    assert signature.is_generator
+    assert signature.name.endswith("test_signature.everything")
+
+
+def test_the_requester_is_known_when_asked_for(monkeypatch):
+    """The class is imported only for a handler that names it; another of that name is data."""
+
+    class Requester:
+        pass
+
+    module = ModuleType("rsocket_trio.requester")
+    module.Requester = Requester
+    monkeypatch.setitem(sys.modules, "rsocket_trio.requester", module)
+
+    async def asks(requester: Requester) -> None: ...
+
+    assert read_signature(asks, RESPONSE).parameters[0].source is Source.REQUESTER
+    module.Requester = int
+    assert read_signature(asks, RESPONSE).parameters[0].source is Source.DATA
+
+
+@pytest.mark.parametrize("channel", [ReceiveChannel, AsyncIterable, AsyncIterator])
+def test_kinds_of_channels(channel):
+    """Any of three names will do, with or without a type of items."""
+
+    async def typed(items: channel[int]) -> AsyncIterable[int]: ...
+
+    async def bare(items: channel) -> AsyncIterable[int]: ...
+
+    assert read_signature(typed, CHANNEL).parameters[0].annotation is int
+    assert read_signature(bare, CHANNEL).parameters[0].annotation is Any
+
+
+@pytest.mark.parametrize(
+    ("annotation", "result"),
+    [
+        (AsyncIterator[int], int),
+        (AsyncGenerator[int, None], int),
+        (AsyncIterable[int], int),
+        (ReceiveChannel[int], int),
+        (ReceiveChannel, Any),
+        (Any, Any),
+    ],
+)
+def test_kinds_of_streams(annotation, result):
+    """A stream may be a generator or be returned; its items have the annotated type."""
+
+    async def generator():
+        yield 1
+
+    async def function(): ...
+
+    for handler in (generator, function):
+        assert read_signature(handler, STREAM).result is Any
+        handler.__annotations__["return"] = annotation
+        assert read_signature(handler, STREAM).result is result
+
+
+def test_methods_are_handlers():
+    """A bound method is a handler; self is no parameter."""
+
+    class Service:
+        async def greet(self, name: str) -> str: ...
+
+    signature = read_signature(Service().greet, RESPONSE)
+    assert [parameter.name for parameter in signature.parameters] == ["name"]
+    assert signature.result is str
+
+
+def sync(data: int) -> int: ...
+
+
+async def generator(data: int) -> AsyncIterator[int]:
+    yield 1
+
+
+async def once(data: int) -> int: ...
+
+
+async def two_data(one: int, items: ReceiveChannel[int], two: str) -> AsyncIterator[int]: ...
+
+
+async def two_channels(one: ReceiveChannel[int], two: AsyncIterable[int]) -> AsyncIterator[int]: ...
+
+
+async def unannotated(data) -> int: ...
+
+
+async def any_number(*data: int) -> int: ...
+
+
+async def any_keywords(**data: int) -> int: ...
+
+
+async def absent(data: "Absent") -> int: ...
+
+
+async def takes_channel(items: ReceiveChannel[int]) -> AsyncIterator[int]: ...
+
+
+async def listed(data: int) -> list[int]: ...
+
+
+async def takes_payload(payload: Payload) -> None: ...
+
+
+async def takes_route(route: Route) -> None: ...
+
+
+class Callable:
+    async def __call__(self, data: int) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "interaction", "reason"),
+    [
+        (sync, RESPONSE, "not async: write `async def`"),
+        (generator, RESPONSE, "it yields, .*: `return` the result"),
+        (generator, FNF, "it yields"),
+        (generator, PUSH, "it yields"),
+        (two_data, CHANNEL, "one data parameter at most, and one and two are two"),
+        (two_channels, CHANNEL, "one channel parameter at most, and one and two are two"),
+        (unannotated, RESPONSE, "'data' has no annotation"),
+        (any_number, RESPONSE, "'data' stands for any number"),
+        (any_keywords, RESPONSE, "'data' stands for any number"),
+        (absent, RESPONSE, "annotated with 'Absent', .* import it outside `if TYPE_CHECKING`"),
+        (generator, CHANNEL, "a parameter annotated ReceiveChannel.* is missing"),
+        (takes_channel, STREAM, "only request_channel has a channel for 'items'"),
+        (listed, STREAM, "annotate its result AsyncIterator"),
+        (once, STREAM, "annotate its result AsyncIterator"),
+        (once, PUSH, "there is no data for 'data': bytes or CompositeMetadata"),
+        (takes_payload, PUSH, "there is no data for 'payload'"),
+        (takes_route, PUSH, "there is no data for 'route'"),
+        (Callable(), RESPONSE, "neither a function nor a method"),
+        (partial(once, 1), RESPONSE, "neither a function nor a method"),
+    ],
+)
+def test_what_cannot_be_a_handler_is_told_at_once(function, interaction, reason):
+    """The error names the function and says what to change."""
+    with pytest.raises(TypeError, match=reason) as caught:
+        read_signature(function, interaction)
+    assert getattr(function, "__qualname__", "") in str(caught.value)
