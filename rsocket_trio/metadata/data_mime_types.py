@@ -1,0 +1,85 @@
+"""The type of one stream's data (PerStreamDataMimeTypesDefinition.md).
+
+Entries of composite metadata: `DataMimeType` overrules the MIME type of the connection's SETUP for
+the data of one request, or of a response; `AcceptMimeTypes` says what the requester would like
+back, which the responder may disregard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from ..errors import MetadataError
+from .mime_types import IdOrName, decode_mime_type, encode_mime_type
+
+__all__ = ["AcceptMimeTypes", "DataMimeType"]
+
+
+@attrs.frozen
+class DataMimeType:
+    """The MIME type of the data that comes with it.
+
+    Attributes:
+        mime_type: Its name; its number, if nobody has assigned that number yet.
+    """
+
+    mime_type: IdOrName
+
+    def encode(self) -> bytes:
+        """Encode as the content of a mime-type entry.
+
+        Raises:
+            MetadataError: The MIME type cannot be written.
+        """
+        return encode_mime_type(self.mime_type)
+
+    @classmethod
+    def decode(cls, data: bytes) -> DataMimeType:
+        """Decode the content of a mime-type entry.
+
+        Raises:
+            MetadataError: It is not exactly one MIME type.
+        """
+        mime_type, end = decode_mime_type(data)
+        if end != len(data):
+            raise MetadataError(f"{len(data) - end} bytes follow the one MIME type there may be")
+        return cls(mime_type)
+
+
+def _in_order(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
+    return tuple(mime_types)
+
+
+@attrs.frozen
+class AcceptMimeTypes:
+    """The MIME types a requester would like its answer in.
+
+    Attributes:
+        mime_types: Their names (numbers, where nobody has assigned them yet), in order.
+    """
+
+    mime_types: tuple[IdOrName, ...] = attrs.field(converter=_in_order)
+
+    def encode(self) -> bytes:
+        """Encode as the content of an accept-mime-types entry.
+
+        Raises:
+            MetadataError: One of the MIME types cannot be written.
+        """
+        return b"".join([encode_mime_type(mime_type) for mime_type in self.mime_types])
+
+    @classmethod
+    def decode(cls, data: bytes) -> AcceptMimeTypes:
+        """Decode the content of an accept-mime-types entry.
+
+        Raises:
+            MetadataError: The bytes end inside a MIME type, or one is not ASCII.
+        """
+        mime_types: list[IdOrName] = []
+        offset = 0
+        while offset < len(data):
+            mime_type, offset = decode_mime_type(data, offset)
+            mime_types.append(mime_type)
+        return cls(tuple(mime_types))

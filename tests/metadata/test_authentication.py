@@ -1,0 +1,109 @@
+import traceback
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import MetadataError
+from rsocket_trio.metadata.authentication import (
+    BearerAuthentication,
+    CustomAuthentication,
+    SimpleAuthentication,
+    decode_authentication,
+)
+
+
+@pytest.mark.vectors("authentication")
+def test_golden_vectors_both_ways(vector):
+    """What other stacks write is read, and written back to the same bytes (ids, not names)."""
+    fields = vector["fields"]
+    if fields["auth_type"] == "simple":
+        wanted = SimpleAuthentication(fields["username"], fields["password"])
+    else:
+        wanted = BearerAuthentication(fields["token"])
+    data = bytes.fromhex(vector["hex"])
+    assert decode_authentication(data) == wanted
+    if not fields.get("as_string"):
+        assert wanted.encode() == data
+
+
+@pytest.mark.parametrize("auth_type", ["digest", "x" * 128, 0x02])
+def test_other_types_both_ways(auth_type):
+    """The payload of a type we do not know is kept as it is."""
+    custom = CustomAuthentication(auth_type, b"\x01\x02")
+    assert decode_authentication(custom.encode()) == custom
+
+
+def test_names_are_written_with_their_length_less_one():
+    """Six characters, so the first byte is five: as everybody does."""
+    assert CustomAuthentication("digest", b"\x01").encode() == b"\x05digest\x01"
+
+
+@pytest.mark.vectors("authentication-literal")
+def test_the_literal_length_is_not_understood(vector):
+    """Written with the length itself, the name swallows a byte of the payload."""
+    decoded = decode_authentication(bytes.fromhex(vector["hex"]))
+    assert decoded == CustomAuthentication("digest\x01", b"\x02")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("", "missing"),
+        ("8000", "cut short"),
+        ("80000975736572", "cut short"),
+        ("800001ff", "the user name is not UTF-8"),
+        ("800000ff", "the password is not UTF-8"),
+        ("81ff", "the token is not UTF-8"),
+    ],
+)
+def test_damaged_authentication_is_a_metadata_error(data, reason):
+    """Cut short or not UTF-8: MetadataError, and nothing else."""
+    with pytest.raises(MetadataError, match=reason):
+        decode_authentication(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize(
+    ("credentials", "reason"),
+    [
+        (SimpleAuthentication("x" * 65536, ""), "65536"),
+        (SimpleAuthentication("\ud800", ""), "the user name cannot"),
+        (SimpleAuthentication("", "\ud800"), "the password cannot"),
+        (BearerAuthentication("\ud800"), "the token cannot"),
+        (CustomAuthentication("simple"), "use SimpleAuthentication"),
+        (CustomAuthentication(0x01), "use SimpleAuthentication or BearerAuthentication"),
+        (CustomAuthentication(""), "type of authentication"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(credentials, reason):
+    """A user name has 65535 bytes at most, text is UTF-8, and well-known types have classes."""
+    with pytest.raises(MetadataError, match=reason):
+        credentials.encode()
+
+
+def test_repr_shows_no_secret():
+    """What is logged by accident tells nobody how to get in."""
+    for credentials in (
+        SimpleAuthentication("user", "secret"),
+        BearerAuthentication("secret"),
+        CustomAuthentication("digest", b"secret"),
+    ):
+        assert "secret" not in repr(credentials)
+
+
+def test_errors_show_no_secret():
+    """Neither does an error, nor what it was raised from."""
+    with pytest.raises(MetadataError) as caught:
+        decode_authentication(b"\x81secret\xff")
+    assert "secret" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__suppress_context__
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_are_a_metadata_error(data):
+    """No bytes lead to another exception, and what is read can be written."""
+    try:
+        credentials = decode_authentication(data)
+    except MetadataError:
+        return
+    assert decode_authentication(credentials.encode()) == credentials

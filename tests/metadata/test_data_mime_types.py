@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import MetadataError
+from rsocket_trio.metadata.data_mime_types import AcceptMimeTypes, DataMimeType
+from rsocket_trio.metadata.mime_types import MIME
+
+
+@pytest.mark.vectors("mime-type")
+def test_golden_mime_types_both_ways(vector):
+    """What other stacks write is read, and written back to the same bytes."""
+    data, [name] = bytes.fromhex(vector["hex"]), vector["fields"]["mimes"]
+    assert DataMimeType.decode(data) == DataMimeType(name)
+    assert DataMimeType(name).encode() == data
+
+
+@pytest.mark.vectors("accept-mime-types")
+def test_golden_accepted_types_both_ways(vector):
+    """Likewise the list; its order is the requester's preference."""
+    data, names = bytes.fromhex(vector["hex"]), vector["fields"]["mimes"]
+    assert AcceptMimeTypes.decode(data).mime_types == tuple(names)
+    assert AcceptMimeTypes(names).encode() == data
+
+
+def test_an_empty_list_is_legal():
+    """No wish at all is a list too."""
+    assert AcceptMimeTypes.decode(b"") == AcceptMimeTypes(())
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"", "missing"), (b"\x85\x81", "1 bytes follow")])
+def test_a_mime_type_entry_is_one_mime_type(data, reason):
+    """None is too few and two are too many."""
+    with pytest.raises(MetadataError, match=reason):
+        DataMimeType.decode(data)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_are_a_metadata_error(data):
+    """No bytes lead to another exception, and what is read can be written."""
+    for kind in (DataMimeType, AcceptMimeTypes):
+        try:
+            decoded = kind.decode(data)
+        except MetadataError:
+            continue
+        assert kind.decode(decoded.encode()) == decoded
+
+
+def test_what_cannot_be_written_is_refused():
+    """An empty name cannot be written."""
+    with pytest.raises(MetadataError):
+        AcceptMimeTypes([MIME.JSON, ""]).encode()

@@ -1,0 +1,109 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import MetadataError
+from rsocket_trio.metadata.mime_types import (
+    MIME,
+    WellKnownMimeType,
+    decode_mime_type,
+    encode_mime_type,
+    same_mime_type,
+)
+
+
+def test_the_table_is_complete():
+    """WellKnownMimeTypes.md lists 49 types: 0x00 to 0x2A and 0x7A to 0x7F."""
+    assert [member.id for member in WellKnownMimeType] == [*range(0x2B), *range(0x7A, 0x80)]
+    assert len({member.mime_type for member in WellKnownMimeType}) == 49
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (0x00, "application/avro"),
+        (0x05, "application/json"),
+        (0x21, "text/plain"),
+        (0x25, "video/VP8"),
+        (0x2A, "application/x-flatbuffers"),
+        (0x7F, "message/x.rsocket.composite-metadata.v0"),
+    ],
+)
+def test_a_member_is_found_by_id_and_by_name_in_any_case(number, name):
+    """Ids and names lead to the same member; the case of a name does not matter."""
+    member = WellKnownMimeType(number)
+    assert (member.id, member.value, member.mime_type) == (number, number, name)
+    assert WellKnownMimeType.from_name(name.upper()) is member
+
+
+def test_other_names_have_no_member():
+    """A type with a parameter is not the well-known one: that implies UTF-8."""
+    assert WellKnownMimeType.from_name("text/plain; charset=latin-1") is None
+
+
+def test_the_constants_are_well_known_types():
+    """Each constant of MIME is in the table."""
+    names = [value for key, value in vars(MIME).items() if key.isupper()]
+    assert len(names) == 10
+    assert all(WellKnownMimeType.from_name(name) for name in names)
+
+
+@pytest.mark.parametrize("member", WellKnownMimeType)
+def test_a_well_known_type_is_one_byte_and_its_string_is_read_as_well(member):
+    """The id is what is written; both the id and the name are understood."""
+    encoded = encode_mime_type(member.mime_type)
+    assert encoded == bytes([0x80 | member.id])
+    assert decode_mime_type(encoded) == (member.mime_type, 1)
+    name = member.mime_type
+    assert decode_mime_type(bytes([len(name) - 1]) + name.encode()) == (name, len(name) + 1)
+
+
+def test_an_unassigned_id_stays_a_number():
+    """Nobody has assigned 0x50: it goes in and out as it is."""
+    assert decode_mime_type(b"\xd0", 0) == (0x50, 1)
+    assert encode_mime_type(0x50) == b"\xd0"
+
+
+@pytest.mark.parametrize("size", [1, 128])
+def test_the_length_of_a_name_is_stored_less_one(size):
+    """1 to 128 characters fit into the seven bits."""
+    encoded = encode_mime_type("x" * size)
+    assert encoded[0] == size - 1
+    assert decode_mime_type(b"??" + encoded, 2) == ("x" * size, size + 3)
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 129, "text/größe", -1, 128])
+def test_what_cannot_be_written_is_refused(wrong):
+    """Names are 1 to 128 ASCII characters, ids 0 to 127."""
+    with pytest.raises(MetadataError, match="MIME type"):
+        encode_mime_type(wrong)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(b"", "missing"), (b"\x01x", "cut short"), (b"\x01\xc3\xa4", "not ASCII")],
+)
+def test_damaged_names_are_metadata_errors(data, reason):
+    """Nothing but MetadataError comes of a damaged name."""
+    with pytest.raises(MetadataError, match=reason):
+        decode_mime_type(data)
+
+
+@given(st.binary(max_size=140), st.integers(0, 150))
+def test_any_bytes_decode_or_are_a_metadata_error(data, offset):
+    """No bytes and no offset lead to another exception, and what is read can be written."""
+    try:
+        value, end = decode_mime_type(data, offset)
+    except MetadataError:
+        return
+    assert offset < end <= len(data)
+    assert decode_mime_type(encode_mime_type(value))[0] == value
+
+
+def test_types_are_compared_without_case():
+    """Names are the same in any case; an id is the same as itself only."""
+    assert same_mime_type("application/JSON", MIME.JSON)
+    assert same_mime_type(0x50, 0x50)
+    assert not same_mime_type(0x50, "0x50")
+    assert not same_mime_type("x", 0x50)
+    assert not same_mime_type(MIME.JSON, MIME.CBOR)

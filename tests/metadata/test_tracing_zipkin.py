@@ -1,0 +1,86 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import MetadataError
+from rsocket_trio.metadata.tracing_zipkin import Sampling, ZipkinTracing
+
+EIGHT, SIXTEEN = b"12345678", b"1234567890123456"
+
+
+@pytest.mark.vectors("zipkin")
+def test_golden_vectors_both_ways(vector):
+    """What other stacks write is read, and written back to the same bytes."""
+    fields, data = vector["fields"], bytes.fromhex(vector["hex"])
+    ids = {name: bytes.fromhex(value) for name, value in fields.items() if name.endswith("_id")}
+    chosen = [name for name, value in fields.items() if value is True]
+    sampling = Sampling[chosen[0].upper()] if chosen else Sampling.UNDECIDED
+    tracing = ZipkinTracing(sampling=sampling, **ids)
+    assert ZipkinTracing.decode(data) == tracing
+    assert tracing.encode() == data
+
+
+@pytest.mark.parametrize(
+    ("ids", "size"),
+    [
+        ({}, 1),
+        ({"trace_id": EIGHT, "span_id": EIGHT}, 17),
+        ({"trace_id": EIGHT, "span_id": EIGHT, "parent_id": EIGHT}, 25),
+        ({"trace_id": SIXTEEN, "span_id": EIGHT}, 25),
+        ({"trace_id": SIXTEEN, "span_id": EIGHT, "parent_id": EIGHT}, 33),
+    ],
+)
+@pytest.mark.parametrize("sampling", Sampling)
+def test_every_shape_both_ways(ids, size, sampling):
+    """25 bytes may mean two things; the flags say which."""
+    tracing = ZipkinTracing(sampling=sampling, **ids)
+    assert len(tracing.encode()) == size
+    assert ZipkinTracing.decode(tracing.encode()) == tracing
+
+
+@pytest.mark.parametrize(
+    ("flags", "sampling"),
+    [(0x70, Sampling.DEBUG), (0x30, Sampling.SAMPLE), (0x10, Sampling.NOT_SAMPLED)],
+)
+def test_debug_beats_sample_beats_not_sampled(flags, sampling):
+    """Of several decisions the strongest counts."""
+    assert ZipkinTracing.decode(bytes([flags])).sampling is sampling
+
+
+def test_flags_about_ids_mean_nothing_without_ids():
+    """The size of the trace id and the parent flag need the ids flag."""
+    assert ZipkinTracing.decode(b"\x0f") == ZipkinTracing()
+
+
+@pytest.mark.parametrize("data", ["", "a0000000000000000000000000", "1000", "c4" + 16 * "00"])
+def test_the_size_must_be_what_the_flags_promise(data):
+    """Too short or too long: MetadataError."""
+    with pytest.raises(MetadataError, match="tracing metadata"):
+        ZipkinTracing.decode(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {"trace_id": b"1", "span_id": EIGHT},
+        {"trace_id": EIGHT},
+        {"span_id": EIGHT},
+        {"parent_id": EIGHT},
+        {"trace_id": EIGHT, "span_id": b""},
+        {"trace_id": EIGHT, "span_id": EIGHT, "parent_id": SIXTEEN},
+    ],
+)
+def test_ids_that_make_no_trace_are_refused(ids):
+    """Ids have their sizes, and a trace has both a trace id and a span id."""
+    with pytest.raises(ValueError, match="_id"):
+        ZipkinTracing(**ids)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_decode_or_are_a_metadata_error(data):
+    """No bytes lead to another exception, and what is read can be written."""
+    try:
+        tracing = ZipkinTracing.decode(data)
+    except MetadataError:
+        return
+    assert ZipkinTracing.decode(tracing.encode()) == tracing
