@@ -61,8 +61,8 @@ async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
     stop = Interruption()
     status = 0
     failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
             nursery.start_soon(stop._watch, signals)  # noqa: SLF001  one file, one mechanism
             with stop._everything:  # noqa: SLF001  likewise
                 try:
@@ -70,8 +70,8 @@ async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
                 except Exception as error:  # kept out of the nursery, which would group it
                     failure = error
             nursery.cancel_scope.cancel(reason="done")
-            if stop.received is not None:
-                return 128 + stop.received
+    if stop.received is not None:
+        return 128 + stop.received
     if failure is not None:
         raise failure
     return status

@@ -67,13 +67,12 @@ async def _serve(
     grace: float,
 ) -> int:
     failure: OSError | None = None
-    stop: _Stop | None = None
-    async with trio.open_nursery() as nursery:
-        stop = _Stop(nursery, grace)
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            stop = _Stop(nursery, grace)
             nursery.start_soon(stop.watch, signals)
+            start = partial(serve, target, *uris, ssl_context=ssl_context)
             try:
-                start = partial(serve, target, *uris, ssl_context=ssl_context)
                 server: Server = await nursery.start(start)
             except OSError as error:  # kept out of the nursery, which would group it
                 failure = error
@@ -82,7 +81,6 @@ async def _serve(
                 stop.server = server
                 lines = "".join(f"listening on {uri}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
-                await trio.sleep_forever()
     if failure is not None:
         raise Failure(f"cannot listen: {failure}", UNREACHABLE) from failure
     return stop.status
