@@ -45,13 +45,13 @@ def _failure(target: str) -> str:
     return caught.value.message
 
 
+@pytest.mark.parametrize("name", ["app", "other"])
 @pytest.mark.parametrize("where", ["some_app", "some_app.py", "./some_app.py"])
-def test_where(directory: Path, where: str) -> None:
-    """A module of the working directory and a file are found; the default name is app."""
+def test_where(directory: Path, where: str, name: str) -> None:
+    """A module of the working directory is found, and a file."""
     (directory / "some_app.py").write_text(APP)
-    module = sys.modules
-    assert load_target(where) is module["some_app"].app
-    assert load_target(f"{where}:other") is module["some_app"].other
+    found = load_target(f"{where}:{name}")
+    assert found is getattr(sys.modules["some_app"], name)
 
 
 def test_file_elsewhere(directory: Path) -> None:
@@ -75,6 +75,8 @@ def test_package(directory: Path) -> None:
 
 def test_default_names(directory: Path) -> None:
     """Without a name it is app, then router, then an error that says so."""
+    (directory / "has_both.py").write_text(APP)
+    assert load_target("has_both.py") is sys.modules["has_both"].app
     (directory / "has_router.py").write_text(APP.replace("app = App()\n", "", 1))
     assert load_target("has_router") is sys.modules["has_router"].router
     (directory / "has_neither.py").write_text("")
