@@ -52,7 +52,7 @@ class LengthPrefixDecoder:
         """Whether a frame, or its length, is half received: the end now is no clean end."""
         return bool(self._missing or self._prefix)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take what the stream brought.
 
         Args:
@@ -69,6 +69,8 @@ class LengthPrefixDecoder:
         """
         if self._refused is not None:
             raise self._too_long(self._refused)
+        if not isinstance(data, bytes):  # Some streams of trio give bytearrays.
+            data = bytes(data)
         frames: list[bytes] = []
         end = len(data)
         position = 0
