@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -20,7 +21,31 @@ DEADLINE = 30
 def _environment() -> dict[str, str]:
     # The package under test, wherever a test's working directory is.
     source = str(Path(rsocket_trio.__file__).parents[1])
-    return os.environ | {"PYTHONPATH": source, "PYTHONWARNINGS": "error"}
+    # Standard output is buffered, as it is for most users.
+    return os.environ | {
+        "PYTHONPATH": source,
+        "PYTHONWARNINGS": "error",
+        "PYTHONUNBUFFERED": "",
+    }
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[dict[str, str]]:
+    """A process that serves the known answers; its addresses by scheme."""
+    with TemporaryDirectory() as directory:
+        addresses = ["tcp://127.0.0.1:0", "ws://127.0.0.1:0/path", f"unix://{directory}/socket"]
+        listen = [argument for uri in addresses for argument in ("--listen", uri)]
+        target = "rsocket_trio.testing.peer:app"
+        with subprocess.Popen(
+            [*COMMAND, "serve", target, *listen], stdout=subprocess.PIPE, env=_environment()
+        ) as process:
+            try:
+                assert process.stdout is not None
+                lines = [process.stdout.readline().decode() for _ in addresses]
+                uris = [line.removeprefix("listening on ").rstrip("\n") for line in lines]
+                yield {uri.partition(":")[0]: uri for uri in uris}
+            finally:
+                process.terminate()
 
 
 @pytest.fixture
