@@ -6,6 +6,7 @@ is a failure. ``tests/interop/setup.sh`` installs them.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -14,21 +15,21 @@ from types import ModuleType
 import pytest
 
 HERE = Path(__file__).parent
+SUPPORT = "interop_support"
 
 
-def _load(name: str) -> ModuleType:
-    """A helper module of this directory: there is no package to import it from."""
-    spec = importlib.util.spec_from_file_location(f"interop_{name}", HERE / f"{name}.py")
+def _load_support() -> None:
+    """Make ``support/`` importable, by path: tests are no packages."""
+    spec = importlib.util.spec_from_file_location(SUPPORT, HERE / "support/__init__.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[SUPPORT] = package
+    spec.loader.exec_module(package)
 
 
-harness_module = _load("harness")
-wire_module = _load("wire")
+def _support(module: str) -> ModuleType:
+    return importlib.import_module(f"{SUPPORT}.{module}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,36 +38,43 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-STACKS = list(harness_module.stacks())
+_load_support()
+STACKS = list(_support("stacks").stacks())
 ON_TCP = [stack for stack in STACKS if stack.transport == "tcp"]
 
 
 @pytest.fixture(scope="session")
 def harness():
-    """The module ``harness.py``."""
-    return harness_module
+    """The module ``support/stacks.py``."""
+    return _support("stacks")
 
 
 @pytest.fixture
 def wire_to():
-    """``async with wire_to(uri) as wire``: see ``wire.py``."""
-    return wire_module.wire_to
+    """``async with wire_to(uri) as wire``: see ``support/wire.py``."""
+    return _support("wire").wire_to
 
 
 @pytest.fixture
 def served():
-    """``async with served(transport) as (uri, responder)``: see ``serving.py``."""
-    return _load("serving").served
+    """``async with served(transport) as (uri, responder)``: see ``support/serving.py``."""
+    return _support("serving").served
 
 
 @pytest.fixture
 def serving():
-    """``async with serving(stack) as (client, responder)``: see ``serving.py``."""
-    return _load("serving").serving
+    """``async with serving(stack) as (client, responder)``: see ``support/serving.py``."""
+    return _support("serving").serving
+
+
+@pytest.fixture
+def site():
+    """``async with site(script) as there``: see ``support/site.py``."""
+    return _support("site").site
 
 
 def _skip_what_it_cannot(request: pytest.FixtureRequest) -> None:
-    harness_module.require(request.param.package)
+    _support("stacks").require(request.param.package)
     for marker in request.node.iter_markers("needs"):
         for case in marker.args:
             if fault := request.param.left_out.get(case):

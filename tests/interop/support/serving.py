@@ -1,4 +1,4 @@
-"""This package as the server under test, with the known answers. Loaded by path in conftest.py."""
+"""This package as the server under test, with the known answers.."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A TCP proxy that records the frames between two peers, and judges their demand.
 
-Loaded by path in ``conftest.py``. It reads each side's bytes, records the frames in them and only
+It reads each side's bytes, records the frames in them and only
 then passes the bytes on: a peer can have acted on a frame only if it is recorded already, so at no
 time may there be more items on record than were granted on record.
 """
