@@ -170,6 +170,13 @@ class Outbox:
             task, _ = self._waiting.popleft()
             reschedule(task, Error(copy.copy(error)))
 
+    def discard(self) -> None:
+        """Nothing can be sent any more: forget what is queued. After `close`."""
+        self._frames.clear()
+        self._urgent.clear()
+        self.writing = False
+        self._release_watchers()
+
     # -- for the writer ---------------------------------------------------------------------
 
     def wake_writer(self) -> None:

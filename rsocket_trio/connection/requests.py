@@ -16,7 +16,7 @@ from ..frames.error import encode_error
 from ..frames.header import COMPLETE, FOLLOWS, MAX_U31, METADATA, FrameType, split_metadata
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
-from ..interactions.operation import Operation, ResponderOperation
+from ..interactions.operation import Handlers, Operation, ResponderOperation
 from ..interactions.request_channel import RequestChannelResponder
 from ..interactions.request_response import RequestResponseResponder
 from ..interactions.request_stream import RequestStreamResponder
@@ -25,7 +25,6 @@ from ..protocol.credit import Window
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
-    from ..responder import Responder
     from .streams import Streams
     from .workers import Workers
 
@@ -42,15 +41,17 @@ class Requests:
     """Takes on the requests of the peer.
 
     Attributes:
+        responder: Who answers them; set once the connection is accepted.
         refused: While set, every new request is answered with REJECTED and this text.
     """
+
+    responder: Handlers
 
     def __init__(
         self,
         config: ConnectionConfig,
         streams: Streams,
         workers: Workers,
-        responder: Responder,
         *,
         client: bool,
     ) -> None:
@@ -58,7 +59,6 @@ class Requests:
         self._table = streams.table
         self._streams = streams
         self._workers = workers
-        self._responder = responder
         self._prefetch = config.prefetch
         self._limits = config.limits
         # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
@@ -110,21 +110,21 @@ class Requests:
             return
         operation: ResponderOperation
         if frame_type == FrameType.REQUEST_RESPONSE:
-            operation = RequestResponseResponder(self._streams, stream_id, payload, self._responder)
+            operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
         elif frame_type == FrameType.REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
-            workers.add(FireAndForgetResponder(self._streams, stream_id, payload, self._responder))
+            workers.add(FireAndForgetResponder(self._streams, stream_id, payload, self.responder))
             return
         elif frame_type == FrameType.REQUEST_STREAM:
             operation = RequestStreamResponder(
-                self._streams, stream_id, payload, self._responder, initial_n
+                self._streams, stream_id, payload, self.responder, initial_n
             )
         else:
             operation = RequestChannelResponder(
                 self._streams,
                 stream_id,
                 payload,
-                self._responder,
+                self.responder,
                 initial_n,
                 complete=complete,
                 window=Window(self._prefetch, uncredited=1),
@@ -137,7 +137,7 @@ class Requests:
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
-        operation = MetadataPushResponder(self._streams, metadata, self._responder)
+        operation = MetadataPushResponder(self._streams, metadata, self.responder)
         if self._workers.has_room(operation.size):
             self._workers.add(operation)
         else:

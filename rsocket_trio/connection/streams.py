@@ -153,6 +153,16 @@ class Streams:
         if self.failure is None:
             self._outbox.put_control(frame)
 
+    async def reserve(self, size: int) -> None:
+        """Wait for room for a frame of stream 0; see `Outbox.reserve`.
+
+        Raises:
+            ConnectionClosed: The connection is over, or may not be used.
+        """
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        await self._outbox.reserve(size)
+
     def reassembler(self) -> Reassembler:
         """A new reassembler within the connection's limits."""
         return Reassembler(self._max_payload_size, self._reassembly)

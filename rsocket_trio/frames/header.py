@@ -15,8 +15,11 @@ from rsocket_trio.errors import LocalProtocolError, MalformedFrame
 
 __all__ = [
     "COMPLETE",
+    "FLAG_BITS",
+    "FLAG_MASK",
     "FOLLOWS",
     "HEADER",
+    "HEADER_SIZE",
     "IGNORE",
     "LEASE",
     "MAX_U16",
@@ -24,7 +27,10 @@ __all__ = [
     "MAX_U32",
     "MAX_U63",
     "METADATA",
+    "METADATA_LENGTH_SIZE",
     "NEXT",
+    "NOT_BARE_FLAGS",
+    "NOT_FLAGS",
     "RESPOND",
     "RESUME",
     "FrameType",

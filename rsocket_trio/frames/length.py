@@ -5,12 +5,14 @@ Protocol.md, "Framing Format": 24 bits, big endian, not counting themselves.
 
 from __future__ import annotations
 
+from typing import Final
+
 from rsocket_trio.config import MAX_FRAME_SIZE
 from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["LengthPrefixDecoder", "encode_length"]
+__all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length"]
 
-PREFIX_SIZE = 3
+PREFIX_SIZE: Final = 3
 
 
 def encode_length(frame: bytes) -> bytes:

@@ -35,6 +35,7 @@ def test_the_plain_function_makes_the_same_frame(metadata):
     frame = PayloadFrame(9, next=True, complete=True, follows=True, metadata=metadata, data=b"d")
     assert encode_payload(9, NEXT | COMPLETE | FOLLOWS, metadata, b"d") == frame.encode()
     assert bool(frame.encode()[4] & 1) == (metadata is not None)
+    assert decode(frame.encode()) == frame
 
 
 def test_undefined_flags_are_not_looked_at():

@@ -36,6 +36,19 @@ def test_round_trip(frame):
     assert decode(frame.encode()) == frame
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        RequestResponseFrame(1, metadata=bytes(0x10203), data=b"d"),
+        RequestStreamFrame(1, 5, metadata=bytes(0x10203), data=b"d"),
+    ],
+    ids=["without-n", "with-n"],
+)
+def test_a_metadata_length_of_three_bytes(frame):
+    """All 24 bits of the metadata length are written."""
+    assert decode(frame.encode()) == frame
+
+
 def test_the_plain_function_makes_the_same_frame():
     """``encode_request`` and the class agree."""
     frame = RequestChannelFrame(1, 5, follows=True, complete=True, metadata=b"m", data=b"d")
