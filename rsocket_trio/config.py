@@ -42,9 +42,12 @@ class Limits:
             Past it the request or stream that asks for more ends. 128 MiB.
         max_streams: Requests of the peer that may be open at once; one more is answered with
             REJECTED. Each costs a task once its handler waits. 16384.
-        max_queued_requests_size: Requests received but not yet begun, in bytes; past it they are
-            answered with REJECTED. They queue only while the peer does not read its answers.
-            16 MiB: one frame of the largest size always fits.
+        max_requests_size: The payloads of the peer's requests that are waiting or being answered,
+            in bytes; a request that goes past it is answered with REJECTED, unless it is the only
+            one. A handler that waits keeps its request in memory. 128 MiB.
+        max_unread_size: Payloads of all streams that have arrived and that nobody has received
+            yet, in bytes. Credit counts items, so it alone bounds no memory; the stream that goes
+            past this ends with an error. 256 MiB: a window of 256 with 1 MiB in each item.
         max_prefetch: The largest window a stream of ours may be opened with, in items; the
             peer may have that many items wait in our memory. 65536.
         outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
@@ -60,7 +63,8 @@ class Limits:
     max_payload_size: int = attrs.field(default=64 * 2**20, validator=v.ge(1))
     max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
     max_streams: int = attrs.field(default=16384, validator=v.ge(1))
-    max_queued_requests_size: int = attrs.field(default=16 * 2**20, validator=v.ge(1))
+    max_requests_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
+    max_unread_size: int = attrs.field(default=256 * 2**20, validator=v.ge(1))
     max_prefetch: int = attrs.field(default=65536, validator=[v.ge(1), v.le(2**31 - 1)])
     outbox_size: int = attrs.field(default=256 * 2**10, validator=v.ge(1))
     max_control_size: int = attrs.field(default=2**20, validator=v.ge(1))

@@ -6,9 +6,11 @@ what the bytes mean is the business of `rsocket_trio.codecs` and `rsocket_trio.m
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
-__all__ = ["Payload"]
+__all__ = ["NO_PAYLOAD", "Payload"]
 
 
 @attrs.frozen
@@ -23,3 +25,11 @@ class Payload:
 
     data: bytes = b""
     metadata: bytes | None = None
+
+
+NO_PAYLOAD: Final = Payload()
+"""What a request_response that was completed without a value returns; compare with ``is``.
+
+It looks like an empty payload, and is no payload (Protocol.md, "Request Response": COMPLETE
+without NEXT).
+"""

@@ -1,1 +1,64 @@
-"""Frames of RSocket 1.0, sans-IO: bytes to objects and back. No state, no rules of use."""
+"""Frames of RSocket 1.0, sans-IO: bytes to objects and back. No state, no rules of use.
+
+`decode` gives an object for any frame, and the object's ``encode()`` the bytes. What runs once
+per message has plain functions beside the classes: ``encode_payload``, ``encode_request`` and the
+like, `HEADER` and `split_metadata`.
+"""
+
+from __future__ import annotations
+
+from rsocket_trio.frames.cancel import CancelFrame, encode_cancel
+from rsocket_trio.frames.dump import as_fields, describe
+from rsocket_trio.frames.error import ErrorFrame, encode_error
+from rsocket_trio.frames.extension import ExtFrame
+from rsocket_trio.frames.header import HEADER, FrameType, split_metadata
+from rsocket_trio.frames.keepalive import KeepaliveFrame, encode_keepalive
+from rsocket_trio.frames.lease import LeaseFrame
+from rsocket_trio.frames.length import LengthPrefixDecoder, encode_length
+from rsocket_trio.frames.metadata_push import MetadataPushFrame, encode_metadata_push
+from rsocket_trio.frames.payload import PayloadFrame, encode_payload
+from rsocket_trio.frames.request import (
+    RequestChannelFrame,
+    RequestFnfFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+    encode_request,
+)
+from rsocket_trio.frames.request_n import RequestNFrame, encode_request_n
+from rsocket_trio.frames.resume import ResumeFrame, ResumeOkFrame
+from rsocket_trio.frames.setup import SetupFrame
+from rsocket_trio.frames.union import Frame, decode
+
+__all__ = [
+    "HEADER",
+    "CancelFrame",
+    "ErrorFrame",
+    "ExtFrame",
+    "Frame",
+    "FrameType",
+    "KeepaliveFrame",
+    "LeaseFrame",
+    "LengthPrefixDecoder",
+    "MetadataPushFrame",
+    "PayloadFrame",
+    "RequestChannelFrame",
+    "RequestFnfFrame",
+    "RequestNFrame",
+    "RequestResponseFrame",
+    "RequestStreamFrame",
+    "ResumeFrame",
+    "ResumeOkFrame",
+    "SetupFrame",
+    "as_fields",
+    "decode",
+    "describe",
+    "encode_cancel",
+    "encode_error",
+    "encode_keepalive",
+    "encode_length",
+    "encode_metadata_push",
+    "encode_payload",
+    "encode_request",
+    "encode_request_n",
+    "split_metadata",
+]

@@ -1,0 +1,199 @@
+"""The frame header, its flags, and the metadata length: what every frame type shares.
+
+Protocol.md, "Frame Header Format" and "Metadata Optional Header". Offsets count from the first
+byte of the stream id; the length prefix of TCP is the business of `rsocket_trio.frames.length`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from rsocket_trio.config import MAX_FRAME_SIZE
+from rsocket_trio.errors import LocalProtocolError, MalformedFrame, MetadataLengthError
+
+__all__ = [
+    "COMPLETE",
+    "FLAG_BITS",
+    "FLAG_MASK",
+    "FOLLOWS",
+    "HEADER",
+    "HEADER_SIZE",
+    "IGNORE",
+    "LEASE",
+    "MAX_U16",
+    "MAX_U31",
+    "MAX_U32",
+    "MAX_U63",
+    "METADATA",
+    "METADATA_LENGTH_SIZE",
+    "NEXT",
+    "NOT_BARE_FLAGS",
+    "NOT_FLAGS",
+    "RESPOND",
+    "RESUME",
+    "FrameType",
+    "bad_header",
+    "check_range",
+    "check_size",
+    "join_metadata",
+    "malformed",
+    "read_header",
+    "split_metadata",
+]
+
+HEADER: Final = Struct(">IH")
+"""Stream id, then six bits of type and ten of flags: ``type << 10 | flags``."""
+
+HEADER_SIZE: Final = 6
+METADATA_LENGTH_SIZE: Final = 3
+
+IGNORE: Final = 0x200
+METADATA: Final = 0x100
+RESUME: Final = 0x080
+RESPOND: Final = 0x080
+FOLLOWS: Final = 0x080
+LEASE: Final = 0x040
+COMPLETE: Final = 0x040
+NEXT: Final = 0x020
+
+FLAG_BITS: Final = 10
+FLAG_MASK: Final = 0x3FF
+NOT_FLAGS: Final = ~FLAG_MASK
+"""What the flags of a frame with metadata must not have."""
+
+NOT_BARE_FLAGS: Final = NOT_FLAGS | METADATA
+"""What the flags of a frame without metadata must not have: M would make its data metadata."""
+
+MAX_U16: Final = 0xFFFF
+MAX_U31: Final = 0x7FFFFFFF
+MAX_U32: Final = 0xFFFFFFFF
+MAX_U63: Final = 0x7FFFFFFFFFFFFFFF
+
+
+class FrameType(IntEnum):
+    """Protocol.md, "Frame Types". 0 is reserved; the codes between are not assigned."""
+
+    SETUP = 0x01
+    LEASE = 0x02
+    KEEPALIVE = 0x03
+    REQUEST_RESPONSE = 0x04
+    REQUEST_FNF = 0x05
+    REQUEST_STREAM = 0x06
+    REQUEST_CHANNEL = 0x07
+    REQUEST_N = 0x08
+    CANCEL = 0x09
+    PAYLOAD = 0x0A
+    ERROR = 0x0B
+    METADATA_PUSH = 0x0C
+    RESUME = 0x0D
+    RESUME_OK = 0x0E
+    EXT = 0x3F
+
+
+def malformed(message: str, flags: int, stream_id: int) -> MalformedFrame:
+    """The error for a frame whose header could be read but whose rest could not."""
+    return MalformedFrame(message, stream_id=stream_id, ignorable=bool(flags & IGNORE))
+
+
+def read_header(frame: bytes) -> tuple[int, int, int]:
+    """Read the header of a whole frame.
+
+    Args:
+        frame: The frame, without length prefix.
+
+    Returns:
+        Type code (known or not), flags (all ten bits, as sent), stream id.
+
+    Raises:
+        MalformedFrame: The frame is shorter than its header or longer than 16,777,215 bytes, or
+            the reserved bit before the stream id is set.
+    """
+    size = len(frame)
+    if size < HEADER_SIZE:
+        raise MalformedFrame(
+            f"a frame of {size} bytes has no room for its {HEADER_SIZE}-byte header"
+        )
+    stream_id, bits = HEADER.unpack_from(frame)
+    flags = bits & FLAG_MASK
+    if stream_id > MAX_U31:
+        raise malformed("the reserved bit before the stream id is set", flags, 0)
+    if size > MAX_FRAME_SIZE:
+        raise malformed(
+            f"a frame of {size} bytes is longer than the protocol's maximum of {MAX_FRAME_SIZE}",
+            flags,
+            stream_id,
+        )
+    return bits >> FLAG_BITS, flags, stream_id
+
+
+def split_metadata(
+    frame: bytes, offset: int, flags: int, stream_id: int
+) -> tuple[bytes | None, bytes]:
+    """Take metadata and data out of a frame that can hold both.
+
+    Args:
+        frame: The whole frame.
+        offset: Where the metadata length begins if M is set, and the data if not.
+        flags: The flags of the frame.
+        stream_id: For the error only.
+
+    Returns:
+        Metadata (``None`` when M is clear, ``b""`` when it is present and empty) and data.
+
+    Raises:
+        MetadataLengthError: The metadata length is cut off, or runs past the end of the frame.
+    """
+    if not flags & METADATA:
+        return None, frame[offset:]
+    start = offset + METADATA_LENGTH_SIZE
+    # Where the length itself is cut off, start alone is past the end: one comparison for both.
+    end = start + int.from_bytes(frame[offset:start], "big")
+    if end > len(frame):
+        raise MetadataLengthError(
+            f"the metadata, or its length, runs past the end of a frame of {len(frame)} bytes",
+            stream_id=stream_id,
+            ignorable=bool(flags & IGNORE),
+        )
+    return frame[start:end], frame[end:]
+
+
+def join_metadata(metadata: bytes | None, data: bytes) -> bytes:
+    """Put the metadata, with its length, in front of the data.
+
+    Raises:
+        LocalProtocolError: The metadata is longer than a frame.
+    """
+    if metadata is None:
+        return data
+    check_range("metadata length", len(metadata), MAX_FRAME_SIZE)
+    return b"".join((len(metadata).to_bytes(METADATA_LENGTH_SIZE, "big"), metadata, data))
+
+
+def check_range(what: str, value: int, maximum: int) -> None:
+    """Refuse to encode a number that its field cannot hold.
+
+    Raises:
+        LocalProtocolError: ``value`` is not within 0 and ``maximum``.
+    """
+    if not 0 <= value <= maximum:
+        raise LocalProtocolError(f"{what} must be within 0 and {maximum}, not {value}")
+
+
+def check_size(frame: bytes) -> bytes:
+    """Refuse to send a frame longer than frames can be; else return it.
+
+    Raises:
+        LocalProtocolError: The frame is longer than 16,777,215 bytes.
+    """
+    check_range("frame length", len(frame), MAX_FRAME_SIZE)
+    return frame
+
+
+def bad_header(stream_id: int, flags: int) -> LocalProtocolError:
+    """The error of an encoder whose quick check of stream id and flags has failed."""
+    return LocalProtocolError(
+        f"stream id {stream_id} is not within 0 and {MAX_U31}, or flags {flags:#x} are more than"
+        " ten bits, or say M without metadata"
+    )

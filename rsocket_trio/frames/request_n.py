@@ -1,0 +1,64 @@
+"""REQUEST_N: more credit for a stream. Protocol.md, "REQUEST_N Frame"."""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as struct_error
+from typing import ClassVar, Final
+
+import attrs
+
+from rsocket_trio.frames.header import (
+    FLAG_BITS,
+    HEADER_SIZE,
+    MAX_U31,
+    FrameType,
+    check_range,
+    malformed,
+)
+
+__all__ = ["RequestNFrame", "decode_request_n", "encode_request_n"]
+
+_TYPE: Final = FrameType.REQUEST_N.value << FLAG_BITS
+_N: Final = Struct(">I")
+_pack = Struct(">IHI").pack
+
+
+def encode_request_n(stream_id: int, n: int) -> bytes:
+    """Encode a REQUEST_N frame, without length prefix.
+
+    Raises:
+        LocalProtocolError: ``stream_id`` or ``n`` is not within 0 and 2^31-1.
+    """
+    if stream_id >> 31 or n >> 31:
+        check_range("stream id", stream_id, MAX_U31)
+        check_range("request n", n, MAX_U31)
+    return _pack(stream_id, _TYPE, n)
+
+
+@attrs.frozen
+class RequestNFrame:
+    """One REQUEST_N frame; ``n`` items are added to the credit of the stream."""
+
+    frame_type: ClassVar[FrameType] = FrameType.REQUEST_N
+
+    stream_id: int
+    n: int
+
+    def encode(self) -> bytes:
+        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        return encode_request_n(self.stream_id, self.n)
+
+
+def decode_request_n(frame: bytes, flags: int, stream_id: int) -> RequestNFrame:
+    """Decode a REQUEST_N frame whose header was read; raises `MalformedFrame`.
+
+    Bytes after the number are ignored.
+    """
+    try:
+        (n,) = _N.unpack_from(frame, HEADER_SIZE)
+    except struct_error:
+        raise malformed("the request n is cut off", flags, stream_id) from None
+    if n > MAX_U31:
+        raise malformed("the reserved bit before the request n is set", flags, stream_id)
+    return RequestNFrame(stream_id, n)

@@ -1,0 +1,391 @@
+"""Demand: `PayloadStream` is what a stream's user reads, `CreditGate` what a producer passes.
+
+Incoming. The peer may have as many items on the way, or unread here, as we granted: that is the
+capacity of a `PayloadStream`, so the connection's reader delivers without ever waiting, and a full
+stream means that the peer overran its credit. It is a `trio.abc.ReceiveChannel`; inside, it is a
+deque and one wake-up, because that is several times as fast as a memory channel's hand-off
+(docs/performance.md).
+
+Outgoing. Credit is counted exactly; 2**31 - 1 is a large number and not infinity
+(Protocol.md, "Request N"). A producer waits for credit, and for room in the connection's outbox.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+import trio
+from trio.lowlevel import (
+    Abort,
+    checkpoint,
+    checkpoint_if_cancelled,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from ..payload import Payload
+from ..protocol.credit import Credit, Window, split_request_n
+
+if TYPE_CHECKING:
+    from .operation import Outbound
+
+__all__ = ["CreditGate", "Inlet", "PayloadStream", "StreamStatistics"]
+
+_BURST: Final = 64
+"""Items handed out in a row without letting another task run."""
+
+
+@attrs.frozen
+class StreamStatistics:
+    """What a `PayloadStream` has seen.
+
+    Attributes:
+        received: Items that have arrived.
+        unread: Items that have arrived and were not received yet.
+        outstanding: Items granted that have not arrived yet.
+        peak: The largest number of items that were ever unread, against ``window``.
+        window: The most items that may be on the way or unread: ``prefetch``, or what has been
+            granted at most where demand is manual.
+    """
+
+    received: int
+    unread: int
+    outstanding: int
+    peak: int
+    window: int
+
+
+class Inlet(Protocol):
+    """What a `PayloadStream` tells its operation."""
+
+    @abstractmethod
+    def grant(self, n: int) -> None:
+        """The reader of the stream wants ``n`` more items."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """The reader of the stream wants no more of it."""
+
+
+class PayloadStream(trio.abc.ReceiveChannel[Payload]):
+    """The payloads of a stream, in order: what you iterate over.
+
+    It is made by `Requester.request_stream` and `Requester.request_channel`, and given to
+    handlers of request_channel. One task reads it at a time. Closing it before its end cancels
+    the stream at the peer; leaving the ``async with`` block that made it closes it.
+
+    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of three
+    quarters. With ``prefetch=0`` nothing is granted but what `request_n` says.
+    """
+
+    __slots__ = (
+        "_burst",
+        "_closed",
+        "_ended",
+        "_failure",
+        "_inlet",
+        "_outbound",
+        "_peak",
+        "_queue",
+        "_received",
+        "_task",
+        "_window",
+        "max_window",
+    )
+
+    def __init__(self, inlet: Inlet, outbound: Outbound, window: Window, max_window: int) -> None:
+        self._inlet = inlet
+        self._outbound = outbound
+        self._window = window
+        self._queue: deque[Payload] = deque()
+        self._task: trio.lowlevel.Task | None = None
+        self._failure: Exception | None = None
+        self._ended = False
+        self._closed = False
+        self._burst = 0
+        self._received = 0
+        self._peak = 0
+        self.max_window = max_window
+
+    @property
+    def initial_request_n(self) -> int:
+        """What the request frame grants."""
+        return self._window.initial_request_n
+
+    # -- the connection's side: synchronous, called by the operation ------------------------
+
+    def deliver(self, payload: Payload, *, free: bool = False) -> None:
+        """Take one item that arrived.
+
+        Args:
+            payload: The item.
+            free: It used no credit: the item inside a REQUEST_CHANNEL frame. The window was made
+                with ``uncredited=1``.
+
+        Raises:
+            RemoteProtocolError: The peer overran its credit, or the connection's limit of unread
+                bytes is reached. The stream is over then.
+        """
+        if not free and not self._window.received():
+            raise RemoteProtocolError(
+                "the peer sent more items than it was granted", code=ErrorCode.INVALID
+            )
+        outbound = self._outbound
+        metadata = payload.metadata
+        outbound.unread += len(payload.data) if metadata is None else _size(payload)
+        self._received += 1
+        queue = self._queue
+        queue.append(payload)
+        if len(queue) > self._peak:
+            self._peak = len(queue)
+        if outbound.unread > outbound.max_unread:
+            raise RemoteProtocolError(
+                f"more than {outbound.max_unread} bytes are unread on this connection "
+                "(Limits.max_unread_size); read faster or use a smaller prefetch",
+                code=ErrorCode.CANCELED,
+            )
+        if self._task is not None:
+            self._wake()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """No more items will come; what is here already is delivered first."""
+        if not self._ended:
+            self._ended = True
+            self._failure = failure
+            self._wake()
+
+    def _wake(self) -> None:
+        task = self._task
+        if task is not None:
+            self._task = None
+            reschedule(task)
+
+    # -- the user's side --------------------------------------------------------------------
+
+    def __aiter__(self) -> PayloadStream:
+        return self
+
+    async def __anext__(self) -> Payload:
+        """The next item.
+
+        Checkpoint: every item is a cancellation point; other tasks run whenever this has to wait,
+        and every 64 items at least.
+        If cancelled: no item is lost.
+        """
+        if self._queue and self._burst < _BURST:
+            await checkpoint_if_cancelled()
+            self._burst += 1
+            return self._pop()
+        try:
+            return await self.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> Payload:
+        """Receive the next item.
+
+        Raises:
+            trio.EndOfChannel: The stream was completed and all its items have been received.
+            StreamError: The peer ended the stream with an error.
+            RemoteProtocolError: The peer broke the rules on this stream.
+            ConnectionClosed: The connection ended before the stream did.
+            trio.ClosedResourceError: This stream was closed here.
+            trio.BusyResourceError: Another task is receiving.
+
+        Checkpoint: always.
+        If cancelled: no item is lost.
+        """
+        await self._wait()
+        return self._pop()
+
+    async def receive_many(self, limit: int | None = None) -> list[Payload]:
+        """Receive all that is here, and wait only where there is nothing.
+
+        Args:
+            limit: The most items to return; all there are by default.
+
+        Returns:
+            At least one item.
+
+        Raises:
+            trio.EndOfChannel: And all else as `receive`.
+
+        Checkpoint: always.
+        If cancelled: no item is lost.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
+        await self._wait()
+        here = len(self._queue)
+        return [self._pop() for _ in range(here if limit is None else min(limit, here))]
+
+    def receive_nowait(self) -> Payload:
+        """Receive an item that is here already.
+
+        Raises:
+            trio.WouldBlock: There is none yet.
+            trio.EndOfChannel: And all else as `receive`.
+        """
+        self._check()
+        if not self._queue:
+            raise trio.WouldBlock
+        return self._pop()
+
+    def request_n(self, n: int) -> None:
+        """Grant ``n`` more items; only for a stream opened with ``prefetch=0``.
+
+        Raises:
+            LocalProtocolError: The stream's demand is automatic, or more would be granted than
+                `Limits.max_prefetch` allows to be on the way or unread.
+            ValueError: ``n`` is less than 1.
+        """
+        if n < 1:
+            raise ValueError(f"n must be at least 1, not {n}")
+        if not self._window.manual:
+            raise LocalProtocolError(
+                "the demand of this stream is automatic; open it with prefetch=0 to steer it"
+            )
+        if self._closed:
+            raise trio.ClosedResourceError
+        if self._ended:
+            return
+        if self._window.outstanding + len(self._queue) + n > self.max_window:
+            raise LocalProtocolError(
+                f"granting {n} more would let more than {self.max_window} items pile up here "
+                "(Limits.max_prefetch)"
+            )
+        for part in split_request_n(n):
+            self._window.grant(part)
+            self._inlet.grant(part)
+
+    def close(self) -> None:
+        """Stop reading. Before the end of the stream this cancels it at the peer."""
+        if self._closed:
+            return
+        self._closed = True
+        unread = sum(map(_size, self._queue))
+        self._queue.clear()
+        self._outbound.unread -= unread
+        if not self._ended:
+            self._ended = True
+            self._inlet.abandon()
+        self._wake()
+
+    async def aclose(self) -> None:
+        """`close`, and a checkpoint.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        self.close()
+        await checkpoint()
+
+    def statistics(self) -> StreamStatistics:
+        """Numbers about this stream, for humans and tests."""
+        window = self._window
+        return StreamStatistics(
+            received=self._received,
+            unread=len(self._queue),
+            outstanding=window.outstanding,
+            peak=self._peak,
+            window=window.peak,
+        )
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Raise what there is to raise; returns where there are items or may come some."""
+        if self._closed:
+            raise trio.ClosedResourceError
+        if self._ended and not self._queue:
+            if self._failure is not None:
+                raise self._failure
+            raise trio.EndOfChannel
+
+    async def _wait(self) -> None:
+        """Wait until there is an item. Always a checkpoint; takes nothing if cancelled."""
+        self._burst = 0
+        if self._queue or self._ended or self._closed:
+            await checkpoint()
+        while True:
+            self._check()
+            if self._queue:
+                return
+            if self._task is not None:
+                raise trio.BusyResourceError("another task is receiving from this stream")
+            self._task = current_task()
+            await wait_task_rescheduled(self._abort)
+
+    def _abort(self, _raise_cancel: Any) -> Abort:
+        self._task = None
+        return Abort.SUCCEEDED
+
+    def _pop(self) -> Payload:
+        payload = self._queue.popleft()
+        self._outbound.unread -= len(payload.data) if payload.metadata is None else _size(payload)
+        n = self._window.consumed()
+        if n and not self._ended:
+            self._inlet.grant(n)
+        return payload
+
+
+def _size(payload: Payload) -> int:
+    return len(payload.data) + len(payload.metadata or b"")
+
+
+class CreditGate:
+    """The credit a peer has granted one of our streams, and the one task that waits for more."""
+
+    __slots__ = ("_closed", "_credit", "_task")
+
+    def __init__(self, initial: int) -> None:
+        self._credit = Credit(initial)
+        self._task: trio.lowlevel.Task | None = None
+        self._closed = False
+
+    def add(self, n: int) -> None:
+        """REQUEST_N arrived."""
+        self._credit.add(n)
+        self._wake()
+
+    def close(self) -> None:
+        """No item will be sent any more: let the waiting task go."""
+        self._closed = True
+        self._wake()
+
+    def try_take(self) -> bool:
+        """Take credit for one item, if there is some."""
+        return self._credit.take()
+
+    async def take(self) -> bool:
+        """Wait for credit and take it.
+
+        Returns:
+            False where the gate was closed instead.
+
+        Checkpoint: always.
+        If cancelled: nothing is taken.
+        """
+        if self._closed or self._credit.available:
+            await checkpoint()
+        while not self._closed:
+            if self._credit.take():
+                return True
+            self._task = current_task()
+            await wait_task_rescheduled(self._abort)
+        return False
+
+    def _wake(self) -> None:
+        task = self._task
+        if task is not None:
+            self._task = None
+            reschedule(task)
+
+    def _abort(self, _raise_cancel: Any) -> Abort:
+        self._task = None
+        return Abort.SUCCEEDED

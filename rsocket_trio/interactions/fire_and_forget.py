@@ -1,0 +1,69 @@
+"""fire_and_forget: a request without an answer (Protocol.md, "Fire and Forget").
+
+The stream is over on both ends once the last fragment has been sent or received, so neither side
+ever sends anything else on it: no ERROR, no CANCEL of a whole request.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ..frames.cancel import encode_cancel
+from ..frames.header import FrameType
+from .operation import Handlers, Operation, Outbound, ResponderOperation
+
+if TYPE_CHECKING:
+    import trio
+
+    from ..payload import Payload
+
+__all__ = ["FireAndForgetResponder", "fire_and_forget"]
+
+logger = logging.getLogger("rsocket_trio")
+
+
+async def fire_and_forget(outbound: Outbound, payload: Payload) -> None:
+    """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
+    operation = _Requester(outbound)
+    if not outbound.try_open(operation, FrameType.REQUEST_FNF, 0, None, payload):
+        try:
+            await outbound.open(operation, FrameType.REQUEST_FNF, 0, None, payload)
+        except BaseException:
+            # Cancelled between two fragments (Protocol.md, "Fragmentation and Reassembly").
+            if operation.stream_id:
+                outbound.send_control(encode_cancel(operation.stream_id))
+                outbound.finish(operation)
+            raise
+    outbound.finish(operation)
+
+
+class _Requester(Operation):
+    """Holds the id while fragments leave; hears nothing."""
+
+    __slots__ = ()
+
+    def connection_closed(self, error: Exception) -> None:
+        """Nothing waits here: a caller between two fragments learns it from `Outbound.open`."""
+
+
+class FireAndForgetResponder(ResponderOperation):
+    """Runs the handler. What goes wrong is nobody's business but the log's."""
+
+    __slots__ = ("responder",)
+
+    def __init__(
+        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
+    ) -> None:
+        super().__init__(outbound, stream_id, payload)
+        self.responder = responder
+
+    async def run(self, scope: trio.CancelScope) -> None:
+        self.scope = scope
+        try:
+            await self.responder.fire_and_forget(self.payload)
+        except Exception:
+            logger.exception("a fire_and_forget handler failed on stream %d", self.stream_id)
+        finally:
+            self.scope = None
+            self.outbound.finish(self)

@@ -1,0 +1,134 @@
+"""request_response: one request, one response (Protocol.md, "Request Response").
+
+The hottest path of the package: a requester is its task in a slot, resumed directly with the
+outcome; a responder's answer is encoded and queued without a checkpoint where there is room.
+The rules are those of `rsocket_trio.protocol.legality`, which are so few here that they are
+written out: the first PAYLOAD, ERROR or CANCEL ends the stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from outcome import Error, Outcome, Value
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from ..errors import RemoteProtocolError, stream_error
+from ..frames.cancel import encode_cancel
+from ..frames.header import COMPLETE, NEXT, FrameType
+from ..frames.payload import encode_payload
+from ..payload import NO_PAYLOAD, Payload
+from .operation import Handlers, Operation, Outbound, ResponderOperation
+
+if TYPE_CHECKING:
+    import trio
+
+
+__all__ = ["RequestResponseResponder", "request_response"]
+
+_ANSWER: Final = NEXT | COMPLETE
+
+
+async def request_response(outbound: Outbound, payload: Payload) -> Payload:
+    """Send a request and wait for its response; see `rsocket_trio.Requester.request_response`."""
+    operation = _Requester(outbound)
+    if not outbound.try_open(operation, FrameType.REQUEST_RESPONSE, 0, None, payload):
+        try:
+            await outbound.open(operation, FrameType.REQUEST_RESPONSE, 0, None, payload)
+        except BaseException:
+            operation.give_up()
+            raise
+    return await operation.response()
+
+
+class _Requester(Operation):
+    """Waits for the response."""
+
+    __slots__ = ("outcome", "task")
+
+    def __init__(self, outbound: Outbound) -> None:
+        super().__init__(outbound)
+        self.task: trio.lowlevel.Task | None = None
+        self.outcome: Outcome[Payload] | None = None
+
+    async def response(self) -> Payload:
+        if self.outcome is None:
+            self.task = current_task()
+            # The outcome arrives as the value this task is rescheduled with.
+            response: Payload = await wait_task_rescheduled(self._abort)
+            return response
+        # It came while the last fragments of the request were leaving.
+        return self.outcome.unwrap()
+
+    def _abort(self, _raise_cancel: Any) -> Abort:
+        self.task = None
+        self.give_up()
+        return Abort.SUCCEEDED
+
+    def give_up(self) -> None:
+        """The caller does not wait any more: CANCEL, if the request has left and is unanswered."""
+        self.discard_fragments()
+        if self.stream_id and self.outcome is None:
+            self.outbound.send_control(encode_cancel(self.stream_id))
+            self.outbound.finish(self)
+
+    def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
+        # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
+        if not flags & (NEXT | COMPLETE) and self.assembling is None:
+            return  # neither an item nor an end, so it means nothing
+        if flags & COMPLETE and not flags & NEXT and self.assembling is None:
+            self._settle(Value(NO_PAYLOAD))
+            return
+        try:
+            payload = self.whole(flags, metadata, data)
+        except RemoteProtocolError as error:
+            self.outbound.send_control(encode_cancel(self.stream_id))
+            self._settle(Error(error))
+            return
+        if payload is not None:
+            self._settle(Value(payload))
+
+    def receive_error(self, code: int, data: bytes) -> None:
+        self._settle(Error(stream_error(code, data, self.stream_id)))
+
+    def connection_closed(self, error: Exception) -> None:
+        self._settle(Error(error))
+
+    def _settle(self, outcome: Outcome[Payload]) -> None:
+        self.outcome = outcome
+        self.discard_fragments()
+        self.outbound.finish(self)
+        task = self.task
+        if task is not None:
+            self.task = None
+            reschedule(task, outcome)
+
+
+class RequestResponseResponder(ResponderOperation):
+    """Runs the handler and sends what it returns."""
+
+    __slots__ = ("responder",)
+
+    def __init__(
+        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
+    ) -> None:
+        super().__init__(outbound, stream_id, payload)
+        self.responder = responder
+
+    async def run(self, scope: trio.CancelScope) -> None:
+        self.scope = scope
+        outbound = self.outbound
+        try:
+            response = await self.responder.request_response(self.payload)
+            if not self.live:
+                return
+            if response is None:
+                outbound.send_control(encode_payload(self.stream_id, COMPLETE, None, b""))
+            elif not outbound.try_send_payload(self.stream_id, _ANSWER, response):
+                await outbound.send_payload(self.stream_id, _ANSWER, response)
+        except Exception as error:
+            # Whatever a handler raises ends its one stream.
+            self.fail(error)
+        finally:
+            self.scope = None
+            outbound.finish(self)

@@ -1,0 +1,187 @@
+"""The arithmetic of demand: `Credit` for what we may send, `Window` for what the peer may.
+
+Protocol.md, "Reactive Streams Semantics": the receiver of items grants the sender credit with
+REQUEST_N; grants add up and are never taken back; each item takes one, whatever its size and in
+however many fragments it comes. Completion, errors and CANCEL take none. There is no magic value
+for "unbounded" here: 2^31-1 is a large number.
+
+A window replenishes by itself once three quarters of it are consumed, not item by item: one
+REQUEST_N then pays for many items, and the last quarter keeps the sender busy while it travels.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rsocket_trio.errors import InternalError, LocalProtocolError
+
+__all__ = ["MAX_REQUEST_N", "Credit", "Window", "split_request_n"]
+
+MAX_REQUEST_N: Final = 2**31 - 1
+"""The largest n one frame can carry (Protocol.md, "REQUEST_N Frame")."""
+
+MAX_CREDIT: Final = 2**63 - 1
+"""No program lives to use this up; a peer that keeps granting cannot make the number grow on."""
+
+
+def split_request_n(n: int) -> list[int]:
+    """The values of the REQUEST_N frames that together grant ``n``; none for ``n`` below 1.
+
+    Not for a number from outside: the list is as long as ``n`` is large (one entry in 2^31-1).
+    """
+    whole, rest = divmod(max(n, 0), MAX_REQUEST_N)
+    return [MAX_REQUEST_N] * whole + ([rest] if rest else [])
+
+
+class Credit:
+    """How many items the peer lets us send. One per stream and direction.
+
+    Attributes:
+        available: Items that may be sent now.
+    """
+
+    __slots__ = ("available",)
+
+    def __init__(self, initial: int = 0) -> None:
+        self.available = 0
+        self.add(initial)
+
+    def __repr__(self) -> str:
+        return f"<Credit {self.available}>"
+
+    def add(self, n: int) -> None:
+        """Add what the peer granted. An ``n`` below 1 grants nothing and is ignored."""
+        # Protocol.md, "REQUEST_N Frame": n MUST be > 0, and no reaction is named.
+        if n > 0:
+            self.available = min(self.available + n, MAX_CREDIT)
+
+    def take(self) -> bool:
+        """Take the credit for one item.
+
+        Returns:
+            False if there is none: the item must wait.
+        """
+        if self.available:
+            self.available -= 1
+            return True
+        return False
+
+
+class Window:
+    """How many items we let the peer send, and when to let it send more.
+
+    An item is *outstanding* from its grant until it arrives, then *unread* until it is consumed.
+    In automatic mode ``outstanding + unread`` never exceeds ``prefetch``; in manual mode it never
+    exceeds what was granted.
+
+    Attributes:
+        initial_request_n: What to write into the request frame (requester), or into the first
+            REQUEST_N (responder of a channel). At least 1, as the wire wants.
+        outstanding: Items granted that have not arrived.
+        unread: Items that have arrived, with credit, and are not consumed.
+        peak: The largest ``outstanding + unread`` so far: what the peer could have made wait in
+            our memory.
+        overruns: Items that came without credit.
+    """
+
+    __slots__ = (
+        "_batch",
+        "_pending",
+        "_uncredited",
+        "initial_request_n",
+        "outstanding",
+        "overruns",
+        "peak",
+        "unread",
+    )
+
+    def __init__(self, prefetch: int, *, initial: int = 1, uncredited: int = 0) -> None:
+        """Open a window.
+
+        Args:
+            prefetch: Size of the automatic window, in items; 0 is manual mode, where only
+                `grant` lets the peer send more.
+            initial: Manual mode only: what the request frame grants. The wire knows no 0 there,
+                so a stream cannot be opened without asking for one item at least; a caller that
+                learns the first explicit n before the frame leaves puts it here.
+            uncredited: Items that come without credit before all others and are consumed first:
+                1 for the responder of a channel, where the payload of the request frame needs
+                none (Protocol.md, "REQUEST_CHANNEL Frame").
+
+        Raises:
+            LocalProtocolError: ``prefetch`` or ``initial`` does not fit a frame.
+        """
+        if not 0 <= prefetch <= MAX_REQUEST_N:
+            raise LocalProtocolError(f"prefetch must be 0 to {MAX_REQUEST_N}, not {prefetch}")
+        if not 1 <= initial <= MAX_REQUEST_N:
+            raise LocalProtocolError(f"initial must be 1 to {MAX_REQUEST_N}, not {initial}")
+        self.initial_request_n = prefetch or initial
+        self.outstanding = self.peak = self.initial_request_n
+        self.unread = 0
+        self.overruns = 0
+        self._uncredited = uncredited
+        self._pending = 0  # consumed, and not granted anew yet
+        self._batch = -(-3 * prefetch // 4)  # three quarters, rounded up; 0 in manual mode
+
+    def __repr__(self) -> str:
+        mode = "automatic" if self._batch else "manual"
+        return f"<Window {mode} outstanding={self.outstanding} unread={self.unread}>"
+
+    @property
+    def manual(self) -> bool:
+        """Only `grant` lets the peer send more."""
+        return not self._batch
+
+    def received(self) -> bool:
+        """Count one item that arrived.
+
+        Returns:
+            False if the peer had no credit for it: it broke the rules, and the item must not be
+            kept. Nothing but `overruns` has changed then.
+        """
+        if not self.outstanding:
+            self.overruns += 1
+            return False
+        self.outstanding -= 1
+        self.unread += 1
+        return True
+
+    def consumed(self, k: int = 1) -> int:
+        """Count ``k`` items that the application took.
+
+        Returns:
+            How much to grant with REQUEST_N now, already counted as outstanding; 0 for nothing.
+            Always 0 in manual mode.
+
+        Raises:
+            InternalError: More were consumed than had arrived.
+        """
+        if self._uncredited:
+            first = min(k, self._uncredited)
+            self._uncredited -= first
+            k -= first
+        if k > self.unread:
+            raise InternalError(f"{k} items consumed, {self.unread} were there")
+        self.unread -= k
+        if not self._batch:
+            return 0
+        self._pending += k
+        if self._pending < self._batch:
+            return 0
+        n, self._pending = self._pending, 0
+        self.outstanding += n  # outstanding + unread <= prefetch still, so no new peak
+        return n
+
+    def grant(self, n: int) -> None:
+        """Let the peer send ``n`` more items, which one REQUEST_N then says: manual mode only.
+
+        Raises:
+            LocalProtocolError: ``n`` is below 1 or does not fit a frame, or the window is
+                automatic. Nothing has changed.
+        """
+        if self._batch:
+            raise LocalProtocolError("request_n is for streams opened with prefetch=0")
+        if not 1 <= n <= MAX_REQUEST_N:
+            raise LocalProtocolError(f"n must be 1 to {MAX_REQUEST_N}, not {n}")
+        self.outstanding = min(self.outstanding + n, MAX_CREDIT)
+        self.peak = max(self.peak, self.outstanding + self.unread)

@@ -1,0 +1,284 @@
+"""What is legal on a stream: one table per interaction and side.
+
+Theory of operation
+-------------------
+A stream has two halves. *Our* half is what we send, the *remote* half is what the peer sends. A
+half ends when its owner completes it, and the stream is closed when both halves have ended, or at
+once by an ERROR or by the requester's CANCEL (Protocol.md, "Stream Sequences and Lifetimes").
+
+    OPEN         nothing has ended
+    LOCAL_DONE   we have completed our half (or the peer does not want the rest of it)
+    REMOTE_DONE  the peer has completed its half (or we do not want the rest of it)
+    CLOSED       the stream is over here; its id may be forgotten
+
+`TABLES` maps (interaction, side) to a table of (state, event) -> next state. An event is either
+received or sent (``SEND_...``). What a table does not hold is not legal, and that means:
+
+* a *received* event that is missing is **ignored**: no error, no change
+  (Protocol.md, "Handling the Unexpected");
+* a *sent* event that is missing **must not be sent**.
+
+The rules of this file
+----------------------
+1. An event is a whole item, never a fragment: fragments are put together before they get here.
+2. The table begins when the request frame has left or arrived. A request whose last fragment is
+   still to come may be cancelled all the same: the table then says what a whole one would.
+3. Only a channel has two halves that are worth telling apart. In REQUEST_RESPONSE and
+   REQUEST_STREAM the requester has nothing to say after its request, so OPEN means "the
+   responder's half is open", and LOCAL_DONE and REMOTE_DONE do not occur.
+4. FIRE_AND_FORGET is over with its request and begins CLOSED. Nobody ever answers.
+5. Credit is not in the table: completion, errors and CANCEL need none, and items are counted in
+   `rsocket_trio.protocol.credit`.
+6. A REQUEST_CHANNEL that carries the C flag is the request and then ``SEND_COMPLETE`` for the
+   requester, the request and then ``COMPLETE`` for the responder.
+
+Choices where the text is silent
+--------------------------------
+* A responder's CANCEL on a channel stops the requester's half only; the responder's own half
+  goes on. (The text describes CANCEL only from the requester.)
+* A PAYLOAD without C that answers REQUEST_RESPONSE counts as one with C (this is a MUST, see
+  "Handling the Unexpected"); we never send one.
+* An ERROR that follows its sender's completion ends the stream when received, and is not sent:
+  who has completed and wants the rest to stop sends CANCEL.
+* An ERROR from the requester of a REQUEST_RESPONSE or REQUEST_STREAM is in none of the sequences
+  of the text, so it is ignored.
+
+`tests/protocol/test_legality.py` holds a second, independent statement of these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["INITIAL_STATES", "TABLES", "Event", "Interaction", "Side", "State", "mermaid"]
+
+
+class Interaction(Enum):
+    """The four interactions that have a stream."""
+
+    REQUEST_RESPONSE = auto()
+    FIRE_AND_FORGET = auto()
+    REQUEST_STREAM = auto()
+    REQUEST_CHANNEL = auto()
+
+
+class Side(Enum):
+    """Who we are on this stream; either end of a connection may be either."""
+
+    REQUESTER = auto()
+    RESPONDER = auto()
+
+
+class State(Enum):
+    """How much of a stream is left, as seen from this end."""
+
+    OPEN = auto()
+    LOCAL_DONE = auto()
+    REMOTE_DONE = auto()
+    CLOSED = auto()
+
+    # Members are singletons, so identity is a sound hash; Enum's own is a Python-level call on
+    # the path of every item.
+    __hash__ = object.__hash__
+
+
+class Event(Enum):
+    """What happens on a stream: received from the peer, or (``SEND_...``) sent by us."""
+
+    NEXT = auto()
+    NEXT_COMPLETE = auto()
+    COMPLETE = auto()
+    ERROR = auto()
+    CANCEL = auto()
+    REQUEST_N = auto()
+    SEND_NEXT = auto()
+    SEND_NEXT_COMPLETE = auto()
+    SEND_COMPLETE = auto()
+    SEND_ERROR = auto()
+    SEND_CANCEL = auto()
+    SEND_REQUEST_N = auto()
+
+    # As in State.
+    __hash__ = object.__hash__
+
+
+Table = Mapping[tuple[State, Event], State]
+
+
+def _table(rows: Mapping[State, Mapping[Event, State]]) -> Table:
+    return MappingProxyType(
+        {(state, event): after for state, row in rows.items() for event, after in row.items()}
+    )
+
+
+_OPEN, _LOCAL_DONE, _REMOTE_DONE, _CLOSED = State
+
+# Protocol.md, "Request Response".
+_RESPONSE_REQUESTER: Final = _table(
+    {
+        _OPEN: {
+            Event.NEXT: _CLOSED,  # "Handling the Unexpected": a missing C is assumed
+            Event.NEXT_COMPLETE: _CLOSED,
+            Event.COMPLETE: _CLOSED,
+            Event.ERROR: _CLOSED,
+            Event.SEND_CANCEL: _CLOSED,
+        }
+    }
+)
+_RESPONSE_RESPONDER: Final = _table(
+    {
+        _OPEN: {
+            Event.CANCEL: _CLOSED,
+            Event.SEND_NEXT_COMPLETE: _CLOSED,
+            Event.SEND_COMPLETE: _CLOSED,
+            Event.SEND_ERROR: _CLOSED,
+        }
+    }
+)
+
+# Protocol.md, "Request Stream".
+_STREAM_REQUESTER: Final = _table(
+    {
+        _OPEN: {
+            Event.NEXT: _OPEN,
+            Event.NEXT_COMPLETE: _CLOSED,
+            Event.COMPLETE: _CLOSED,
+            Event.ERROR: _CLOSED,
+            Event.SEND_REQUEST_N: _OPEN,
+            Event.SEND_CANCEL: _CLOSED,
+        }
+    }
+)
+_STREAM_RESPONDER: Final = _table(
+    {
+        _OPEN: {
+            Event.REQUEST_N: _OPEN,
+            Event.CANCEL: _CLOSED,
+            Event.SEND_NEXT: _OPEN,
+            Event.SEND_NEXT_COMPLETE: _CLOSED,
+            Event.SEND_COMPLETE: _CLOSED,
+            Event.SEND_ERROR: _CLOSED,
+        }
+    }
+)
+
+# Protocol.md, "Request Channel". The two sides differ in CANCEL only: the requester's ends the
+# stream, the responder's ends the requester's half.
+_CHANNEL_REQUESTER: Final = _table(
+    {
+        _OPEN: {
+            Event.NEXT: _OPEN,
+            Event.NEXT_COMPLETE: _REMOTE_DONE,
+            Event.COMPLETE: _REMOTE_DONE,
+            Event.ERROR: _CLOSED,
+            Event.CANCEL: _LOCAL_DONE,
+            Event.REQUEST_N: _OPEN,
+            Event.SEND_NEXT: _OPEN,
+            Event.SEND_NEXT_COMPLETE: _LOCAL_DONE,
+            Event.SEND_COMPLETE: _LOCAL_DONE,
+            Event.SEND_ERROR: _CLOSED,
+            Event.SEND_CANCEL: _CLOSED,
+            Event.SEND_REQUEST_N: _OPEN,
+        },
+        _LOCAL_DONE: {
+            Event.NEXT: _LOCAL_DONE,
+            Event.NEXT_COMPLETE: _CLOSED,
+            Event.COMPLETE: _CLOSED,
+            Event.ERROR: _CLOSED,
+            Event.SEND_CANCEL: _CLOSED,
+            Event.SEND_REQUEST_N: _LOCAL_DONE,
+        },
+        _REMOTE_DONE: {
+            Event.ERROR: _CLOSED,
+            Event.CANCEL: _CLOSED,
+            Event.REQUEST_N: _REMOTE_DONE,
+            Event.SEND_NEXT: _REMOTE_DONE,
+            Event.SEND_NEXT_COMPLETE: _CLOSED,
+            Event.SEND_COMPLETE: _CLOSED,
+            Event.SEND_ERROR: _CLOSED,
+            Event.SEND_CANCEL: _CLOSED,
+        },
+    }
+)
+_CHANNEL_RESPONDER: Final = _table(
+    {
+        _OPEN: {
+            Event.NEXT: _OPEN,
+            Event.NEXT_COMPLETE: _REMOTE_DONE,
+            Event.COMPLETE: _REMOTE_DONE,
+            Event.ERROR: _CLOSED,
+            Event.CANCEL: _CLOSED,
+            Event.REQUEST_N: _OPEN,
+            Event.SEND_NEXT: _OPEN,
+            Event.SEND_NEXT_COMPLETE: _LOCAL_DONE,
+            Event.SEND_COMPLETE: _LOCAL_DONE,
+            Event.SEND_ERROR: _CLOSED,
+            Event.SEND_CANCEL: _REMOTE_DONE,
+            Event.SEND_REQUEST_N: _OPEN,
+        },
+        _LOCAL_DONE: {
+            Event.NEXT: _LOCAL_DONE,
+            Event.NEXT_COMPLETE: _CLOSED,
+            Event.COMPLETE: _CLOSED,
+            Event.ERROR: _CLOSED,
+            Event.CANCEL: _CLOSED,
+            Event.SEND_CANCEL: _CLOSED,
+            Event.SEND_REQUEST_N: _LOCAL_DONE,
+        },
+        _REMOTE_DONE: {
+            Event.ERROR: _CLOSED,
+            Event.CANCEL: _CLOSED,
+            Event.REQUEST_N: _REMOTE_DONE,
+            Event.SEND_NEXT: _REMOTE_DONE,
+            Event.SEND_NEXT_COMPLETE: _CLOSED,
+            Event.SEND_COMPLETE: _CLOSED,
+            Event.SEND_ERROR: _CLOSED,
+        },
+    }
+)
+
+TABLES: Final[Mapping[tuple[Interaction, Side], Table]] = MappingProxyType(
+    {
+        (Interaction.REQUEST_RESPONSE, Side.REQUESTER): _RESPONSE_REQUESTER,
+        (Interaction.REQUEST_RESPONSE, Side.RESPONDER): _RESPONSE_RESPONDER,
+        # Protocol.md, "Request Fire-n-Forget": over when sent, over when received.
+        (Interaction.FIRE_AND_FORGET, Side.REQUESTER): _table({}),
+        (Interaction.FIRE_AND_FORGET, Side.RESPONDER): _table({}),
+        (Interaction.REQUEST_STREAM, Side.REQUESTER): _STREAM_REQUESTER,
+        (Interaction.REQUEST_STREAM, Side.RESPONDER): _STREAM_RESPONDER,
+        (Interaction.REQUEST_CHANNEL, Side.REQUESTER): _CHANNEL_REQUESTER,
+        (Interaction.REQUEST_CHANNEL, Side.RESPONDER): _CHANNEL_RESPONDER,
+    }
+)
+"""(interaction, side) -> (state, event) -> state. Missing: ignore, or must not be sent."""
+
+INITIAL_STATES: Final[Mapping[Interaction, State]] = MappingProxyType(
+    {
+        Interaction.REQUEST_RESPONSE: State.OPEN,
+        Interaction.FIRE_AND_FORGET: State.CLOSED,
+        Interaction.REQUEST_STREAM: State.OPEN,
+        Interaction.REQUEST_CHANNEL: State.OPEN,
+    }
+)
+"""The state right after the request frame, on both sides."""
+
+
+def mermaid(interaction: Interaction, side: Side) -> str:
+    """The table of one side as a Mermaid state diagram, for the documentation.
+
+    Events that lead from one state to the same other state share an arrow; events that change
+    nothing are drawn as an arrow from the state to itself.
+    """
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for (before, event), after in TABLES[interaction, side].items():
+        arrows.setdefault((before, after), []).append(event.name)
+    lines = ["stateDiagram-v2", f"    [*] --> {INITIAL_STATES[interaction].name}"]
+    lines += [
+        f"    {before.name} --> {after.name}: {', '.join(events)}"
+        for (before, after), events in arrows.items()
+    ]
+    lines.append(f"    {State.CLOSED.name} --> [*]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,206 @@
+"""Demand is counted exactly: outgoing credit and the incoming window."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rsocket_trio.errors import InternalError, LocalProtocolError
+from rsocket_trio.protocol.credit import (
+    MAX_CREDIT,
+    MAX_REQUEST_N,
+    Credit,
+    Window,
+    split_request_n,
+)
+
+
+def test_grants_add_up_and_are_never_taken_back():
+    """3 and then 2 let exactly 5 items pass."""
+    credit = Credit()
+    credit.add(3)
+    credit.add(2)
+    assert [credit.take() for _ in range(7)] == [True] * 5 + [False] * 2
+    assert credit.available == 0
+
+
+@pytest.mark.parametrize("n", [0, -1, -(2**31)])
+def test_a_grant_below_one_is_ignored(n):
+    """A REQUEST_N of 0 neither grants nor revokes."""
+    credit = Credit(2)
+    credit.add(n)
+    assert credit.available == 2
+
+
+def test_the_largest_n_is_a_number():
+    """2^31-1 is no magic value: one item later it is one less, and two of them add up."""
+    credit = Credit(MAX_REQUEST_N)
+    assert credit.take()
+    assert credit.available == MAX_REQUEST_N - 1
+    credit.add(MAX_REQUEST_N)
+    assert credit.available == 2 * MAX_REQUEST_N - 1
+    assert repr(credit) == f"<Credit {2 * MAX_REQUEST_N - 1}>"
+
+
+def test_credit_stops_growing_somewhere():
+    """A peer that grants for ever cannot make the number grow for ever."""
+    credit = Credit(MAX_CREDIT)
+    credit.add(MAX_REQUEST_N)
+    assert credit.available == MAX_CREDIT
+
+
+@given(st.integers(-5, 5 * MAX_REQUEST_N))
+def test_split_request_n(n):
+    """The frames' values are legal, add up to n, and are as few as possible."""
+    parts = split_request_n(n)
+    assert sum(parts) == max(n, 0)
+    assert all(1 <= part <= MAX_REQUEST_N for part in parts)
+    assert len(parts) == -(-max(n, 0) // MAX_REQUEST_N)
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "batch"), [(1, 1), (2, 2), (3, 3), (4, 3), (8, 6), (256, 192)]
+)
+def test_replenishes_at_three_quarters(prefetch, batch):
+    """Nothing is granted until three quarters, rounded up, are consumed; then all of them."""
+    window = Window(prefetch)
+    assert window.initial_request_n == window.outstanding == prefetch
+    for _ in range(batch):
+        assert window.received()
+    assert [window.consumed() for _ in range(batch)] == [0] * (batch - 1) + [batch]
+    assert window.outstanding == prefetch
+    assert window.peak == prefetch
+
+
+def test_consuming_many_at_once_grants_them_all():
+    """One call for a batch taken at once grants everything consumed so far."""
+    window = Window(8)
+    for _ in range(8):
+        window.received()
+    assert window.consumed(8) == 8
+
+
+def test_an_overrun_is_told_and_not_counted():
+    """An item beyond the credit is refused, and the window is as it was."""
+    window = Window(2)
+    assert [window.received() for _ in range(4)] == [True, True, False, False]
+    assert (window.outstanding, window.unread, window.overruns) == (0, 2, 2)
+
+
+def test_manual_mode_grants_only_when_asked():
+    """With prefetch 0 consuming grants nothing; `grant` does."""
+    window = Window(0, initial=2)
+    assert window.manual
+    assert window.initial_request_n == 2
+    assert window.received()
+    assert window.received()
+    assert not window.received()
+    assert window.consumed(2) == 0
+    window.grant(3)
+    assert (window.outstanding, window.peak) == (3, 3)
+    assert [window.received() for _ in range(4)] == [True, True, True, False]
+    window.grant(1)
+    assert window.peak == 4
+
+
+def test_manual_mode_opens_with_one_item_at_least():
+    """The wire knows no initial request n of 0."""
+    assert Window(0).initial_request_n == 1
+    assert not Window(1).manual
+
+
+@pytest.mark.parametrize("n", [0, -1, MAX_REQUEST_N + 1])
+def test_a_grant_fits_a_frame(n):
+    """A grant that no frame can carry is refused before anything changes."""
+    window = Window(0)
+    with pytest.raises(LocalProtocolError):
+        window.grant(n)
+    assert window.outstanding == 1
+
+
+def test_an_automatic_window_takes_no_grant():
+    """The window alone decides what it grants unless it is manual."""
+    with pytest.raises(LocalProtocolError, match="prefetch=0"):
+        Window(4).grant(1)
+
+
+@pytest.mark.parametrize("prefetch", [-1, MAX_REQUEST_N + 1])
+def test_prefetch_fits_a_frame(prefetch):
+    """A window no frame can open is refused."""
+    with pytest.raises(LocalProtocolError):
+        Window(prefetch)
+
+
+@pytest.mark.parametrize("initial", [0, MAX_REQUEST_N + 1])
+def test_initial_fits_a_frame(initial):
+    """Nor one whose manual beginning no frame can carry."""
+    with pytest.raises(LocalProtocolError):
+        Window(0, initial=initial)
+
+
+def test_the_item_of_a_channel_request_costs_nothing():
+    """The item inside REQUEST_CHANNEL is consumed first and is not granted anew."""
+    window = Window(1, uncredited=1)
+    assert window.received()
+    assert window.consumed() == 0
+    assert window.outstanding == 0
+    assert window.consumed() == 1
+
+
+def test_consumed_with_the_uncredited_item_among_others():
+    """A batch that holds the item without credit grants one less."""
+    window = Window(2, uncredited=1)
+    window.received()
+    window.received()
+    assert window.consumed(3) == 2
+
+
+def test_nothing_is_consumed_that_never_came():
+    """A consumer that counts wrongly is told, instead of granting too much."""
+    window = Window(4)
+    window.received()
+    with pytest.raises(InternalError):
+        window.consumed(2)
+    assert window.unread == 1
+
+
+def test_reprs():
+    """A window can be read in a log."""
+    assert repr(Window(4)) == "<Window automatic outstanding=4 unread=0>"
+    assert repr(Window(0)) == "<Window manual outstanding=1 unread=0>"
+
+
+class WindowMachine(RuleBasedStateMachine):
+    """Any order of arriving and consuming, in an automatic window."""
+
+    @initialize(prefetch=st.integers(1, 20), uncredited=st.integers(0, 1))
+    def open(self, prefetch, uncredited):
+        self.prefetch = prefetch
+        self.window = Window(prefetch, uncredited=uncredited)
+        self.granted = self.window.initial_request_n
+        self.arrived = 0
+        self.unread = uncredited
+
+    @rule()
+    def arrive(self):
+        legal = self.arrived < self.granted
+        assert self.window.received() is legal
+        self.arrived += legal
+        self.unread += legal
+
+    @precondition(lambda self: self.unread)
+    @rule(data=st.data())
+    def consume(self, data):
+        k = data.draw(st.integers(1, self.unread))
+        self.unread -= k
+        self.granted += self.window.consumed(k)
+
+    @invariant()
+    def bounded_exact_and_never_starved(self):
+        window = self.window
+        assert window.outstanding == self.granted - self.arrived
+        assert window.outstanding + window.unread <= self.prefetch == window.peak
+        assert window.outstanding > 0 or self.unread > 0
+
+
+TestWindow = WindowMachine.TestCase

@@ -1,0 +1,73 @@
+"""`StreamState` does what the table says, and two of them agree with each other."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.protocol.legality import INITIAL_STATES, TABLES, Event, Interaction, Side, State
+from rsocket_trio.protocol.stream_state import StreamState
+
+RECEIVED = [event for event in Event if not event.name.startswith("SEND_")]
+SENT = [event for event in Event if event.name.startswith("SEND_")]
+
+
+@given(st.sampled_from(Interaction), st.sampled_from(Side), st.lists(st.sampled_from(Event)))
+def test_follows_the_table(interaction, side, events):
+    """A legal event moves the state and says True; another changes nothing and says False."""
+    stream = StreamState(interaction, side)
+    assert stream.state is INITIAL_STATES[interaction]
+    for event in events:
+        before = stream.state
+        after = TABLES[interaction, side].get((before, event))
+        assert stream.may_send(event) is (after is not None)
+        assert stream.state is before
+        done = stream.receive(event) if event in RECEIVED else stream.send(event)
+        assert done is (after is not None)
+        assert stream.state is (after or before)
+        assert stream.closed is (stream.state is State.CLOSED)
+
+
+@given(
+    st.sampled_from([i for i in Interaction if i is not Interaction.FIRE_AND_FORGET]),
+    st.lists(st.tuples(st.booleans(), st.sampled_from(SENT), st.integers(0, 4)), max_size=30),
+)
+def test_two_ends_agree(interaction, script):
+    """Whatever both ends send, however late it arrives: they agree once all has arrived.
+
+    What was ignored on arrival was overtaken by something the other end had sent itself.
+    """
+    ends = {side: StreamState(interaction, side) for side in Side}
+    queues = {side: [] for side in Side}  # on the way to that side
+
+    def deliver(side):
+        ends[side].receive(Event[queues[side].pop(0).name.removeprefix("SEND_")])
+
+    for requester, event, arrivals in script:
+        me, you = (
+            (Side.REQUESTER, Side.RESPONDER) if requester else (Side.RESPONDER, Side.REQUESTER)
+        )
+        if ends[me].send(event):
+            queues[you].append(event)
+        for _ in range(min(arrivals, len(queues[me]))):
+            deliver(me)
+    for side in Side:
+        while queues[side]:
+            deliver(side)
+    mirror = {
+        State.OPEN: State.OPEN,
+        State.LOCAL_DONE: State.REMOTE_DONE,
+        State.REMOTE_DONE: State.LOCAL_DONE,
+        State.CLOSED: State.CLOSED,
+    }
+    assert ends[Side.RESPONDER].state is mirror[ends[Side.REQUESTER].state]
+
+
+def test_repr_names_the_state():
+    """A stream's state can be read in a log."""
+    assert repr(StreamState(Interaction.REQUEST_STREAM, Side.REQUESTER)) == "<StreamState OPEN>"
+
+
+def test_has_no_dict():
+    """There is one per open stream, so it is kept small."""
+    with pytest.raises(AttributeError):
+        StreamState(Interaction.REQUEST_STREAM, Side.REQUESTER).extra = 1
