@@ -39,10 +39,17 @@ class CborCodec:
 
     Data are exactly one item. Tags for shared values, regular expressions and MIME messages are
     refused.
+
+    Args:
+        any_keys_size: Keys of maps (and members of sets) that are neither text nor bytes are
+            accepted in data of this many bytes at most. Such keys can be chosen so that their
+            hashes are all the same, and the time to read a map then grows with the square of its
+            size: 64 KiB cost a tenth of a second, 2 MiB minutes. Text and bytes are safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_keys_size: int = 64 * 2**10) -> None:
         self._converter = strict_converter()
+        self._any_keys_size = any_keys_size
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
@@ -53,7 +60,10 @@ class CborCodec:
         """See `Codec.decode`."""
         file = BytesIO(data)
         value = cbor2.CBORDecoder(
-            file, semantic_decoders=_REFUSED_TAGS, max_depth=_MAX_DEPTH
+            file,
+            semantic_decoders=_REFUSED_TAGS,
+            max_depth=_MAX_DEPTH,
+            strict_hashable_types=len(data) > self._any_keys_size,
         ).decode()
         if file.tell() != len(data):
             raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")

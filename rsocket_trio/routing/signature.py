@@ -6,7 +6,6 @@ request comes.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable
@@ -18,6 +17,7 @@ import trio
 
 from ..metadata.composite import CompositeMetadata
 from ..payload import Payload
+from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
 
@@ -71,6 +71,7 @@ class Source(Enum):
 _INJECTED: Final[dict[object, Source]] = {
     Payload: Source.PAYLOAD,
     CompositeMetadata: Source.METADATA,
+    Requester: Source.REQUESTER,
     Setup: Source.SETUP,
     TransportInfo: Source.TRANSPORT,
     Route: Source.ROUTE,
@@ -210,8 +211,6 @@ def _parameter(
         annotation = next(iter(typing.get_args(annotation)), Any)
     elif annotation in _INJECTED:
         source = _INJECTED[annotation]
-    elif _is_requester(annotation):
-        source = Source.REQUESTER
     if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
         raise _wrong(function, interaction, f"only request_channel has a channel for {name!r}")
     if interaction is Interaction.METADATA_PUSH and (
@@ -223,14 +222,6 @@ def _parameter(
     return Parameter(
         name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
     )
-
-
-def _is_requester(annotation: object) -> bool:
-    # By name first, so that the class is imported only for handlers that ask for it.
-    if getattr(annotation, "__name__", "") != "Requester":
-        return False
-    module = importlib.import_module("rsocket_trio.requester")
-    return annotation is module.Requester
 
 
 def _result(function: object, interaction: Interaction, annotation: Any) -> Any:

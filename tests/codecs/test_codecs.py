@@ -1,4 +1,4 @@
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs
+from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.metadata.mime_types import MIME
 
@@ -307,6 +307,19 @@ def test_hostile_data_are_codec_errors(name, annotation):
     data, mime_type = HOSTILE[name]
     with pytest.raises(CodecError, match=f"{len(data)} bytes of {mime_type} are no"):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+def test_keys_whose_hashes_are_chosen_are_refused_in_large_data():
+    """Numbers with one hash make a map slow to read, so only small data may have such keys."""
+    table = {(2**61 - 1) * (n + 2**10): 0 for n in range(10)}
+    data = DEFAULT_CODECS.encode(table, dict, MIME.CBOR)
+    assert len({hash(key) for key in table}) == 1
+    for size, refused in ((len(data), False), (len(data) - 1, True)):
+        codecs = Codecs({MIME.CBOR: CborCodec(any_keys_size=size)})
+        with pytest.raises(CodecError) if refused else nullcontext():
+            assert codecs.decode(data, dict[int, int], MIME.CBOR) == table
+    large = DEFAULT_CODECS.encode({"x" * 70_000: 1, b"y": 2}, dict, MIME.CBOR)
+    assert len(DEFAULT_CODECS.decode(large, dict, MIME.CBOR)) == 2
 
 
 def test_errors_show_no_values():

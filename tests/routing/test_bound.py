@@ -12,6 +12,7 @@ from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
 from rsocket_trio.metadata.routing import encode_route, route_metadata
 from rsocket_trio.payload import Payload
+from rsocket_trio.requester import Requester
 from rsocket_trio.responder import Setup
 from rsocket_trio.routing import Route, Router
 from rsocket_trio.transports.base import TransportInfo
@@ -439,17 +440,8 @@ async def test_what_is_remembered_of_requests_is_bounded(bind):
     assert max(map(len, remembered)) <= 128
 
 
-async def test_the_requester_is_handed_on(bind, monkeypatch):
+async def test_the_requester_is_handed_on(bind):
     """A handler can ask back: it receives the peer's requester."""
-    import sys
-    from types import ModuleType
-
-    class Requester:
-        pass
-
-    module = ModuleType("rsocket_trio.requester")
-    module.Requester = Requester
-    monkeypatch.setitem(sys.modules, "rsocket_trio.requester", module)
     router = Router()
     seen = []
 
@@ -457,6 +449,6 @@ async def test_the_requester_is_handed_on(bind, monkeypatch):
     async def take(requester: Requester) -> None:
         seen.append(requester)
 
-    peer = Requester()
+    peer = object()
     await (await bind(router, requester=peer)).fire_and_forget(Payload())
     assert seen == [peer]

@@ -1,7 +1,5 @@
-import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +7,7 @@ from trio.abc import ReceiveChannel
 
 from rsocket_trio.metadata.composite import CompositeMetadata
 from rsocket_trio.payload import Payload
+from rsocket_trio.requester import Requester
 from rsocket_trio.responder import Setup
 from rsocket_trio.routing.signature import Interaction, Route, Source, read_signature
 from rsocket_trio.transports.base import TransportInfo
@@ -29,6 +28,7 @@ async def everything(
     data: int,
     payload: Payload,
     metadata: CompositeMetadata,
+    requester: Requester,
     setup: Setup,
     transport: TransportInfo,
     *,
@@ -45,6 +45,7 @@ def test_parameters_are_told_by_annotation():
         ("data", Source.DATA, int, False),
         ("payload", Source.PAYLOAD, Payload, False),
         ("metadata", Source.METADATA, CompositeMetadata, False),
+        ("requester", Source.REQUESTER, Requester, False),
         ("setup", Source.SETUP, Setup, False),
         ("transport", Source.TRANSPORT, TransportInfo, False),
         ("route", Source.ROUTE, Route, True),
@@ -53,23 +54,6 @@ def test_parameters_are_told_by_annotation():
     assert signature.result is float
     assert signature.is_generator
     assert signature.name.endswith("test_signature.everything")
-
-
-def test_the_requester_is_known_when_asked_for(monkeypatch):
-    """The class is imported only for a handler that names it; another of that name is data."""
-
-    class Requester:
-        pass
-
-    module = ModuleType("rsocket_trio.requester")
-    module.Requester = Requester
-    monkeypatch.setitem(sys.modules, "rsocket_trio.requester", module)
-
-    async def asks(requester: Requester) -> None: ...
-
-    assert read_signature(asks, RESPONSE).parameters[0].source is Source.REQUESTER
-    module.Requester = int
-    assert read_signature(asks, RESPONSE).parameters[0].source is Source.DATA
 
 
 @pytest.mark.parametrize("channel", [ReceiveChannel, AsyncIterable, AsyncIterator])
