@@ -1,1 +1,39 @@
-"""Metadata extensions of RSocket, sans-IO: MIME ids, composite metadata, routing and friends."""
+"""Metadata extensions of RSocket, sans-IO: MIME ids, composite metadata, routing and friends.
+
+Whatever bytes these read, the only error is `rsocket_trio.MetadataError`.
+"""
+
+from __future__ import annotations
+
+from .authentication import (
+    Authentication,
+    BearerAuthentication,
+    CustomAuthentication,
+    SimpleAuthentication,
+    decode_authentication,
+)
+from .composite import CompositeMetadata, MetadataEntry
+from .data_mime_types import AcceptMimeTypes, DataMimeType
+from .mime_types import MIME, WellKnownMimeType
+from .routing import decode_route, encode_route, find_route, route_metadata
+from .tracing_zipkin import Sampling, ZipkinTracing
+
+__all__ = [
+    "MIME",
+    "AcceptMimeTypes",
+    "Authentication",
+    "BearerAuthentication",
+    "CompositeMetadata",
+    "CustomAuthentication",
+    "DataMimeType",
+    "MetadataEntry",
+    "Sampling",
+    "SimpleAuthentication",
+    "WellKnownMimeType",
+    "ZipkinTracing",
+    "decode_authentication",
+    "decode_route",
+    "encode_route",
+    "find_route",
+    "route_metadata",
+]
