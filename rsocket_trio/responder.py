@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .requester import Requester
 
-__all__ = ["Acceptor", "Responder", "Setup"]
+__all__ = ["Acceptor", "Responder", "Setup", "accept_with"]
 
 
 @attrs.frozen(kw_only=True)
@@ -112,3 +112,19 @@ class Acceptor(Protocol):
 
     def __call__(self, setup: Setup, requester: Requester, /) -> Awaitable[Responder]:
         """See `Responder.accept`."""
+
+
+async def accept_with(
+    responder: Responder | Acceptor, setup: Setup, requester: Requester
+) -> Responder:
+    """Ask a responder, or an acceptor function, about a new connection.
+
+    Raises:
+        SetupError: It refuses.
+        TypeError: It answers with something that is no responder.
+    """
+    accept = responder.accept if isinstance(responder, Responder) else responder
+    accepted = await accept(setup, requester)
+    if not isinstance(accepted, Responder):
+        raise TypeError(f"an acceptor must return a Responder, not {type(accepted).__name__}")
+    return accepted

@@ -5,12 +5,14 @@ Protocol.md, "Framing Format": 24 bits, big endian, not counting themselves.
 
 from __future__ import annotations
 
+from typing import Final
+
 from rsocket_trio.config import MAX_FRAME_SIZE
 from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["LengthPrefixDecoder", "encode_length"]
+__all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length"]
 
-PREFIX_SIZE = 3
+PREFIX_SIZE: Final = 3
 
 
 def encode_length(frame: bytes) -> bytes:
@@ -52,7 +54,7 @@ class LengthPrefixDecoder:
         """Whether a frame, or its length, is half received: the end now is no clean end."""
         return bool(self._missing or self._prefix)
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take what the stream brought.
 
         Args:
@@ -69,6 +71,8 @@ class LengthPrefixDecoder:
         """
         if self._refused is not None:
             raise self._too_long(self._refused)
+        if not isinstance(data, bytes):  # Some streams of trio give bytearrays.
+            data = bytes(data)
         frames: list[bytes] = []
         end = len(data)
         position = 0

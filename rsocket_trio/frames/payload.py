@@ -60,13 +60,10 @@ def encode_payload(stream_id: int, flags: int, metadata: bytes | None, data: byt
         length = len(metadata)
         if length > MAX_FRAME_SIZE:
             check_range("metadata length", length, MAX_FRAME_SIZE)
-        frame = (
-            _pack_with_metadata(
-                stream_id, _TYPE_WITH_METADATA | flags, length >> 16, length & 0xFFFF
-            )
-            + metadata
-            + data
+        head = _pack_with_metadata(
+            stream_id, _TYPE_WITH_METADATA | flags, length >> 16, length & 0xFFFF
         )
+        frame = b"".join((head, metadata, data))
     return frame if len(frame) <= MAX_FRAME_SIZE else check_size(frame)
 
 

@@ -27,7 +27,6 @@ from rsocket_trio.frames.header import (
     bad_header,
     check_range,
     check_size,
-    join_metadata,
     malformed,
     split_metadata,
 )
@@ -46,9 +45,11 @@ __all__ = [
 
 _N: Final = Struct(">I")
 _N_END: Final = HEADER_SIZE + 4
-_WITH_N: Final = frozenset({FrameType.REQUEST_STREAM, FrameType.REQUEST_CHANNEL})
+_LAST_WITHOUT_N: Final = FrameType.REQUEST_FNF.value
 _pack = HEADER.pack
 _pack_n = Struct(">IHI").pack
+_pack_metadata = Struct(">IHBH").pack
+_pack_n_metadata = Struct(">IHIBH").pack
 
 
 def encode_request(
@@ -74,23 +75,30 @@ def encode_request(
         LocalProtocolError: A value does not fit its field, ``initial_n`` does not go with the
             type, or the frame would be longer than 16,777,215 bytes.
     """
-    if metadata is None:
-        if stream_id >> 31 or flags & NOT_BARE_FLAGS:
-            raise bad_header(stream_id, flags)
-        body = data
-    else:
-        if stream_id >> 31 or flags & NOT_FLAGS:
-            raise bad_header(stream_id, flags)
-        flags |= METADATA
-        body = join_metadata(metadata, data)
-    if (initial_n is None) == (frame_type in _WITH_N):
+    if stream_id >> 31 or flags & (NOT_BARE_FLAGS if metadata is None else NOT_FLAGS):
+        raise bad_header(stream_id, flags)
+    # The two types with a credit are the two with the higher codes.
+    if (initial_n is None) is (frame_type > _LAST_WITHOUT_N):
         raise LocalProtocolError(f"initial request n {initial_n} does not go with {frame_type!r}")
-    if initial_n is None:
-        frame = _pack(stream_id, frame_type << FLAG_BITS | flags) + body
+    if initial_n is not None and initial_n >> 31:
+        check_range("initial request n", initial_n, MAX_U31)
+    bits = frame_type << FLAG_BITS | flags
+    if metadata is None:
+        if initial_n is None:
+            frame = _pack(stream_id, bits) + data
+        else:
+            frame = _pack_n(stream_id, bits, initial_n) + data
     else:
-        if initial_n >> 31:
-            check_range("initial request n", initial_n, MAX_U31)
-        frame = _pack_n(stream_id, frame_type << FLAG_BITS | flags, initial_n) + body
+        bits |= METADATA
+        length = len(metadata)
+        if length > MAX_FRAME_SIZE:
+            check_range("metadata length", length, MAX_FRAME_SIZE)
+        high, low = length >> 16, length & 0xFFFF
+        if initial_n is None:
+            head = _pack_metadata(stream_id, bits, high, low)
+        else:
+            head = _pack_n_metadata(stream_id, bits, initial_n, high, low)
+        frame = b"".join((head, metadata, data))
     return frame if len(frame) <= MAX_FRAME_SIZE else check_size(frame)
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import trio
-from outcome import Value
 from trio.lowlevel import (
     Abort,
     checkpoint,
@@ -30,7 +29,7 @@ from trio.lowlevel import (
 
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from ..payload import Payload
-from ..protocol.credit import Credit, Window
+from ..protocol.credit import Credit, Window, split_request_n
 
 if TYPE_CHECKING:
     from .operation import Outbound
@@ -39,8 +38,6 @@ __all__ = ["CreditGate", "Inlet", "PayloadStream", "StreamStatistics"]
 
 _BURST: Final = 64
 """Items handed out in a row without letting another task run."""
-
-_WOKEN: Final = Value(None)
 
 
 @attrs.frozen
@@ -51,8 +48,9 @@ class StreamStatistics:
         received: Items that have arrived.
         unread: Items that have arrived and were not received yet.
         outstanding: Items granted that have not arrived yet.
-        peak: The largest number of items ever on the way or unread, against ``window``.
-        window: ``prefetch``, or 0 where demand is manual.
+        peak: The largest number of items that were ever unread, against ``window``.
+        window: The most items that may be on the way or unread: ``prefetch``, or what has been
+            granted at most where demand is manual.
     """
 
     received: int
@@ -90,9 +88,9 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         "_closed",
         "_ended",
         "_failure",
-        "_free",
         "_inlet",
         "_outbound",
+        "_peak",
         "_queue",
         "_received",
         "_task",
@@ -111,7 +109,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         self._closed = False
         self._burst = 0
         self._received = 0
-        self._free = 0
+        self._peak = 0
         self.max_window = max_window
 
     @property
@@ -126,15 +124,14 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
         Args:
             payload: The item.
-            free: It used no credit: the item inside a REQUEST_CHANNEL frame.
+            free: It used no credit: the item inside a REQUEST_CHANNEL frame. The window was made
+                with ``uncredited=1``.
 
         Raises:
             RemoteProtocolError: The peer overran its credit, or the connection's limit of unread
                 bytes is reached. The stream is over then.
         """
-        if free:
-            self._free += 1
-        elif not self._window.received():
+        if not free and not self._window.received():
             raise RemoteProtocolError(
                 "the peer sent more items than it was granted", code=ErrorCode.INVALID
             )
@@ -142,7 +139,10 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         metadata = payload.metadata
         outbound.unread += len(payload.data) if metadata is None else _size(payload)
         self._received += 1
-        self._queue.append(payload)
+        queue = self._queue
+        queue.append(payload)
+        if len(queue) > self._peak:
+            self._peak = len(queue)
         if outbound.unread > outbound.max_unread:
             raise RemoteProtocolError(
                 f"more than {outbound.max_unread} bytes are unread on this connection "
@@ -163,7 +163,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task, _WOKEN)
+            reschedule(task)
 
     # -- the user's side --------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         """
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n}")
-        if self._window.prefetch:
+        if not self._window.manual:
             raise LocalProtocolError(
                 "the demand of this stream is automatic; open it with prefetch=0 to steer it"
             )
@@ -259,8 +259,9 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
                 f"granting {n} more would let more than {self.max_window} items pile up here "
                 "(Limits.max_prefetch)"
             )
-        self._window.grant(n)
-        self._inlet.grant(n)
+        for part in split_request_n(n):
+            self._window.grant(part)
+            self._inlet.grant(part)
 
     def close(self) -> None:
         """Stop reading. Before the end of the stream this cancels it at the peer."""
@@ -291,8 +292,8 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
             received=self._received,
             unread=len(self._queue),
             outstanding=window.outstanding,
-            peak=window.peak,
-            window=window.prefetch,
+            peak=self._peak,
+            window=window.peak,
         )
 
     # -- inside -----------------------------------------------------------------------------
@@ -326,12 +327,9 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
     def _pop(self) -> Payload:
         payload = self._queue.popleft()
-        self._outbound.unread -= (
-            len(payload.data) if payload.metadata is None else _size(payload)
-        )
-        if self._free:
-            self._free -= 1
-        elif (n := self._window.consumed()) and not self._ended:
+        self._outbound.unread -= len(payload.data) if payload.metadata is None else _size(payload)
+        n = self._window.consumed()
+        if n and not self._ended:
             self._inlet.grant(n)
         return payload
 
@@ -386,7 +384,7 @@ class CreditGate:
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task, _WOKEN)
+            reschedule(task)
 
     def _abort(self, _raise_cancel: Any) -> Abort:
         self._task = None

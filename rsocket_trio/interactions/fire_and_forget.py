@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .operation import Operation, Outbound, ResponderOperation
+from .operation import Handlers, Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
 
     from ..payload import Payload
-    from ..responder import Responder
 
 __all__ = ["FireAndForgetResponder", "fire_and_forget"]
 
@@ -54,7 +53,7 @@ class FireAndForgetResponder(ResponderOperation):
     __slots__ = ("responder",)
 
     def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Responder
+        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
     ) -> None:
         super().__init__(outbound, stream_id, payload)
         self.responder = responder

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from ..errors import LocalProtocolError
 from ..frames.header import HEADER
 from ..payload import Payload
-from .operation import Outbound, ResponderOperation
+from .operation import Handlers, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
 
-    from ..responder import Responder
 
 __all__ = ["MetadataPushResponder", "check_metadata_push"]
 
@@ -41,7 +40,7 @@ class MetadataPushResponder(ResponderOperation):
 
     __slots__ = ("metadata", "responder")
 
-    def __init__(self, outbound: Outbound, metadata: bytes, responder: Responder) -> None:
+    def __init__(self, outbound: Outbound, metadata: bytes, responder: Handlers) -> None:
         super().__init__(outbound, 0, Payload(b"", metadata))
         self.metadata = metadata
         self.responder = responder

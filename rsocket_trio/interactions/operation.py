@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..errors import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..protocol.fragmentation import Reassembler
 
-__all__ = ["Operation", "Outbound", "ResponderOperation"]
+__all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation"]
 
 logger = logging.getLogger("rsocket_trio")
 
@@ -94,6 +95,24 @@ class Outbound(Protocol):
 
     def reassembler(self) -> Reassembler:
         """A new reassembler within the connection's limits."""
+
+
+class Handlers(Protocol):
+    """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
+
+    async def request_response(self, payload: Payload) -> Payload | None: ...
+
+    async def fire_and_forget(self, payload: Payload) -> None: ...
+
+    def request_stream(
+        self, payload: Payload
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]: ...
+
+    def request_channel(
+        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]: ...
+
+    async def metadata_push(self, metadata: bytes) -> None: ...
 
 
 class Operation:

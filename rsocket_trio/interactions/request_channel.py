@@ -23,13 +23,12 @@ from ..frames.request_n import encode_request_n
 from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .demand import CreditGate, PayloadStream
-from .operation import Operation, Outbound, ResponderOperation, answer_to
+from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
 from .request_stream import send_items
 
 if TYPE_CHECKING:
     from ..payload import Payload
     from ..protocol.credit import Window
-    from ..responder import Responder
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
@@ -270,7 +269,7 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         outbound: Outbound,
         stream_id: int,
         payload: Payload,
-        responder: Responder,
+        responder: Handlers,
         initial_request_n: int,
         *,
         complete: bool,

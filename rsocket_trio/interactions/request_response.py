@@ -18,12 +18,11 @@ from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..payload import NO_PAYLOAD, Payload
-from .operation import Operation, Outbound, ResponderOperation
+from .operation import Handlers, Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
 
-    from ..responder import Responder
 
 __all__ = ["RequestResponseResponder", "request_response"]
 
@@ -111,7 +110,7 @@ class RequestResponseResponder(ResponderOperation):
     __slots__ = ("responder",)
 
     def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Responder
+        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
     ) -> None:
         super().__init__(outbound, stream_id, payload)
         self.responder = responder

@@ -14,14 +14,13 @@ from ..frames.header import COMPLETE, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
 from .demand import CreditGate, PayloadStream
-from .operation import Operation, Outbound, ResponderOperation
+from .operation import Handlers, Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
 
     from ..payload import Payload
     from ..protocol.credit import Window
-    from ..responder import Responder
 
 __all__ = ["RequestStreamResponder", "request_stream", "send_items"]
 
@@ -106,7 +105,7 @@ class RequestStreamResponder(ResponderOperation):
         outbound: Outbound,
         stream_id: int,
         payload: Payload,
-        responder: Responder,
+        responder: Handlers,
         initial_request_n: int,
     ) -> None:
         super().__init__(outbound, stream_id, payload)

@@ -87,6 +87,16 @@ class FrameTransport(trio.abc.AsyncResource):
         If cancelled: nothing is lost; call again.
         """
 
+    async def close_sending(self) -> None:
+        """Say that nothing more will be sent, while receiving goes on. Best effort.
+
+        TCP shuts down its sending half, WebSocket sends its close frame; a transport that has no
+        such thing does nothing.
+
+        Checkpoint: not necessarily.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+
     @abstractmethod
     async def aclose(self) -> None:
         """Close, politely where the transport has a way to be polite and it takes no waiting.

@@ -1,0 +1,117 @@
+"""``bench``: measure what a peer does in a second, and how long it takes to answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio import Payload
+from rsocket_trio.errors import StreamError
+
+from .bench_operations import OPERATIONS
+from .client import run_client
+from .exits import DONE, PEER_ERROR
+from .output import json_line
+from .payloads import read_value
+from .stdio import Writer
+from .tally import Tally
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import Requester
+
+__all__ = ["run"]
+
+_PROGRESS_INTERVAL: Final = 0.5
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure for ``--duration`` seconds after ``--warmup``, and print the figures."""
+    data = bytes(args.size) if args.data is None else read_value(args.data)
+    return run_client(args, partial(_bench, args, Payload(data)))
+
+
+async def _bench(args: argparse.Namespace, payload: Payload, requester: Requester) -> int:
+    tally = Tally()
+    operation = partial(OPERATIONS[args.interaction], requester, payload, args, tally)
+    failure: Exception | None = None
+
+    async def worker() -> None:
+        nonlocal failure
+        try:
+            while True:
+                try:
+                    await operation()
+                except StreamError as error:
+                    tally.error(error)
+        except Exception as error:  # any other ends the bench; kept out of the nursery
+            failure = failure or error
+            nursery.cancel_scope.cancel(reason="a request failed")
+
+    async with trio.open_nursery() as nursery:
+        if sys.stderr is not None and sys.stderr.isatty() and not args.quiet:
+            nursery.start_soon(_show_progress, tally, sys.stderr.write)
+        for _ in range(args.concurrency):
+            nursery.start_soon(worker)
+        await trio.sleep(args.warmup)
+        tally.start()
+        await trio.sleep(args.duration)
+        tally.stop()
+        nursery.cancel_scope.cancel(reason="measured")
+    if failure is not None:
+        raise failure
+    figures = _figures(tally, args)
+    await Writer().write(json_line(figures) if args.json else _table(figures))
+    if tally.first_error is not None and not args.quiet:
+        print(f"the first error: {tally.first_error}", file=sys.stderr)
+    return PEER_ERROR if tally.errors else DONE
+
+
+async def _show_progress(tally: Tally, show: Callable[[str], object]) -> None:
+    # On the terminal only, over and over on one line, which the last act wipes out.
+    try:
+        while True:
+            await trio.sleep(_PROGRESS_INTERVAL)
+            rate, items = tally.per_second(tally.requests), tally.per_second(tally.items)
+            show(f"\r\x1b[K{tally.phase}: {rate:,.0f} requests/s, {items:,.0f} items/s")
+            sys.stderr.flush()
+    finally:
+        show("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _figures(tally: Tally, args: argparse.Namespace) -> dict[str, object]:
+    return {
+        "uri": args.uri,
+        "interaction": args.interaction,
+        "concurrency": args.concurrency,
+        "seconds": round(tally.seconds, 3),
+        "requests": tally.requests,
+        "requests_per_second": round(tally.per_second(tally.requests), 1),
+        "items": tally.items,
+        "items_per_second": round(tally.per_second(tally.items), 1),
+        "errors": dict(tally.errors),
+        "latency_ms": tally.latencies_ms(),
+    }
+
+
+def _table(figures: dict[str, object]) -> bytes:
+    lines: list[str] = []
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            shown = "  ".join(f"{key} {_number(item)}" for key, item in value.items()) or "none"
+        else:
+            shown = _number(value)
+        lines.append(f"{name.replace('_', ' '):20} {shown}\n")
+    return "".join(lines).encode()
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,84 @@
+"""One operation of a bench for each interaction: `OPERATIONS`.
+
+Each sends one request, tells the `Tally` of the answer, and returns when the exchange is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from itertools import repeat
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio import NO_PAYLOAD, Payload
+
+from .tally import Tally
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import PayloadStream, Requester
+
+    Operation = Callable[[Requester, Payload, argparse.Namespace, Tally], Awaitable[None]]
+
+__all__ = ["OPERATIONS"]
+
+
+async def _request_response(
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+) -> None:
+    sent = perf_counter_ns()
+    if await requester.request_response(payload, route=args.route) is not NO_PAYLOAD:
+        tally.items += 1
+    tally.answered(sent)
+
+
+async def _fire_and_forget(
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+) -> None:
+    sent = perf_counter_ns()
+    await requester.fire_and_forget(payload, route=args.route)
+    tally.answered(sent)
+
+
+async def _request_stream(
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+) -> None:
+    opened = requester.request_stream(payload, route=args.route, prefetch=args.prefetch)
+    await _drain(opened, tally)
+
+
+async def _request_channel(
+    requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
+) -> None:
+    source = repeat(payload, args.items)
+    opened = requester.request_channel(source, route=args.route, prefetch=args.prefetch)
+    await _drain(opened, tally)
+
+
+async def _drain(opened: AbstractAsyncContextManager[PayloadStream], tally: Tally) -> None:
+    sent, answered = perf_counter_ns(), False
+    async with opened as stream:
+        try:
+            while True:
+                # All that is there at a time: it is the peer that is measured.
+                items = await stream.receive_many()
+                if not answered:
+                    answered = True
+                    tally.answered(sent)
+                tally.items += len(items)
+        except trio.EndOfChannel:
+            if not answered:
+                tally.answered(sent)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "request_response": _request_response,
+    "fire_and_forget": _fire_and_forget,
+    "request_stream": _request_stream,
+    "request_channel": _request_channel,
+}
+"""By the names that ``--interaction`` takes."""

@@ -1,0 +1,125 @@
+"""What the commands that connect have in common: `run_client`.
+
+Options become arguments of `rsocket_trio.connect`, its errors become exit statuses, and signals
+end the command in order (`rsocket_trio.cli.interrupt`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from rsocket_trio import ConnectionConfig, Payload, connect
+from rsocket_trio.errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    LocalProtocolError,
+    MetadataError,
+    ProtocolError,
+    SetupError,
+    StreamError,
+)
+from rsocket_trio.uri import Uri, parse_uri
+
+from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
+from .interrupt import Interruption, interruptible
+from .logs import log_to_stderr
+from .payloads import read_metadata
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import Requester
+
+__all__ = ["run_client"]
+
+
+def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[int]]) -> int:
+    """Connect as the options say, run ``work`` with the requester, close the connection.
+
+    Returns:
+        What ``work`` returns; 128 and the number of the signal that ended it.
+
+    Raises:
+        Failure: No connection, a lost one, an error the peer answered, or wrong options.
+        BrokenPipeError: Whoever reads our output has gone.
+    """
+    log_to_stderr(args)
+    opened = partial(
+        connect,
+        args.uri,
+        setup=_setup(args),
+        data_mime_type=args.data_mime,
+        metadata_mime_type=args.metadata_mime,
+        config=_config(args),
+        headers=args.headers,
+        ssl_context=_ssl_context(args, parse_uri(args.uri)),
+    )
+
+    async def connected(stop: Interruption) -> int:
+        status = 0
+        async with opened() as requester:
+            with stop.work():
+                status = await work(requester)
+        return status
+
+    try:
+        return trio.run(interruptible, connected)
+    except StreamError as error:
+        raise Failure(f"the peer answered {error}", PEER_ERROR) from error
+    except SetupError as error:
+        raise Failure(f"the peer refused the connection: {error}", UNREACHABLE) from error
+    except (LocalProtocolError, MetadataError) as error:
+        raise Failure(str(error), USAGE) from error
+    except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
+        raise Failure(_with_cause(error), UNREACHABLE) from error
+
+
+def _with_cause(error: Exception) -> str:
+    text, cause = str(error), str(error.__cause__ or "")
+    return text if cause in text else f"{text}: {cause}" if text else cause
+
+
+def _setup(args: argparse.Namespace) -> Payload:
+    data = read_metadata(args.setup_data)
+    return Payload(b"" if data is None else data, read_metadata(args.setup_metadata))
+
+
+def _config(args: argparse.Namespace) -> ConnectionConfig:
+    config = ConnectionConfig()
+    try:
+        if args.keepalive is not None:
+            config = attrs.evolve(config, keepalive_interval=args.keepalive)
+        if args.lifetime is not None:
+            config = attrs.evolve(config, max_lifetime=args.lifetime)
+    except ValueError as error:
+        raise Failure(f"--keepalive, --lifetime: {error.args[0]}", USAGE) from error
+    return config
+
+
+def _ssl_context(args: argparse.Namespace, uri: Uri) -> ssl.SSLContext | None:
+    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
+    if args.headers and not uri.is_websocket:
+        raise Failure("--header is for ws:// and wss://", USAGE)
+    if not uri.is_encrypted:
+        if wanted:
+            raise Failure(f"--{wanted[0]} is for tls:// and wss://", USAGE)
+        return None
+    try:
+        context = ssl.create_default_context(cafile=args.ca)
+        if args.cert is not None:
+            context.load_cert_chain(args.cert, args.key)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        files = " or ".join(getattr(args, name) for name in ("ca", "cert", "key") if name in wanted)
+        raise Failure(f"cannot use {files}: {error}", USAGE) from error
+    if args.key is not None and args.cert is None:
+        raise Failure("--key needs --cert", USAGE)
+    if args.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

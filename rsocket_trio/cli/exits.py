@@ -1,0 +1,44 @@
+"""Exit statuses of the command line, and the exception that carries one: `Failure`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "BROKEN_PIPE",
+    "DONE",
+    "INTERRUPTED",
+    "LOCAL_IO",
+    "PEER_ERROR",
+    "UNREACHABLE",
+    "USAGE",
+    "Failure",
+]
+
+DONE: Final = 0
+PEER_ERROR: Final = 1
+"""The peer answered a request with an error; ``decode``: some input was malformed."""
+USAGE: Final = 2
+"""The command line, a file it names or the target it names is wrong; nothing was sent."""
+UNREACHABLE: Final = 3
+"""There was no connection, the peer refused it, or it was lost; ``serve``: cannot listen."""
+LOCAL_IO: Final = 4
+"""Standard input could not be read or standard output not be written."""
+INTERRUPTED: Final = 130
+"""Ctrl-C, as a shell reports it: 128 and the number of the signal."""
+BROKEN_PIPE: Final = 141
+"""Whoever read our output has gone (``| head -1``), as a shell reports SIGPIPE: 128 + 13."""
+
+
+class Failure(Exception):
+    """Ends the command with one line on standard error and an exit status.
+
+    Attributes:
+        message: The line, without the name of the program.
+        status: The exit status.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status

@@ -1,0 +1,166 @@
+"""Options that several commands share, and the types of arguments.
+
+A type is a function from the text of an argument to its value; argparse reports what it raises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Final
+
+from rsocket_trio.uri import parse_uri
+
+__all__ = [
+    "above_zero",
+    "add_connection_options",
+    "add_json",
+    "add_payload_options",
+    "add_stream_options",
+    "add_uri",
+    "add_verbosity",
+    "address",
+    "header",
+    "positive",
+    "seconds",
+]
+
+_COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
+
+
+def add_uri(parser: argparse.ArgumentParser) -> None:
+    """URI, the peer."""
+    parser.add_argument(
+        "uri",
+        metavar="URI",
+        type=address,
+        help="tcp://, tls://, unix://, ws:// or wss:// address of the peer",
+    )
+
+
+def add_payload_options(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+    """URI, DATA, and what goes with them."""
+    add_uri(parser)
+    if many:
+        parser.add_argument(
+            "data",
+            metavar="DATA",
+            nargs="*",
+            help="payloads: text each, or @FILE or - for one payload a line (default: -)",
+        )
+    else:
+        parser.add_argument(
+            "data",
+            metavar="DATA",
+            nargs="?",
+            default="",
+            help="data of the request: text, @FILE, or - for stdin (default: empty)",
+        )
+    parser.add_argument("--route", help="route of the request")
+    parser.add_argument(
+        "--metadata", metavar="VALUE", help="metadata of the request: text, 0xHEX, or @FILE"
+    )
+
+
+def add_stream_options(parser: argparse.ArgumentParser) -> None:
+    """How much of a stream is wanted."""
+    parser.add_argument(
+        "--prefetch", metavar="N", type=positive, help="window of demand, in items (default 256)"
+    )
+    parser.add_argument(
+        "--take", metavar="N", type=positive, help="cancel the stream after that many items"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """JSON instead of text."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
+    """How to connect; all of them have defaults."""
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "--data-mime", metavar="MIME", default="text/plain", help="default: text/plain"
+    )
+    group.add_argument(
+        "--metadata-mime", metavar="MIME", default=_COMPOSITE, help=f"default: {_COMPOSITE}"
+    )
+    group.add_argument("--setup-data", help="data of SETUP: text, 0xHEX, or @FILE", metavar="VALUE")
+    group.add_argument(
+        "--setup-metadata", help="its metadata: text, 0xHEX, or @FILE", metavar="VALUE"
+    )
+    group.add_argument(
+        "--keepalive", help="interval of KEEPALIVE (default 20)", metavar="SECONDS", type=above_zero
+    )
+    group.add_argument(
+        "--lifetime",
+        help="silence after which the peer counts as dead (default 90)",
+        metavar="SECONDS",
+        type=above_zero,
+    )
+    group.add_argument(
+        "--header",
+        metavar="'NAME: VALUE'",
+        dest="headers",
+        type=header,
+        action="append",
+        default=[],
+        help="header of the WebSocket handshake; may be repeated",
+    )
+    tls = parser.add_argument_group("TLS (tls:// and wss://)")
+    tls.add_argument("--ca", metavar="FILE", help="trust these certificates, PEM")
+    tls.add_argument("--insecure", action="store_true", help="trust any certificate")
+    tls.add_argument("--cert", metavar="FILE", help="our own certificate, PEM")
+    tls.add_argument("--key", metavar="FILE", help="its key, PEM, if not in the same file")
+    add_verbosity(parser)
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """How much is logged."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "-v", "--verbose", action="store_true", help="log more, with tracebacks, on stderr"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="log errors only")
+
+
+def positive(text: str) -> int:
+    """An argument type: a whole number from 1 to 2^31-1, the largest request-n there is."""
+    number = int(text)
+    if not 1 <= number <= 2**31 - 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {2**31 - 1}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """An argument type: a duration in seconds, 0 allowed."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
+    return number
+
+
+def above_zero(text: str) -> float:
+    """An argument type: a duration in seconds, greater than 0."""
+    number = seconds(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("must be greater than 0")
+    return number
+
+
+def header(text: str) -> tuple[str, str]:
+    """An argument type: ``Name: value``."""
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def address(text: str) -> str:
+    """An argument type: a URI of this package, as it was written."""
+    try:
+        parse_uri(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text

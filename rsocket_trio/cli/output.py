@@ -1,0 +1,33 @@
+"""How items are printed: `render`, as text or as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rsocket_trio.payload import Payload
+
+__all__ = ["json_line", "render"]
+
+
+def render(payload: Payload, *, as_json: bool) -> bytes:
+    """What is written to standard output for one item, with its line end.
+
+    As text: the data as it is. As JSON: ``data`` if it is UTF-8, else ``data_hex``; and
+    ``metadata_hex``, which is ``null`` if there is no metadata.
+    """
+    if not as_json:
+        return payload.data + b"\n"
+    fields: dict[str, object] = {}
+    try:
+        fields["data"] = payload.data.decode()
+    except UnicodeDecodeError:
+        fields["data_hex"] = payload.data.hex()
+    fields["metadata_hex"] = None if payload.metadata is None else payload.metadata.hex()
+    return json_line(fields)
+
+
+def json_line(fields: object) -> bytes:
+    """``fields`` as JSON on one line, in UTF-8, with its line end."""
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,46 @@
+"""``request``, ``fnf`` and ``push``: one message to the peer, and at most one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rsocket_trio import NO_PAYLOAD, Payload
+
+from .client import run_client
+from .exits import DONE
+from .output import render
+from .payloads import read_metadata, read_value
+from .stdio import Writer
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import Requester
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send what the command says; print the response of a request, if it has one."""
+    if args.command == "push":
+        metadata = read_metadata(args.data) or b""
+
+        async def push(requester: Requester) -> int:
+            await requester.metadata_push(metadata)
+            return DONE
+
+        return run_client(args, push)
+
+    payload = Payload(read_value(args.data), read_metadata(args.metadata))
+
+    async def fire_and_forget(requester: Requester) -> int:
+        await requester.fire_and_forget(payload, route=args.route)
+        return DONE
+
+    async def request_response(requester: Requester) -> int:
+        response = await requester.request_response(payload, route=args.route)
+        if response is not NO_PAYLOAD:
+            await Writer().write(render(response, as_json=args.json))
+        return DONE
+
+    return run_client(args, fire_and_forget if args.command == "fnf" else request_response)

@@ -1,0 +1,116 @@
+"""``serve``: serve a target until a signal stops it, first politely, then at once."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import ssl
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio import serve
+from rsocket_trio.uri import parse_uri
+
+from .exits import DONE, UNREACHABLE, USAGE, Failure
+from .logs import log_to_stderr
+from .stdio import Writer
+from .target import load_target
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import Acceptor, Responder, Server
+
+__all__ = ["run"]
+
+_logger: Final = logging.getLogger("rsocket_trio.cli")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the target on every ``--listen`` address.
+
+    Returns:
+        0 after a graceful stop; 128 and the number of the signal that ended it at once.
+
+    Raises:
+        Failure: The target or the certificate cannot be loaded, or an address not be listened on.
+    """
+    log_to_stderr(args, normally=logging.INFO)
+    context = _ssl_context(args)
+    target = load_target(args.target)
+    return trio.run(_serve, target, args.listen, context, args.grace)
+
+
+def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
+    encrypted = [uri for uri in args.listen if parse_uri(uri).is_encrypted]
+    if args.tls_cert is None:
+        if encrypted or args.tls_key is not None:
+            raise Failure(f"{encrypted[0] if encrypted else '--tls-key'} needs --tls-cert", USAGE)
+        return None
+    if not encrypted:
+        raise Failure("--tls-cert is for tls:// and wss://", USAGE)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(args.tls_cert, args.tls_key)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise Failure(f"cannot use the certificate {args.tls_cert!r}: {error}", USAGE) from error
+    return context
+
+
+async def _serve(
+    target: Responder | Acceptor,
+    uris: list[str],
+    ssl_context: ssl.SSLContext | None,
+    grace: float,
+) -> int:
+    failure: OSError | None = None
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            stop = _Stop(nursery, grace)
+            nursery.start_soon(stop.watch, signals)
+            start = partial(serve, target, *uris, ssl_context=ssl_context)
+            try:
+                server: Server = await nursery.start(start)
+            except OSError as error:  # kept out of the nursery, which would group it
+                failure = error
+                nursery.cancel_scope.cancel(reason="cannot listen")
+            else:
+                stop.server = server
+                lines = "".join(f"listening on {uri}\n" for uri in server.uris)
+                await Writer().write(lines.encode())
+    if failure is not None:
+        raise Failure(f"cannot listen: {failure}", UNREACHABLE) from failure
+    return stop.status
+
+
+class _Stop:
+    """What signals do to the server.
+
+    Attributes:
+        server: The server, once it accepts.
+        status: The exit status that follows from the signals so far.
+    """
+
+    def __init__(self, nursery: trio.Nursery, grace: float) -> None:
+        self.server: Server | None = None
+        self.status = DONE
+        self._nursery = nursery
+        self._grace = grace
+        self._stopping = False
+
+    async def watch(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            if self._stopping or self.server is None:
+                self.status = 128 + number
+                self._nursery.cancel_scope.cancel(reason="a signal came")
+            else:
+                self._stopping = True
+                self._nursery.start_soon(self._close, self.server)
+
+    async def _close(self, server: Server) -> None:
+        _logger.info("stopping; streams may finish within %g s", self._grace)
+        await server.aclose(grace=self._grace)
+        self._nursery.cancel_scope.cancel(reason="stopped")

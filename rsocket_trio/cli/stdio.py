@@ -1,0 +1,113 @@
+"""Standard input and output without blocking trio: `LineReader` and `Writer`.
+
+A command that waits for its input or for the reader of its output must go on answering KEEPALIVE
+and must obey Ctrl-C. Neither file descriptor is switched to non-blocking mode: the mode belongs
+to the open file, which the shell and other processes share. A read or a short write after the
+kernel has said "ready" does not block. Regular files are always ready, and epoll refuses them,
+so what is ready is never waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import trio
+
+from .exits import LOCAL_IO, Failure
+
+__all__ = ["LineReader", "Writer"]
+
+_READ_SIZE: Final = 64 * 2**10
+# A pipe that polls as writable takes this many bytes at least (POSIX, "pipe").
+_WRITE_SIZE: Final = select.PIPE_BUF
+
+
+class LineReader:
+    """Iterates the lines of a file descriptor, without their line ends, as they arrive.
+
+    Raises:
+        Failure: The file descriptor cannot be read.
+    """
+
+    def __init__(self, fd: int = 0) -> None:
+        self._fd = fd
+        self._lines: deque[bytes] = deque()
+        self._rest = bytearray()
+        self._ended = False
+
+    def __aiter__(self) -> LineReader:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next line.
+
+        Checkpoint: whenever it reads.
+        If cancelled: nothing is lost.
+        """
+        while not self._lines:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._read()
+        return self._lines.popleft()
+
+    async def _read(self) -> None:
+        await _ready(self._fd, select.POLLIN, trio.lowlevel.wait_readable)
+        try:
+            data = os.read(self._fd, _READ_SIZE)
+        except BlockingIOError:  # somebody else was faster, or made it non-blocking
+            return
+        except OSError as error:
+            raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
+        self._ended = not data
+        if b"\n" in data or self._ended:
+            first, *rest = data.split(b"\n")
+            self._lines.append(bytes(self._rest + first))
+            self._lines.extend(rest)
+            # The last piece is the beginning of a line that is still to come, or nothing.
+            self._rest = bytearray(self._lines.pop() if rest or not self._lines[-1] else b"")
+        else:
+            self._rest += data
+
+
+class Writer:
+    """Writes to a file descriptor at once, nothing is buffered here.
+
+    Raises:
+        BrokenPipeError: Whoever read it has gone.
+        Failure: It cannot be written to for another reason.
+    """
+
+    def __init__(self, fd: int = 1) -> None:
+        self._fd = fd
+
+    async def write(self, data: bytes) -> None:
+        """Write all of ``data``, waiting while the reader is behind.
+
+        Checkpoint: always.
+        If cancelled: a part may have been written.
+        """
+        rest = memoryview(data)
+        while rest:
+            await _ready(self._fd, select.POLLOUT, trio.lowlevel.wait_writable)
+            try:
+                rest = rest[os.write(self._fd, rest[:_WRITE_SIZE]) :]
+            except BlockingIOError:  # likewise
+                continue
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                text = f"cannot write to standard output: {error.strerror}"
+                raise Failure(text, LOCAL_IO) from error
+
+
+async def _ready(fd: int, event: int, wait: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    poll = select.poll()
+    poll.register(fd, event)
+    if poll.poll(0):
+        await trio.lowlevel.checkpoint()
+    else:
+        await wait(fd)

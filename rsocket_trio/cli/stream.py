@@ -1,0 +1,90 @@
+"""``stream`` and ``channel``: print the items of a stream as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from rsocket_trio import ConnectionConfig, Payload
+
+from .client import run_client
+from .exits import DONE
+from .output import render
+from .payloads import read_lines, read_metadata, read_value
+from .stdio import LineReader, Writer
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio import PayloadStream, Requester
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the stream or channel; print until it ends, or until ``--take`` items are there."""
+    metadata = read_metadata(args.metadata)
+    prefetch = _prefetch(args.prefetch, args.take)
+    if args.command == "stream":
+        request = Payload(read_value(args.data), metadata)
+
+        async def request_stream(requester: Requester) -> int:
+            opened = requester.request_stream(request, route=args.route, prefetch=prefetch)
+            return await _print(opened, args, prefetch)
+
+        return run_client(args, request_stream)
+
+    lines = read_lines(args.data)
+
+    async def request_channel(requester: Requester) -> int:
+        source = _Source(lines, metadata)
+        opened = requester.request_channel(source, route=args.route, prefetch=prefetch)
+        return await _print(opened, args, prefetch)
+
+    return run_client(args, request_channel)
+
+
+def _prefetch(prefetch: int | None, take: int | None) -> int | None:
+    # A peer asked for exactly what is taken produces no item for nothing: demand by hand (0).
+    # Where that is more than one window, windows are asked for as usual.
+    window = ConnectionConfig().prefetch if prefetch is None else prefetch
+    return 0 if take is not None and take <= window else prefetch
+
+
+async def _print(
+    opened: AbstractAsyncContextManager[PayloadStream],
+    args: argparse.Namespace,
+    prefetch: int | None,
+) -> int:
+    writer, left = Writer(), args.take
+    async with opened as stream:
+        if prefetch == 0 and left > stream.initial_request_n:
+            stream.request_n(left - stream.initial_request_n)
+        async for item in stream:
+            await writer.write(render(item, as_json=args.json))
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    break
+    return DONE
+
+
+class _Source(AsyncIterator[Payload]):
+    """The payloads of a channel; the first, which goes with the request, carries the metadata."""
+
+    def __init__(self, lines: list[bytes] | None, metadata: bytes | None) -> None:
+        self._given = None if lines is None else iter(lines)
+        self._stdin = LineReader()
+        self._metadata = metadata
+
+    async def __anext__(self) -> Payload:
+        if self._given is None:
+            data = await anext(self._stdin)
+        else:
+            try:
+                data = next(self._given)
+            except StopIteration:
+                raise StopAsyncIteration from None
+        metadata, self._metadata = self._metadata, None
+        return Payload(data, metadata)

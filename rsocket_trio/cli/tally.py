@@ -1,0 +1,81 @@
+"""What a bench has measured so far: `Tally`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from .histogram import Histogram
+
+if TYPE_CHECKING:
+    from rsocket_trio.errors import StreamError
+
+__all__ = ["Tally"]
+
+_PERCENTILES: Final = (50, 90, 99)
+
+
+class Tally:
+    """Counts requests, items, errors and latencies. What comes before `start` is forgotten.
+
+    Attributes:
+        phase: ``warm-up`` or ``measuring``.
+        requests: Requests answered, for streams: with a first item or their end.
+        items: Items that came; a response is one.
+        errors: Requests that were answered with an error, by the name of its class. Not by its
+            text, which is the peer's and may differ each time.
+        first_error: The text of the first of them.
+    """
+
+    def __init__(self) -> None:
+        self._ended: int | None = None
+        self._reset("warm-up")
+
+    def start(self) -> None:
+        """The warm-up is over: begin from zero, now."""
+        self._reset("measuring")
+
+    def stop(self) -> None:
+        """Count time no further."""
+        self._ended = perf_counter_ns()
+
+    def _reset(self, phase: str) -> None:
+        self.phase = phase
+        self.requests = 0
+        self.items = 0
+        self.errors: Counter[str] = Counter()
+        self.first_error: str | None = None
+        self._latencies = Histogram()
+        self._ended = None
+        self._began = perf_counter_ns()
+
+    def answered(self, sent: int) -> None:
+        """A request was answered that was sent at ``sent``, a reading of `perf_counter_ns`."""
+        self.requests += 1
+        self._latencies.record(perf_counter_ns() - sent)
+
+    def error(self, error: StreamError) -> None:
+        """A request was answered with an error."""
+        self.errors[type(error).__name__] += 1
+        if self.first_error is None:
+            self.first_error = str(error)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been measured, in seconds."""
+        ended = perf_counter_ns() if self._ended is None else self._ended
+        return (ended - self._began) / 1e9
+
+    def per_second(self, count: int) -> float:
+        """The rate of what has been counted."""
+        return count / max(self.seconds, 1e-9)
+
+    def latencies_ms(self) -> dict[str, float | None]:
+        """Percentiles and the maximum in milliseconds; ``None`` if there was no answer."""
+        latencies = self._latencies
+        if latencies.count == 0:
+            return dict.fromkeys([*(f"p{percent}" for percent in _PERCENTILES), "max"])
+        shown = {f"p{percent}": latencies.percentile(percent) for percent in _PERCENTILES}
+        shown["max"] = latencies.maximum
+        return {name: round(value / 1e6, 4) for name, value in shown.items()}

@@ -1,0 +1,117 @@
+"""What ``serve`` serves: from ``package.module:name`` or ``path/file.py:name`` to an object."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, cast
+
+from rsocket_trio.responder import Responder
+
+from .exits import USAGE, Failure
+
+if TYPE_CHECKING:
+    from rsocket_trio.responder import Acceptor
+
+__all__ = ["load_target"]
+
+DEFAULT_NAMES: Final = ("app", "router")
+
+
+def load_target(target: str) -> Responder | Acceptor:
+    """Import what ``target`` names.
+
+    A module is looked for in the working directory first, as ``python -m`` does; the directory of
+    a file is where its own imports are looked for first, as ``python file.py`` does.
+
+    Raises:
+        Failure: There is no such module, file or name, importing it raised (``__cause__`` has
+            what), or the object cannot be served. One line says which.
+    """
+    where, name = _split(target)
+    module = _load_file(where) if _is_path(where) else _load_module(where)
+    if name is not None:
+        return _check(_find(module, where, name), target)
+    for default in DEFAULT_NAMES:
+        if hasattr(module, default):
+            return _check(getattr(module, default), f"{where}:{default}")
+    raise Failure(f"{where!r} has neither 'app' nor 'router'; name one: {where}:NAME", USAGE)
+
+
+def _split(target: str) -> tuple[str, str | None]:
+    where, colon, name = target.rpartition(":")
+    if not colon:
+        return target, None
+    if not where or not all(part.isidentifier() for part in name.split(".")):
+        raise Failure(f"{target!r} is not MODULE:NAME or FILE.py:NAME", USAGE)
+    return where, name
+
+
+def _is_path(where: str) -> bool:
+    return where.endswith(".py") or "/" in where
+
+
+def _load_module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise Failure(f"{name!r} is neither a module's name nor a path to a .py file", USAGE)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Only if it is this module that is missing, and not one that it imports.
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise Failure(f"there is no module named {error.name!r}", USAGE) from error
+        raise _import_failed(name, error) from error
+    # Whatever a stranger's module raises, the user is told of in one line.
+    except (Exception, SystemExit) as error:
+        raise _import_failed(name, error) from error
+
+
+def _load_file(name: str) -> ModuleType:
+    path = Path(name).absolute()
+    if not path.is_file():
+        raise Failure(f"there is no file {name!r}", USAGE)
+    # Under its own name where that is free: annotations are looked up in ``sys.modules``.
+    module_name = path.stem if path.stem not in sys.modules else f"{path.stem}_target"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise Failure(f"{name!r} is not a Python file", USAGE)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # as above: a stranger's module
+        del sys.modules[module_name]
+        raise _import_failed(name, error) from error
+    return module
+
+
+def _import_failed(where: str, error: BaseException) -> Failure:
+    text = str(error).strip().partition("\n")[0]
+    what = type(error).__name__ + (f": {text}" if text else "")
+    return Failure(f"importing {where!r} failed: {what} (--verbose shows where)", USAGE)
+
+
+def _find(module: ModuleType, where: str, name: str) -> object:
+    found: object = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise Failure(f"{where!r} has no {name!r}", USAGE) from error
+    return found
+
+
+def _check(found: object, target: str) -> Responder | Acceptor:
+    if isinstance(found, Responder):
+        return found
+    if isinstance(found, type) and issubclass(found, Responder):
+        raise Failure(f"{target!r} is a class; name an instance of it", USAGE)
+    if not callable(found):
+        kind = type(found).__name__
+        raise Failure(f"{target!r} is a {kind}, not a Responder or an acceptor function", USAGE)
+    return cast("Acceptor", found)

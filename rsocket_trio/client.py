@@ -1,0 +1,145 @@
+"""The client: `connect`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from .config import ConnectionConfig
+from .connection.connection import Connection
+from .connection.establish import begin_as_client, wait_accepted
+from .errors import InternalError
+from .metadata.mime_types import MIME
+from .payload import Payload
+from .requester import Requester
+from .responder import Acceptor, Responder, Setup, accept_with
+from .transports import open_transport
+from .transports.base import FrameTransport
+
+__all__ = ["connect"]
+
+_NO_SETUP: Final = Payload()
+_DEFAULT_CONFIG: Final = ConnectionConfig()
+
+
+@asynccontextmanager
+async def connect(
+    target: str | FrameTransport,
+    *,
+    responder: Responder | Acceptor | None = None,
+    setup: Payload = _NO_SETUP,
+    data_mime_type: str = MIME.CBOR,
+    metadata_mime_type: str = MIME.COMPOSITE_METADATA,
+    config: ConnectionConfig = _DEFAULT_CONFIG,
+    headers: Sequence[tuple[str, str]] = (),
+    ssl_context: ssl.SSLContext | None = None,
+) -> AsyncIterator[Requester]:
+    """Connect to a server: ``async with connect("tcp://localhost:7878") as requester``.
+
+    The connection lives as long as the block, and its tasks are the block's. Leaving the block
+    sends what is queued and closes; requests still open then are cancelled at the peer.
+
+    Args:
+        target: A URI: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
+            ``ws://host:port/path``, ``wss://host:port/path``; or a transport of yours, which is
+            closed with the block.
+        responder: Answers the server's requests.
+        setup: Data and metadata of the SETUP frame, for the server's acceptor.
+        data_mime_type: MIME type of the data of all payloads of this connection.
+        metadata_mime_type: Likewise of the metadata. Routes need the default, or the MIME type
+            of routing metadata.
+        config: Times, sizes and limits.
+        headers: WebSocket: more headers of the handshake.
+        ssl_context: TLS: verification and client certificate; the default one by default.
+
+    Yields:
+        The requester, once the server has accepted the SETUP.
+
+    Raises:
+        ConnectFailed: There is no connection, or no answer.
+        SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
+            with its reason.
+        ConnectionClosed: The connection ended during the set-up.
+        LocalProtocolError: The arguments make no SETUP frame.
+
+    Checkpoint: entering and leaving, always.
+    If cancelled: the connection is closed.
+    """
+    if isinstance(target, FrameTransport):
+        async with target:
+            async with _connection(
+                target, responder, setup, data_mime_type, metadata_mime_type, config
+            ) as requester:
+                yield requester
+    else:
+        async with open_transport(
+            target,
+            headers=headers,
+            ssl_context=ssl_context,
+            max_frame_size=config.limits.max_frame_size,
+        ) as transport:
+            async with _connection(
+                transport, responder, setup, data_mime_type, metadata_mime_type, config
+            ) as requester:
+                yield requester
+
+
+@asynccontextmanager
+async def _connection(
+    transport: FrameTransport,
+    responder: Responder | Acceptor | None,
+    setup: Payload,
+    data_mime_type: str,
+    metadata_mime_type: str,
+    config: ConnectionConfig,
+) -> AsyncIterator[Requester]:
+    connection = Connection(transport, config, client=True)
+    requester = Requester(connection, metadata_mime_type)
+    begin_as_client(connection, setup, data_mime_type, metadata_mime_type)
+    facts = Setup(
+        data=setup.data,
+        metadata=setup.metadata,
+        data_mime_type=data_mime_type,
+        metadata_mime_type=metadata_mime_type,
+        keepalive_interval=config.keepalive_interval,
+        max_lifetime=config.max_lifetime,
+        transport=transport.info,
+    )
+    connection.open(await accept_with(responder or Responder(), facts, requester))
+    body_error: Exception | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                await nursery.start(_run, connection)
+                if config.confirm_setup:
+                    await wait_accepted(connection)
+                yield requester
+            except Exception as error:
+                # Kept out of the nursery, so that it is never grouped; raised below.
+                body_error = error
+            finally:
+                # Synchronous: every stream fails now, CANCELs are queued by those who leave.
+                connection.close()
+    except BaseExceptionGroup as group:
+        _, urgent = group.split(Exception)
+        if urgent is not None:
+            raise  # Cancelled, KeyboardInterrupt: let them be
+        raise InternalError("a task of the connection crashed; please report this") from group
+    if body_error is not None:
+        raise body_error
+
+
+async def _run(
+    connection: Connection, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    config = connection.config
+    await connection.run(
+        [],
+        interval=config.keepalive_interval,
+        max_lifetime=config.max_lifetime,
+        task_status=task_status,
+    )

@@ -1,0 +1,147 @@
+"""How a connection begins, on both sides (Protocol.md, "Connection Establishment").
+
+The server reads the first frame, under a deadline, and judges it; nothing behind it is looked at
+before the SETUP has been accepted. The client sends SETUP first of all, and where
+`ConnectionConfig.confirm_setup` is set a KEEPALIVE right behind it: SETUP has no acknowledgement
+of its own, and the answer to that KEEPALIVE is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import (
+    ConnectFailed,
+    ConnectionLost,
+    ErrorCode,
+    InvalidSetup,
+    LocalProtocolError,
+    MalformedFrame,
+    MetadataLengthError,
+    RejectedResume,
+    RemoteProtocolError,
+    SetupError,
+)
+from ..frames.error import encode_error
+from ..frames.keepalive import encode_keepalive
+from ..frames.union import decode
+from ..protocol.setup import build_setup, check_first_frame, check_setup
+
+if TYPE_CHECKING:
+    from ..config import ConnectionConfig
+    from ..frames.setup import SetupFrame
+    from ..payload import Payload
+    from ..transports.base import FrameTransport
+    from .connection import Connection
+
+__all__ = ["begin_as_client", "receive_setup", "refuse", "wait_accepted"]
+
+
+async def receive_setup(
+    transport: FrameTransport, config: ConnectionConfig
+) -> tuple[SetupFrame, list[bytes]]:
+    """Server: wait for the first frame and judge it.
+
+    Returns:
+        The SETUP, and what came right behind it, unread.
+
+    Raises:
+        SetupError: To be answered with `refuse`.
+        RejectedResume: Likewise.
+        RemoteProtocolError: Likewise: what came is no frame.
+        ConnectionLost: The peer went away before it had said anything.
+    """
+    frames: list[bytes] = []
+    with trio.move_on_after(config.setup_timeout):
+        try:
+            frames = await transport.receive_frames()
+        except trio.BrokenResourceError as error:
+            raise ConnectionLost(f"the peer went away before its SETUP: {error}") from error
+        if not frames:
+            raise ConnectionLost("the peer went away before its SETUP")
+    if not frames:
+        raise InvalidSetup(f"no SETUP within {config.setup_timeout:g} s")
+    try:
+        first = decode(frames[0])
+    except MetadataLengthError:
+        raise  # CONNECTION_ERROR, as everywhere
+    except MalformedFrame as error:
+        raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
+    setup = check_first_frame(first)
+    check_setup(setup)
+    return setup, frames[1:]
+
+
+async def refuse(
+    transport: FrameTransport,
+    error: SetupError | RejectedResume | RemoteProtocolError,
+    config: ConnectionConfig,
+) -> None:
+    """Server: tell the client why there is no connection; its owner closes the transport.
+
+    Checkpoint: always.
+    If cancelled: it may or may not have been told.
+    """
+    data = str(error).encode() if isinstance(error, RemoteProtocolError) else error.data
+    with trio.move_on_after(config.close_timeout):
+        try:
+            await transport.send_frames([encode_error(0, error.code, data)])
+            await transport.close_sending()
+            while await transport.receive_frames():
+                pass
+        except (trio.BrokenResourceError, RemoteProtocolError):
+            pass  # it does not listen, or talks nonsense: it is refused all the same
+
+
+def begin_as_client(
+    connection: Connection, setup: Payload, data_mime_type: str, metadata_mime_type: str
+) -> None:
+    """Client: queue SETUP, and what asks for its confirmation.
+
+    Raises:
+        LocalProtocolError: The SETUP does not fit a frame, or a MIME type is none.
+    """
+    config = connection.config
+    frame = build_setup(
+        keepalive_interval=config.keepalive_interval,
+        max_lifetime=config.max_lifetime,
+        data_mime_type=data_mime_type,
+        metadata_mime_type=metadata_mime_type,
+        payload=setup,
+    ).encode()
+    at_most = config.limits.max_frame_size
+    if len(frame) > at_most:
+        raise LocalProtocolError(f"SETUP would be {len(frame)} bytes long, and {at_most} may be")
+    # Urgent, as all of stream 0: nothing can be before them.
+    connection.outbox.put_urgent(frame)
+    if config.confirm_setup:
+        connection.outbox.put_urgent(encode_keepalive(True, 0, b""))
+
+
+async def wait_accepted(connection: Connection) -> None:
+    """Client: wait until the SETUP is known to be accepted.
+
+    Raises:
+        SetupError: It was refused.
+        ClosedByPeer: The peer closed with CONNECTION_ERROR or CONNECTION_CLOSE.
+        ConnectionLost: The connection broke meanwhile.
+        ConnectFailed: The peer said nothing within `ConnectionConfig.setup_timeout`.
+
+    Checkpoint: always.
+    If cancelled: nothing is known.
+    """
+    timeout = connection.config.setup_timeout
+    with trio.move_on_after(timeout) as scope:
+        await connection.acceptance.wait()
+    if connection.failure is not None:
+        raise connection.failure
+    if scope.cancelled_caught:
+        reason = f"the peer did not answer to SETUP within {timeout:g} s"
+        last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
+        connection.end(ConnectionLost(reason), last_words=last_words)
+        raise ConnectFailed(
+            f"{reason}; where the peer answers no KEEPALIVE at all, connect with "
+            "confirm_setup=False"
+        )

@@ -1,0 +1,224 @@
+"""What waits to be sent: `Outbox`, between everybody who sends and the one writer.
+
+Order: the frames of stream 0 go first (Protocol.md, "QoS": they SHOULD have priority); all others
+leave in the order in which they were put, so the frames of one stream never overtake each other.
+The writer takes all there is and sends it in one go.
+
+Room: producers of payloads put at most ``limit`` bytes ahead of the writer; those who find no room
+wait in a queue and are handed room in order, which makes streams take turns: a fragment of this
+one, a fragment of that one. Frames that must get out whatever happens (CANCEL, ERROR, REQUEST_N,
+the answer to a KEEPALIVE) never wait; they are counted apart, and the connection stops reading
+from a peer that lets too many of them pile up (`Outbox.clogged`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from outcome import Error
+from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+if TYPE_CHECKING:
+    from trio.lowlevel import Task
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """The frames of one connection that wait for its writer.
+
+    Attributes:
+        limit: Bytes of payload frames that may wait.
+        size: Bytes of payload frames that wait, or for which room has been handed out.
+        control_size: Bytes of other frames that wait.
+        max_control_size: Past this the outbox is `clogged`.
+        writing: Whether the writer has taken frames that have not left yet.
+        batches: How often the writer has taken frames.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_frames",
+        "_watchers",
+        "_urgent",
+        "_waiting",
+        "_wants_flush",
+        "_writer",
+        "batches",
+        "control_size",
+        "limit",
+        "max_control_size",
+        "size",
+        "writing",
+    )
+
+    def __init__(self, limit: int, max_control_size: int) -> None:
+        self.limit = limit
+        self.max_control_size = max_control_size
+        self.size = 0
+        self.control_size = 0
+        self.writing = False
+        self.batches = 0
+        self._frames: list[bytes] = []
+        self._urgent: list[bytes] = []
+        self._waiting: deque[tuple[Task, int]] = deque()
+        self._watchers: list[Task] = []
+        self._writer: Task | None = None
+        self._wants_flush = False
+        self._closed: Exception | None = None
+
+    # -- for those who send -----------------------------------------------------------------
+
+    @property
+    def clogged(self) -> bool:
+        """The peer makes us answer more than it reads."""
+        return self.control_size > self.max_control_size
+
+    def put(self, frame: bytes) -> None:
+        """Queue a payload frame. Only while ``size < limit``: look first, without a checkpoint."""
+        self._frames.append(frame)
+        self.size += len(frame)
+        if self._writer is not None:
+            self.wake_writer()
+
+    def put_control(self, frame: bytes) -> None:
+        """Queue a frame that must get out, behind what is queued already."""
+        self._frames.append(frame)
+        self.control_size += len(frame)
+        if self._writer is not None:
+            self.wake_writer()
+
+    def put_urgent(self, frame: bytes) -> None:
+        """Queue a frame of stream 0: it overtakes all others."""
+        self._urgent.append(frame)
+        self.control_size += len(frame)
+        if self._writer is not None:
+            self.wake_writer()
+
+    async def reserve(self, size: int) -> None:
+        """Wait for room for ``size`` bytes; then call `put_reserved`, with no checkpoint between.
+
+        Raises:
+            Exception: What the outbox was closed with.
+
+        Checkpoint: only if there is no room.
+        If cancelled: nothing is reserved.
+        """
+        if self._closed is not None:
+            raise copy.copy(self._closed)
+        if self.size < self.limit:
+            # Nobody waits: room that comes free is handed to those who wait, first come first
+            # served, until there is none or nobody.
+            self.size += size
+            return
+        entry = (current_task(), size)
+        self._waiting.append(entry)
+
+        def abort(_raise_cancel: Any) -> Abort:
+            self._waiting.remove(entry)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def put_reserved(self, frame: bytes) -> None:
+        """Queue a frame whose room has been reserved."""
+        self._frames.append(frame)
+        if self._writer is not None:
+            self.wake_writer()
+
+    async def wait_idle(self) -> None:
+        """Wait until all that is queued has been sent, or the outbox is closed.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        await checkpoint()
+        while self.writing or self._frames or self._urgent or self._waiting:
+            await self._watch()
+
+    async def wait_unclogged(self) -> None:
+        """Wait until the writer has taken what made this outbox `clogged`.
+
+        Checkpoint: only if it is clogged.
+        If cancelled: nothing changes.
+        """
+        while self.clogged:
+            await self._watch()
+
+    async def _watch(self) -> None:
+        """Wait until the writer takes frames, or finds none."""
+        task = current_task()
+        self._watchers.append(task)
+
+        def abort(_raise_cancel: Any) -> Abort:
+            self._watchers.remove(task)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)
+
+    def close(self, error: Exception) -> None:
+        """No room will come any more: those who wait for it get ``error``.
+
+        What is queued is still sent, and frames may still be put (the last ERROR).
+        """
+        self._closed = error
+        while self._waiting:
+            task, _ = self._waiting.popleft()
+            reschedule(task, Error(copy.copy(error)))
+
+    def discard(self) -> None:
+        """Nothing can be sent any more: forget what is queued. After `close`."""
+        self._frames.clear()
+        self._urgent.clear()
+        self.writing = False
+        self._release_watchers()
+
+    # -- for the writer ---------------------------------------------------------------------
+
+    def wake_writer(self) -> None:
+        """Let the writer look again; transports call it for what they have to send themselves."""
+        self._wants_flush = True
+        task = self._writer
+        if task is not None:
+            self._writer = None
+            reschedule(task)
+
+    async def take(self) -> list[bytes]:
+        """Wait for frames and take them all. Empty where only the transport has to send.
+
+        Checkpoint: only if there is nothing to send.
+        If cancelled: nothing is taken.
+        """
+        self.writing = False
+        if not self._frames and not self._urgent and not self._wants_flush:
+            self._release_watchers()
+            self._writer = current_task()
+            await wait_task_rescheduled(self._abort_take)
+        self._wants_flush = False
+        self.writing = True
+        frames = self._frames
+        self._frames = []
+        if self._urgent:
+            frames = self._urgent + frames
+            self._urgent = []
+        self.batches += 1
+        self.control_size = 0
+        self.size = 0
+        self._release_watchers()
+        waiting = self._waiting
+        while waiting and self.size < self.limit:
+            task, size = waiting.popleft()
+            self.size += size
+            reschedule(task)
+        return frames
+
+    def _abort_take(self, _raise_cancel: Any) -> Abort:
+        self._writer = None
+        return Abort.SUCCEEDED
+
+    def _release_watchers(self) -> None:
+        watchers = self._watchers
+        while watchers:
+            reschedule(watchers.pop())

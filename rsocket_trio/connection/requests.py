@@ -1,0 +1,247 @@
+"""Requests of the peer, from the frame to the workers: `Requests`.
+
+Here it is decided whether a request is taken on, refused (REJECTED, INVALID) or ignored, and here
+requests in fragments become whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
+from ..frames.error import encode_error
+from ..frames.header import COMPLETE, FOLLOWS, MAX_U31, METADATA, FrameType, split_metadata
+from ..interactions.fire_and_forget import FireAndForgetResponder
+from ..interactions.metadata_push import MetadataPushResponder
+from ..interactions.operation import Handlers, Operation, ResponderOperation
+from ..interactions.request_channel import RequestChannelResponder
+from ..interactions.request_response import RequestResponseResponder
+from ..interactions.request_stream import RequestStreamResponder
+from ..payload import Payload
+from ..protocol.credit import Window
+
+if TYPE_CHECKING:
+    from ..config import ConnectionConfig
+    from .streams import Streams
+    from .workers import Workers
+
+__all__ = ["Requests"]
+
+logger = logging.getLogger("rsocket_trio")
+
+_REQUEST_N: Final = Struct(">I")
+_WITHOUT_N: Final = 6
+_WITH_N: Final = 10
+
+
+class Requests:
+    """Takes on the requests of the peer.
+
+    Attributes:
+        responder: Who answers them; set once the connection is accepted.
+        refused: While set, every new request is answered with REJECTED and this text.
+    """
+
+    responder: Handlers
+
+    def __init__(
+        self,
+        config: ConnectionConfig,
+        streams: Streams,
+        workers: Workers,
+        *,
+        client: bool,
+    ) -> None:
+        self.refused: str | None = None
+        self._table = streams.table
+        self._streams = streams
+        self._workers = workers
+        self._prefetch = config.prefetch
+        self._limits = config.limits
+        # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
+        self._parity = 0 if client else 1
+        self._incomplete = 0
+
+    # -- the hot path -----------------------------------------------------------------------
+
+    def receive(self, frame_type: int, stream_id: int, flags: int, frame: bytes) -> None:
+        """A REQUEST_* frame.
+
+        Raises:
+            MalformedFrame: It is too short, or its metadata length or its n is impossible.
+        """
+        if stream_id & 1 != self._parity or stream_id in self._table or not stream_id:
+            # Not an id of the peer's, or one in use: ignored (Protocol.md, "Handling the
+            # Unexpected"). Finished ids may come again, once the peer has used all up.
+            return
+        if stream_id > MAX_U31:
+            raise MalformedFrame("the reserved bit of the stream id is set", stream_id=stream_id)
+        initial_n = 0
+        body = _WITHOUT_N
+        if frame_type >= FrameType.REQUEST_STREAM:
+            body = _WITH_N
+            initial_n = _initial_n(frame, stream_id)
+        if flags & METADATA:
+            metadata, data = split_metadata(frame, body, flags, stream_id)
+        else:
+            metadata, data = None, frame[body:]
+        if frame_type >= FrameType.REQUEST_STREAM and not initial_n:
+            self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
+        elif flags & FOLLOWS:
+            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
+        else:
+            complete = bool(flags & COMPLETE)
+            self.take_on(frame_type, stream_id, complete, initial_n, Payload(data, metadata))
+
+    def take_on(
+        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+    ) -> None:
+        """A whole request: hand it to the workers, or refuse it."""
+        workers = self._workers
+        metadata = payload.metadata
+        size = len(payload.data) if metadata is None else len(payload.data) + len(metadata)
+        if self.refused is not None or not workers.has_room(size):
+            self.answer(
+                stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
+            )
+            return
+        operation: ResponderOperation
+        if frame_type == FrameType.REQUEST_RESPONSE:
+            operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
+        elif frame_type == FrameType.REQUEST_FNF:
+            # The stream is over with its arrival, so it is not entered in the table.
+            workers.add(FireAndForgetResponder(self._streams, stream_id, payload, self.responder))
+            return
+        elif frame_type == FrameType.REQUEST_STREAM:
+            operation = RequestStreamResponder(
+                self._streams, stream_id, payload, self.responder, initial_n
+            )
+        else:
+            operation = RequestChannelResponder(
+                self._streams,
+                stream_id,
+                payload,
+                self.responder,
+                initial_n,
+                complete=complete,
+                window=Window(self._prefetch, uncredited=1),
+                max_window=self._limits.max_prefetch,
+            )
+        self._table[stream_id] = operation
+        workers.add(operation)
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    def receive_metadata_push(self, metadata: bytes) -> None:
+        """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
+        operation = MetadataPushResponder(self._streams, metadata, self.responder)
+        if self._workers.has_room(operation.size):
+            self._workers.add(operation)
+        else:
+            logger.warning("metadata_push dropped: too many requests are waiting")
+
+    def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
+        """Refuse a request; fire_and_forget never hears of it."""
+        if frame_type != FrameType.REQUEST_FNF:
+            self._streams.send_control(encode_error(stream_id, code, text.encode()))
+        else:
+            logger.warning("fire_and_forget dropped on stream %d: %s", stream_id, text)
+
+    def _begin(
+        self,
+        frame_type: int,
+        stream_id: int,
+        flags: int,
+        initial_n: int,
+        metadata: bytes | None,
+        data: bytes,
+    ) -> None:
+        """The first fragment of a request."""
+        if self.refused is not None or not self._has_room_for_fragments():
+            self.answer(
+                stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
+            )
+            return
+        # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
+        complete = bool(flags & COMPLETE)
+        request = _FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
+        request.complete = complete
+        self._incomplete += 1
+        self._table[stream_id] = request
+        request.receive_payload(FOLLOWS, metadata, data)
+
+    def _has_room_for_fragments(self) -> bool:
+        return self._workers.active + self._incomplete < self._limits.max_streams
+
+    def forget(self, request: _FragmentedRequest) -> None:
+        """A request in fragments is whole, or will never be."""
+        self._incomplete -= 1
+        self._streams.finish(request)
+
+
+def _initial_n(frame: bytes, stream_id: int) -> int:
+    try:
+        (n,) = _REQUEST_N.unpack_from(frame, _WITHOUT_N)
+    except StructError:
+        raise MalformedFrame(
+            f"a request of {len(frame)} bytes is too short for its initial n", stream_id=stream_id
+        ) from None
+    if n > MAX_U31:
+        raise MalformedFrame("the reserved bit of the initial n is set", stream_id=stream_id)
+    return int(n)
+
+
+class _FragmentedRequest(Operation):
+    """A request of which fragments are still to come (PAYLOAD frames on its stream)."""
+
+    __slots__ = ("complete", "frame_type", "initial_n", "requests")
+
+    def __init__(
+        self,
+        requests: Requests,
+        streams: Streams,
+        frame_type: int,
+        stream_id: int,
+        initial_n: int,
+    ) -> None:
+        super().__init__(streams, stream_id)
+        self.requests = requests
+        self.frame_type = frame_type
+        self.initial_n = initial_n
+        self.complete = False
+
+    def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
+        if flags & COMPLETE:
+            self.complete = True
+        try:
+            payload = self.whole(flags, metadata, data)
+        except RemoteProtocolError as error:
+            self._drop()
+            self.requests.answer(self.stream_id, self.frame_type, error.code, str(error))
+            return
+        if payload is not None:
+            self.requests.forget(self)
+            self.requests.take_on(
+                self.frame_type, self.stream_id, self.complete, self.initial_n, payload
+            )
+
+    def receive_request_n(self, n: int) -> None:
+        # A requester may grant more at any time, also before its request is whole.
+        if self.frame_type >= FrameType.REQUEST_STREAM:
+            self.initial_n += n
+
+    def receive_cancel(self) -> None:
+        self._drop()
+
+    def receive_error(self, code: int, data: bytes) -> None:
+        self._drop()
+
+    def connection_closed(self, error: Exception) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        self.discard_fragments()
+        self.requests.forget(self)

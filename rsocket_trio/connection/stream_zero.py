@@ -1,0 +1,81 @@
+"""The frames of stream 0 of an established connection: `StreamZero`.
+
+KEEPALIVE, ERROR, METADATA_PUSH and LEASE. What a client takes as the acceptance of its SETUP is
+here as well (Protocol.md, "Connection Establishment").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ClosedByPeer, setup_error
+from ..frames.error import ErrorFrame
+from ..frames.header import HEADER, RESPOND, FrameType
+from ..frames.keepalive import KeepaliveFrame, encode_keepalive
+from ..frames.metadata_push import MetadataPushFrame
+from ..protocol.zero_stream import ZeroStreamError, classify_error
+
+if TYPE_CHECKING:
+    from ..frames.union import Frame
+    from .connection import Connection
+
+__all__ = ["StreamZero"]
+
+_ACCEPTANCE: Final = frozenset(
+    (
+        FrameType.PAYLOAD,
+        FrameType.LEASE,
+        FrameType.REQUEST_RESPONSE,
+        FrameType.REQUEST_FNF,
+        FrameType.REQUEST_STREAM,
+        FrameType.REQUEST_CHANNEL,
+        FrameType.REQUEST_N,
+        FrameType.CANCEL,
+        FrameType.METADATA_PUSH,
+    )
+)
+"""Frames that a server sends only once it has accepted the SETUP. ERROR is one on a stream."""
+
+
+class StreamZero:
+    """Takes what concerns the connection itself."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def receive(self, frame: Frame) -> None:
+        """A frame of stream 0 that means something here."""
+        connection = self._connection
+        if isinstance(frame, KeepaliveFrame):
+            if frame.respond:
+                # Protocol.md, "KEEPALIVE Frame": the same data, with R clear.
+                connection.outbox.put_urgent(encode_keepalive(False, 0, frame.data))
+        elif isinstance(frame, MetadataPushFrame):
+            connection.requests.receive_metadata_push(frame.metadata)
+        elif isinstance(frame, ErrorFrame):
+            self._error(frame)
+
+    def _error(self, frame: ErrorFrame) -> None:
+        connection = self._connection
+        meaning = classify_error(
+            frame.code, client=connection.client, established=connection.established
+        )
+        if meaning is ZeroStreamError.SETUP_REFUSED:
+            connection.end(setup_error(frame.code, frame.data))
+        elif meaning is ZeroStreamError.CONNECTION_ERROR:
+            connection.end(ClosedByPeer(frame.data, code=frame.code))
+        elif meaning is ZeroStreamError.CONNECTION_CLOSE:
+            connection.drain(ClosedByPeer(frame.data, code=frame.code))
+
+    def look_for_acceptance(self, frame: bytes) -> None:
+        """A client that is not established yet: does this frame say that its SETUP is accepted?"""
+        if len(frame) < HEADER.size:
+            return
+        stream_id, type_and_flags = HEADER.unpack_from(frame)
+        frame_type = type_and_flags >> 10
+        if (
+            frame_type in _ACCEPTANCE
+            or (frame_type == FrameType.ERROR and stream_id)
+            or (frame_type == FrameType.KEEPALIVE and not type_and_flags & RESPOND)
+        ):
+            self._connection.accepted()

@@ -1,0 +1,196 @@
+"""The streams of a connection, and what its operations may do: `Streams`.
+
+It is the `rsocket_trio.interactions.operation.Outbound` of every operation: it gives out stream
+ids, knows which operation has which id, cuts payloads into fragments and finds room for them in
+the outbox. It never waits for anything but that room.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ..frames.header import FrameType
+from ..frames.payload import encode_payload
+from ..frames.request import encode_request
+from ..protocol.fragmentation import (
+    Reassembler,
+    ReassemblyBudget,
+    fragment_payload,
+    fragment_request,
+)
+from ..protocol.stream_ids import StreamIds
+
+if TYPE_CHECKING:
+    from ..config import ConnectionConfig
+    from ..interactions.operation import Operation
+    from ..payload import Payload
+    from .outbox import Outbox
+
+__all__ = ["Streams"]
+
+_LARGEST_HEAD: Final = 13
+"""Header, initial request n and metadata length: what a frame holds beside its payload."""
+
+
+class Streams:
+    """The stream table of one connection, and the way out for its operations.
+
+    Attributes:
+        table: Stream id to operation, both sides' streams.
+        failure: Why the connection is over, once it is.
+        refusal: Why no new request may be sent, while none may: the connection is not accepted
+            yet, is being closed, or is over. `try_open` and `open` raise copies of it.
+        unread: See `rsocket_trio.interactions.operation.Outbound`.
+        on_forgotten: Called when a stream has ended; the connection sets it while it drains.
+    """
+
+    def __init__(self, config: ConnectionConfig, outbox: Outbox, *, client: bool) -> None:
+        self.table: dict[int, Operation] = {}
+        self.failure: Exception | None = None
+        self.refusal: Exception | None = None
+        self.unread = 0
+        self.max_unread = config.limits.max_unread_size
+        self.on_forgotten: Callable[[], None] | None = None
+        self._outbox = outbox
+        self._ids = StreamIds(client)
+        self._fragment_size = config.fragment_size
+        self._whole = config.fragment_size - _LARGEST_HEAD
+        self._max_payload_size = config.limits.max_payload_size
+        self._reassembly = ReassemblyBudget(config.limits.max_reassembly_size)
+
+    # -- requests of ours -------------------------------------------------------------------
+
+    def try_open(
+        self,
+        operation: Operation,
+        frame_type: FrameType,
+        flags: int,
+        initial_n: int | None,
+        payload: Payload,
+    ) -> bool:
+        """Send a request at once; see `Outbound.try_open`."""
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        data = payload.data
+        metadata = payload.metadata
+        if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
+            raise _not_bytes(payload)
+        outbox = self._outbox
+        size = len(data) if metadata is None else len(data) + len(metadata)
+        if size > self._whole or outbox.size >= outbox.limit:
+            return False
+        table = self.table
+        stream_id = self._ids.next(table)
+        frame = encode_request(frame_type, stream_id, flags, initial_n, metadata, data)
+        operation.stream_id = stream_id
+        table[stream_id] = operation
+        outbox.put(frame)
+        return True
+
+    async def open(
+        self,
+        operation: Operation,
+        frame_type: FrameType,
+        flags: int,
+        initial_n: int | None,
+        payload: Payload,
+    ) -> None:
+        """Send a request as room allows, in fragments if need be; see `Outbound.open`."""
+        outbox = self._outbox
+        metadata, data = payload.metadata, payload.data
+        size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
+        await outbox.reserve(size)
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        # No checkpoint from here to the queueing of the first frame: ids leave in order.
+        stream_id = self._ids.next(self.table)
+        operation.stream_id = stream_id
+        self.table[stream_id] = operation
+        frames = fragment_request(
+            frame_type, stream_id, flags, initial_n, metadata, data, self._fragment_size
+        )
+        outbox.put_reserved(next(frames))
+        for frame in frames:
+            await outbox.reserve(len(frame))
+            if self.table.get(stream_id) is not operation:
+                return  # answered, or over, before it was whole
+            outbox.put_reserved(frame)
+
+    # -- payloads ---------------------------------------------------------------------------
+
+    def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
+        """Queue a PAYLOAD at once; see `Outbound.try_send_payload`."""
+        data = payload.data
+        metadata = payload.metadata
+        if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
+            raise _not_bytes(payload)
+        outbox = self._outbox
+        size = len(data) if metadata is None else len(data) + len(metadata)
+        if size > self._whole or outbox.size >= outbox.limit:
+            return False
+        outbox.put(encode_payload(stream_id, flags, metadata, data))
+        return True
+
+    async def send_payload(self, stream_id: int, flags: int, payload: Payload) -> None:
+        """Queue a PAYLOAD as room allows, in fragments if need be; see `Outbound.send_payload`."""
+        outbox = self._outbox
+        operation = self.table.get(stream_id)
+        frames = fragment_payload(
+            stream_id, flags, payload.metadata, payload.data, self._fragment_size
+        )
+        for frame in frames:
+            await outbox.reserve(len(frame))
+            if self.table.get(stream_id) is not operation:
+                return  # the stream ended while this waited
+            outbox.put_reserved(frame)
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    def send_control(self, frame: bytes) -> None:
+        """Queue a small frame that must get out; see `Outbound.send_control`."""
+        if self.failure is None:
+            self._outbox.put_control(frame)
+
+    async def reserve(self, size: int) -> None:
+        """Wait for room for a frame of stream 0; see `Outbox.reserve`.
+
+        Raises:
+            ConnectionClosed: The connection is over, or may not be used.
+        """
+        if self.refusal is not None:
+            raise copy.copy(self.refusal)
+        await self._outbox.reserve(size)
+
+    def reassembler(self) -> Reassembler:
+        """A new reassembler within the connection's limits."""
+        return Reassembler(self._max_payload_size, self._reassembly)
+
+    def finish(self, operation: Operation) -> None:
+        """Forget the id of a stream that is over; see `Outbound.finish`."""
+        stream_id = operation.stream_id
+        if self.table.get(stream_id) is operation:
+            del self.table[stream_id]
+            if self.on_forgotten is not None:
+                self.on_forgotten()
+
+    def fail_all(self, error: Exception) -> None:
+        """The connection is over: every stream learns it, now."""
+        self.failure = self.refusal = error
+        self._outbox.close(error)
+        operations = list(self.table.values())
+        self.table.clear()
+        for operation in operations:
+            operation.connection_closed(copy.copy(error))
+
+
+def _not_bytes(payload: object) -> Exception:
+    data = getattr(payload, "data", None)
+    metadata = getattr(payload, "metadata", None)
+    if not isinstance(data, bytes):
+        return TypeError(
+            f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
+            f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"
+        )
+    return TypeError(f"metadata must be bytes or None, not {type(metadata).__name__}")

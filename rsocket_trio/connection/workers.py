@@ -1,0 +1,175 @@
+"""The tasks that run handlers: `Workers`.
+
+A task per request costs more than most handlers do. So the requests of a connection wait in one
+queue, and a worker takes the next, runs the handler, sends the outcome and takes the next. Only
+where a handler *blocks* does another worker wake or start: after each batch of frames the reader
+wakes one worker and passes one checkpoint; if requests are left then, the worker must have
+blocked, and the next one is woken. What never blocks costs no task switch, and a handler that
+blocks delays nobody.
+
+While a handler runs, its worker's task and cancel scope are its own: CANCEL cancels that scope, and
+the worker ends with it. A worker whose handler left traces (context variables, an open nursery) is
+retired, so from outside nothing shows.
+
+While the peer does not read its answers (the outbox is full), requests are left in the queue: an
+answer would only have to wait, with a task around it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from trio.lowlevel import (
+    Abort,
+    cancel_shielded_checkpoint,
+    checkpoint,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trio.lowlevel import Task
+
+    from ..config import Limits
+    from ..interactions.operation import ResponderOperation
+    from .outbox import Outbox
+
+__all__ = ["Workers"]
+
+logger = logging.getLogger("rsocket_trio")
+
+_MAX_IDLE: Final = 64
+"""Idle workers kept for the next burst; each costs a few kilobytes."""
+
+_BURST: Final = 64
+"""Requests answered in a row by one worker without letting another task run."""
+
+
+class Workers:
+    """The requests of the peer that wait or run.
+
+    Attributes:
+        active: Requests that wait or run.
+        size: Bytes of their payloads.
+        on_done: Called when a request is done with; the connection sets it while it drains.
+    """
+
+    def __init__(self, limits: Limits, outbox: Outbox) -> None:
+        self.active = 0
+        self.size = 0
+        self.on_done: Callable[[], None] | None = None
+        self._max_active = limits.max_streams
+        self._max_size = limits.max_requests_size
+        self._outbox = outbox
+        self._queue: deque[ResponderOperation] = deque()
+        self._idle: list[Task] = []
+        self._pausing = False
+
+    def has_room(self, size: int) -> bool:
+        """Whether one more request of ``size`` bytes may be taken on."""
+        if self.active >= self._max_active:
+            return False
+        return self.size + size <= self._max_size or not self.active
+
+    def add(self, operation: ResponderOperation) -> None:
+        """Take a request on. It runs after the next `start`."""
+        self.active += 1
+        self.size += operation.size
+        self._queue.append(operation)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are requests nobody has begun."""
+        return bool(self._queue)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Let workers run until every waiting request has begun, or the outbox is full.
+
+        Checkpoint: if there are requests waiting.
+        If cancelled: that is for the next checkpoint to notice.
+        """
+        queue = self._queue
+        idle = self._idle
+        outbox = self._outbox
+        while queue:
+            if outbox.size >= outbox.limit:
+                if not self._pausing:
+                    self._pausing = True
+                    nursery.start_soon(self._resume, nursery)
+                return
+            if idle:
+                reschedule(idle.pop())
+            else:
+                nursery.start_soon(self._work)
+            await cancel_shielded_checkpoint()
+
+    async def _resume(self, nursery: trio.Nursery) -> None:
+        """Once the outbox has room again, go on."""
+        try:
+            await self._outbox.reserve(0)
+        except Exception:
+            return  # closed: the connection is over
+        finally:
+            self._pausing = False
+        await self.start(nursery)
+
+    async def _work(self) -> None:
+        """Run requests, one after the other, until there is a reason to end."""
+        try:
+            with trio.CancelScope() as scope:
+                await self._run_requests(scope)
+        except Exception:
+            # A handler's nursery may raise beside its cancellation, and a handler that left a
+            # scope open is found out here. Neither is a reason to end the connection.
+            logger.exception("a handler failed while its task was being cancelled")
+
+    async def _run_requests(self, scope: trio.CancelScope) -> None:
+        queue = self._queue
+        idle = self._idle
+        outbox = self._outbox
+        task = current_task()
+        clean = contextvars.copy_context()
+        served = 0
+
+        def abort(_raise_cancel: Any) -> Abort:
+            idle.remove(task)
+            return Abort.SUCCEEDED
+
+        while True:
+            while queue:
+                if served and outbox.size >= outbox.limit:
+                    break
+                operation = queue.popleft()
+                if operation.live:
+                    try:
+                        await operation.run(scope)
+                    finally:
+                        self._done(operation)
+                    if (
+                        (not operation.live and scope.cancel_called)
+                        or task.child_nurseries
+                        or contextvars.copy_context() != clean
+                    ):
+                        return
+                else:
+                    self._done(operation)
+                served += 1
+                if not served % _BURST:
+                    await checkpoint()
+            if len(idle) >= _MAX_IDLE:
+                return
+            idle.append(task)
+            await wait_task_rescheduled(abort)
+
+    def _done(self, operation: ResponderOperation) -> None:
+        self.active -= 1
+        self.size -= operation.size
+        if self.on_done is not None:
+            self.on_done()

@@ -1,0 +1,139 @@
+"""Putting fragments together, within bounds.
+
+Protocol.md, "Handling the Unexpected": reassembly must assume that the stream of fragments never
+ends. So a payload has a limit, all the unfinished payloads of a connection have one together
+(`ReassemblyBudget`), and both are checked before anything is kept. Fragments with little or
+nothing in them are limited in number: they cost no memory to speak of, but no payload needs them.
+
+The bytes go into one growing buffer per part, not into a list of pieces: a piece of a few bytes
+costs ten times its size as an object, so a list would let tiny fragments pass the limit by that.
+A buffer over-allocates by an eighth and takes linear time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.payload import Payload
+
+__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget"]
+
+FRAGMENT_COST: Final = 32
+"""What a fragment is charged at least, in bytes. The smallest fragments in use (rsocket-java's,
+of 64 bytes with its length prefix) hold more, so no honest peer is charged more than it sends."""
+
+_SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
+
+
+class ReassemblyBudget:
+    """What the unfinished payloads of one connection may hold together.
+
+    Attributes:
+        limit: In bytes.
+        used: In bytes, at present.
+    """
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def __repr__(self) -> str:
+        return f"<ReassemblyBudget {self.used} of {self.limit}>"
+
+
+class Reassembler:
+    """One payload that is still arriving: `add` each fragment, then `finish`.
+
+    Whoever drops one unfinished (CANCEL, end of the stream) must call `discard`, which gives its
+    share of the budget back.
+
+    Attributes:
+        size: Bytes of metadata and data so far.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_charged",
+        "_data",
+        "_fragments",
+        "_limit",
+        "_metadata",
+        "_stream_id",
+        "size",
+    )
+
+    def __init__(
+        self, limit: int, budget: ReassemblyBudget | None = None, *, stream_id: int = 0
+    ) -> None:
+        """Begin an empty payload.
+
+        Args:
+            limit: The largest payload there may be, in bytes of metadata and data.
+            budget: The connection's, shared with its other reassemblers.
+            stream_id: The stream the errors name.
+        """
+        self._limit = limit
+        self._budget = budget
+        self._stream_id = stream_id
+        self._data = bytearray()
+        self._metadata: bytearray | None = None
+        self._fragments = 0
+        self._charged = 0
+        self.size = 0
+
+    def __repr__(self) -> str:
+        return f"<Reassembler {self.size} bytes in {self._fragments} fragments>"
+
+    def add(self, metadata: bytes | None, data: bytes) -> None:
+        """Add the next fragment, the first and the last included.
+
+        Metadata after data must not be sent; should it come, it is appended to the metadata.
+
+        Raises:
+            RemoteProtocolError: The payload is too large (code INVALID), or the connection holds
+                too many unfinished ones (CANCELED). It ends the stream, not the connection. The
+                fragment was not kept, and all before it has been discarded.
+        """
+        length = len(data) + (0 if metadata is None else len(metadata))
+        size = self.size + length
+        fragments = self._fragments + 1
+        if size > self._limit:
+            self._refuse(f"a payload of more than {self._limit} bytes", ErrorCode.INVALID)
+        if fragments > self._limit // FRAGMENT_COST + _SPARE_FRAGMENTS:
+            self._refuse(f"{fragments} fragments for {size} bytes", ErrorCode.INVALID)
+        budget = self._budget
+        if budget is not None:
+            charge = max(length, FRAGMENT_COST)
+            if budget.used + charge > budget.limit:
+                self._refuse("too much is being reassembled", ErrorCode.CANCELED)
+            budget.used += charge
+            self._charged += charge
+        self.size = size
+        self._fragments = fragments
+        if metadata is not None:
+            if self._metadata is None:
+                self._metadata = bytearray()
+            self._metadata += metadata
+        self._data += data
+
+    def finish(self) -> Payload:
+        """The whole payload. The reassembler is empty then and its budget given back."""
+        metadata = None if self._metadata is None else bytes(self._metadata)
+        payload = Payload(bytes(self._data), metadata)
+        self.discard()
+        return payload
+
+    def discard(self) -> None:
+        """Forget what has arrived and give its share of the budget back. May be repeated."""
+        if self._budget is not None:
+            self._budget.used -= self._charged
+        self._charged = self.size = self._fragments = 0
+        self._data = bytearray()
+        self._metadata = None
+
+    def _refuse(self, reason: str, code: ErrorCode) -> None:
+        self.discard()
+        raise RemoteProtocolError(reason, code=code, stream_id=self._stream_id)

@@ -1,0 +1,155 @@
+"""The first frame: what a client puts into SETUP and what a server refuses.
+
+Protocol.md, "Connection Establishment" and "SETUP Frame". The errors raised by the two checks are
+what the client is told with an ERROR on stream 0, after which the server closes. A first frame
+that cannot even be decoded is refused with INVALID_SETUP by whoever decodes it.
+
+Choices where the text is silent: another version and times of 0 are INVALID_SETUP, leases that
+are not offered UNSUPPORTED_SETUP. The MIME types are not looked into ("SETUP Frame" forbids it).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from rsocket_trio.config import MAX_FRAME_SIZE
+from rsocket_trio.errors import (
+    InvalidSetup,
+    LocalProtocolError,
+    RejectedResume,
+    RejectedSetup,
+    UnsupportedSetup,
+)
+from rsocket_trio.frames.header import METADATA_LENGTH_SIZE
+from rsocket_trio.frames.resume import ResumeFrame
+from rsocket_trio.frames.setup import SetupFrame
+from rsocket_trio.frames.union import Frame
+from rsocket_trio.payload import Payload
+
+__all__ = ["MAJOR_VERSION", "MINOR_VERSION", "build_setup", "check_first_frame", "check_setup"]
+
+MAJOR_VERSION: Final = 1
+MINOR_VERSION: Final = 0
+
+MAX_MILLISECONDS: Final = 2**31 - 1
+
+
+def check_first_frame(frame: Frame) -> SetupFrame:
+    """Judge the first frame a server receives.
+
+    Returns:
+        The frame, if it is a SETUP; `check_setup` judges what it says.
+
+    Raises:
+        InvalidSetup: It is neither SETUP nor RESUME, or is not on stream 0.
+        RejectedResume: It is a RESUME: sessions are not resumed here.
+    """
+    # Protocol.md, "Connection Establishment". A RESUME on another stream than 0 is no RESUME yet,
+    # so it gets the answer of establishment and not that of resumption.
+    if not isinstance(frame, SetupFrame | ResumeFrame):
+        raise InvalidSetup(f"the first frame must be SETUP or RESUME, not {frame.frame_type.name}")
+    if frame.stream_id:
+        raise InvalidSetup(f"{frame.frame_type.name} must be on stream 0, not {frame.stream_id}")
+    if isinstance(frame, ResumeFrame):
+        raise RejectedResume("sessions are not resumed here")
+    return frame
+
+
+def check_setup(
+    frame: SetupFrame, *, resume_offered: bool = False, lease_offered: bool = False
+) -> None:
+    """Judge what a SETUP says, before any acceptor sees it.
+
+    Args:
+        frame: As decoded.
+        resume_offered: Whether this server keeps sessions for resumption.
+        lease_offered: Whether this server grants leases.
+
+    Raises:
+        InvalidSetup: It is not on stream 0, is of another version than 1.0, has a keepalive
+            interval or max lifetime of 0, or asks for resumption with an empty token.
+        RejectedSetup: It asks for resumption, which is not offered.
+        UnsupportedSetup: It asks for leases, which are not offered.
+    """
+    if frame.stream_id:
+        raise InvalidSetup(f"SETUP must be on stream 0, not {frame.stream_id}")
+    # Protocol.md, "Versioning Scheme": a lower version may be taken, a higher one cannot be.
+    if (frame.major, frame.minor) != (MAJOR_VERSION, MINOR_VERSION):
+        raise InvalidSetup(
+            f"version {frame.major}.{frame.minor} is not {MAJOR_VERSION}.{MINOR_VERSION}"
+        )
+    if frame.keepalive_interval_ms < 1:
+        raise InvalidSetup("the keepalive interval must be greater than 0")
+    if frame.max_lifetime_ms < 1:
+        raise InvalidSetup("the max lifetime must be greater than 0")
+    if frame.resume_token is not None:
+        # "SETUP Frame": without resumption the answer MUST be REJECTED_SETUP.
+        if not resume_offered:
+            raise RejectedSetup("resumption is not supported")
+        if not frame.resume_token:
+            raise InvalidSetup("the resume token is empty")
+    if frame.lease and not lease_offered:
+        raise UnsupportedSetup("leases are not supported")
+
+
+def build_setup(
+    *,
+    keepalive_interval: float,
+    max_lifetime: float,
+    data_mime_type: str,
+    metadata_mime_type: str,
+    payload: Payload = Payload(),  # noqa: B008 - immutable
+    resume_token: bytes | None = None,
+    lease: bool = False,
+) -> SetupFrame:
+    """The SETUP frame of a client.
+
+    Args:
+        keepalive_interval: In seconds; rounded to milliseconds, to 1 ms at least.
+        max_lifetime: In seconds; likewise.
+        data_mime_type: US-ASCII, up to 255 bytes.
+        metadata_mime_type: Likewise.
+        payload: The setup payload.
+        resume_token: ``None``: the session is not to be resumed.
+        lease: Ask for leases.
+
+    Raises:
+        LocalProtocolError: A time is not above 0 or too long for its field; a MIME type is not
+            US-ASCII, has a NUL, or is too long; the resume token is empty or too long; or the
+            payload does not fit, as SETUP cannot be fragmented.
+    """
+    # "SETUP Frame": MIME types MUST NOT be null terminated.
+    if "\0" in data_mime_type or "\0" in metadata_mime_type:
+        raise LocalProtocolError("a MIME type must not contain NUL")
+    if resume_token is not None and not resume_token:
+        raise LocalProtocolError("a resume token must not be empty")
+    bare = SetupFrame(
+        MAJOR_VERSION,
+        MINOR_VERSION,
+        _milliseconds("keepalive interval", keepalive_interval),
+        _milliseconds("max lifetime", max_lifetime),
+        resume_token=resume_token,
+        lease=lease,
+        metadata_mime_type=metadata_mime_type,
+        data_mime_type=data_mime_type,
+    )
+    # Encoding checks the fields, and is cheap while the payload, which may be large, is left out.
+    size = len(bare.encode()) + len(payload.data)
+    if payload.metadata is not None:
+        size += METADATA_LENGTH_SIZE + len(payload.metadata)
+    # "Fragmentation And Reassembly": only requests and PAYLOAD are fragmented.
+    if size > MAX_FRAME_SIZE:
+        raise LocalProtocolError(
+            f"SETUP would be {size} bytes long: it cannot be fragmented, and a frame has at most"
+            f" {MAX_FRAME_SIZE}"
+        )
+    return attrs.evolve(bare, metadata=payload.metadata, data=payload.data)
+
+
+def _milliseconds(what: str, seconds: float) -> int:
+    # Written so that NaN is refused too.
+    if not 0 < seconds <= MAX_MILLISECONDS / 1000:
+        raise LocalProtocolError(f"{what} must be above 0 s and below 2**31 ms, not {seconds} s")
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,269 @@
+"""Requests to the peer: `Requester`. Either end has one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from .errors import LocalProtocolError
+from .frames.metadata_push import encode_metadata_push
+from .interactions.demand import PayloadStream
+from .interactions.fire_and_forget import fire_and_forget
+from .interactions.metadata_push import check_metadata_push
+from .interactions.request_channel import request_channel
+from .interactions.request_response import request_response
+from .interactions.request_stream import request_stream
+from .metadata.routing import route_metadata
+from .payload import Payload
+from .protocol.credit import Window
+
+if TYPE_CHECKING:
+    from .connection.connection import Connection
+    from .transports.base import TransportInfo
+
+__all__ = ["ConnectionStatistics", "Requester"]
+
+_EMPTY = Payload()
+
+
+@attrs.frozen
+class ConnectionStatistics:
+    """Numbers about a connection, for humans and tests.
+
+    Attributes:
+        open_streams: Streams of both sides that are open.
+        running_requests: Requests of the peer that wait or are being answered.
+        queued: Bytes that wait to be sent.
+        unread: Bytes of payloads that have arrived on streams and that nobody has received yet.
+    """
+
+    open_streams: int
+    running_requests: int
+    queued: int
+    unread: int
+
+
+class Requester:
+    """Sends requests to the peer.
+
+    Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
+    number of tasks may use it at the same time; each request waits in its caller's task, so a
+    cancel scope around a call is its timeout, and cancels the request at the peer.
+    """
+
+    def __init__(self, connection: Connection, metadata_mime_type: str) -> None:
+        self._connection = connection
+        self._streams = connection.streams
+        self._metadata_mime_type = metadata_mime_type
+
+    def __repr__(self) -> str:
+        info = self.transport
+        state = "closed" if self.closed else "open"
+        return f"<Requester to {info.peer or info.scheme} {state}>"
+
+    @property
+    def transport(self) -> TransportInfo:
+        """Facts about the transport."""
+        return self._connection.transport.info
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is over."""
+        return self._connection.failure is not None
+
+    async def request_response(
+        self, payload: Payload = _EMPTY, *, route: str | None = None
+    ) -> Payload:
+        """Send one request and wait for its one response.
+
+        Args:
+            payload: Data and metadata of the request. Sent in fragments where it is larger than
+                `ConnectionConfig.fragment_size`.
+            route: Put in front of the metadata as routing metadata.
+
+        Returns:
+            The response; `NO_PAYLOAD` (by identity) where the responder completed without one.
+
+        Raises:
+            StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
+                `Invalid`, `Canceled` or `CustomError`, with ``code`` and ``data``.
+            RemoteProtocolError: The response broke a limit.
+            ConnectionClosed: The connection ended before the response came.
+            trio.ClosedResourceError: The connection was closed here.
+
+        Checkpoint: always.
+        If cancelled: before the request left, nothing was sent; after, a CANCEL is sent and a
+        late response is dropped. The connection stays usable.
+        """
+        if route is not None:
+            payload = self._routed(payload, route)
+        return await request_response(self._streams, payload)
+
+    async def fire_and_forget(self, payload: Payload = _EMPTY, *, route: str | None = None) -> None:
+        """Send a request that is not answered. Returns once it is queued, not once it has arrived.
+
+        Args:
+            payload: Data and metadata of the request.
+            route: Put in front of the metadata as routing metadata.
+
+        Raises:
+            ConnectionClosed: The connection is over.
+            trio.ClosedResourceError: The connection was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing was sent, or (of a payload in fragments) it is cancelled.
+        """
+        if route is not None:
+            payload = self._routed(payload, route)
+        await trio.lowlevel.checkpoint()
+        await fire_and_forget(self._streams, payload)
+
+    def request_stream(
+        self,
+        payload: Payload = _EMPTY,
+        *,
+        route: str | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream of payloads: ``async with requester.request_stream(...) as items``.
+
+        Args:
+            payload: Data and metadata of the request.
+            route: Put in front of the metadata as routing metadata.
+            prefetch: How many items may be on the way or unread; more are granted as they are
+                consumed. `ConnectionConfig.prefetch` by default. 0: grant only what
+                `PayloadStream.request_n` says.
+            initial_request_n: With ``prefetch=0``: what the request itself grants, at least 1
+                (the wire knows no request without).
+
+        Returns:
+            A context manager for the `PayloadStream`. Leaving it before the end of the stream
+            cancels the stream at the peer.
+
+        Raises:
+            ConnectionClosed: On entering: the connection is over. Later errors come out of the
+                stream.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+
+        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None:
+            payload = self._routed(payload, route)
+        window = self._window(prefetch, initial_request_n)
+        return request_stream(self._streams, payload, window, self._max_prefetch)
+
+    def request_channel(
+        self,
+        source: AsyncIterable[Payload] | Iterable[Payload],
+        *,
+        payload: Payload | None = None,
+        route: str | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Exchange streams: ``async with requester.request_channel(source) as replies``.
+
+        Args:
+            source: What is sent, as the responder grants credit: an async iterable (a generator,
+                a ReceiveChannel, ...) or a plain one. Its first item opens the channel; a source
+                without items opens none, and the replies end at once. It is iterated, and an
+                async one closed, in a task of the block.
+            payload: Opens the channel, before the source is asked for anything.
+            route: Put in front of the metadata of what opens the channel.
+            prefetch: As for `request_stream`, for the replies.
+            initial_request_n: As for `request_stream`.
+
+        Returns:
+            A context manager for the `PayloadStream` of replies. Leaving it while either half is
+            open cancels the channel at the peer, and stops the source.
+
+        Raises:
+            Exception: What the source raised, as itself, on leaving the block; the peer has got
+                an ERROR then, and the body is cancelled.
+
+        Checkpoint: entering, no; leaving, always.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        window = self._window(prefetch, initial_request_n)
+
+        def routed(first: Payload) -> Payload:
+            return first if route is None else self._routed(first, route)
+
+        return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
+
+    async def metadata_push(self, metadata: bytes) -> None:
+        """Send metadata about the connection. Returns once it is queued.
+
+        Args:
+            metadata: Of the connection's metadata MIME type; it must fit one frame.
+
+        Raises:
+            LocalProtocolError: It does not fit.
+            ConnectionClosed: The connection is over.
+            trio.ClosedResourceError: The connection was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing was sent.
+        """
+        outbox = self._connection.outbox
+        check_metadata_push(metadata, self._connection.config.limits.max_frame_size)
+        frame = encode_metadata_push(metadata)
+        await trio.lowlevel.checkpoint()
+        await self._streams.reserve(len(frame))
+        outbox.put_reserved(frame)
+
+    def statistics(self) -> ConnectionStatistics:
+        """Numbers about the connection."""
+        connection = self._connection
+        outbox = connection.outbox
+        return ConnectionStatistics(
+            open_streams=len(connection.streams.table),
+            running_requests=connection.workers.active,
+            queued=outbox.size + outbox.control_size,
+            unread=connection.streams.unread,
+        )
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection is over, e.g. to clean up after a client.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        await self._connection.ended.wait()
+
+    # -- inside -----------------------------------------------------------------------------
+
+    @property
+    def _max_prefetch(self) -> int:
+        return self._connection.config.limits.max_prefetch
+
+    def _routed(self, payload: Payload, route: str) -> Payload:
+        metadata = route_metadata(route, self._metadata_mime_type, payload.metadata)
+        return Payload(payload.data, metadata)
+
+    def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
+        if prefetch is None:
+            prefetch = self._connection.config.prefetch
+        if not 0 <= prefetch <= self._max_prefetch:
+            raise LocalProtocolError(
+                f"prefetch must be 0 to {self._max_prefetch} (Limits.max_prefetch), not {prefetch}"
+            )
+        if initial_request_n is None:
+            return Window(prefetch)
+        if prefetch:
+            raise LocalProtocolError(
+                "initial_request_n goes with prefetch=0; automatic demand begins with prefetch"
+            )
+        if not 1 <= initial_request_n <= self._max_prefetch:
+            raise LocalProtocolError(
+                f"initial_request_n must be 1 to {self._max_prefetch} (Limits.max_prefetch), "
+                f"not {initial_request_n}"
+            )
+        return Window(0, initial=initial_request_n)

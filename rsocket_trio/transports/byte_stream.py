@@ -1,0 +1,106 @@
+"""Frames over any byte stream: `ByteStreamTransport`. TCP, TLS and Unix sockets are that.
+
+Protocol.md, "Framing Protocol Usage" and "Framing Format": each frame follows its length, an
+unsigned 24-bit number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from ..config import MAX_FRAME_SIZE
+from ..errors import RemoteProtocolError
+from ..frames.length import LengthPrefixDecoder, encode_length
+from .base import FrameTransport, TransportInfo
+
+__all__ = ["RECEIVE_SIZE", "ByteStreamTransport"]
+
+RECEIVE_SIZE: Final = 256 * 2**10
+"""How much one read may bring, in bytes: enough for thousands of small frames in one go."""
+
+
+class ByteStreamTransport(FrameTransport):
+    """Carries frames over a `trio.abc.Stream` of yours or of `open_transport`.
+
+    It owns the stream: closing the one closes the other.
+
+    Args:
+        stream: What carries the bytes.
+        info: Facts for acceptors and logs.
+        max_frame_size: The peer's frames may be this long, in bytes.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        *,
+        info: TransportInfo,
+        max_frame_size: int = MAX_FRAME_SIZE,
+    ) -> None:
+        self.info = info
+        self.stream = stream
+        self._decoder = LengthPrefixDecoder(max_frame_size)
+        self._ended = False
+        self._closed = False
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """See `FrameTransport.send_frames`: one write, however many frames.
+
+        Raises:
+            LocalProtocolError: A frame is longer than 24 bits can say; nothing was sent.
+            trio.BrokenResourceError: The peer is gone.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        pieces: list[bytes] = []
+        for frame in frames:
+            pieces.append(encode_length(frame))
+            pieces.append(frame)
+        await self.stream.send_all(b"".join(pieces))
+
+    async def receive_frames(self) -> list[bytes]:
+        """See `FrameTransport.receive_frames`: all the frames that one read completes.
+
+        Raises:
+            RemoteProtocolError: A frame is too long. Frames before it are returned first.
+            trio.BrokenResourceError: The connection broke, or ended inside a frame.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost; call again.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        decoder = self._decoder
+        try:
+            # A frame that is too long may have come right behind those returned last time.
+            decoder.feed(b"")
+        except RemoteProtocolError:
+            await trio.lowlevel.checkpoint()
+            raise
+        if self._ended:
+            await trio.lowlevel.checkpoint()
+        while not self._ended:
+            data = await self.stream.receive_some(RECEIVE_SIZE)
+            if frames := decoder.feed(data):
+                return frames
+            self._ended = not data
+        if decoder.pending:
+            raise trio.BrokenResourceError("the connection ended inside a frame")
+        return []
+
+    async def aclose(self) -> None:
+        """Close the stream. What was sent still arrives; what was not read is lost.
+
+        Checkpoint: always.
+        If cancelled: closed all the same, forcefully.
+        """
+        self._closed = True
+        await self.stream.aclose()

@@ -1,0 +1,150 @@
+"""``decode``: what it prints, and its exit status."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rsocket_trio.cli.main import main
+from rsocket_trio.frames.dump import as_fields, describe
+
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "vectors" / "rsocket.json").read_text()
+)
+FRAMES = [vector for vector in VECTORS if vector["kind"] in {"frame", "frame-lenient"}]
+PING = "00000001100070696e67"
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+def test_vectors(cli: Cli, tcp: bool) -> None:
+    """Every golden frame, one a line of standard input, gives one object with its fields."""
+    lines = "\n".join(vector["tcp_hex" if tcp else "hex"] for vector in FRAMES)
+    arguments = ["--tcp"] if tcp else []
+    done = cli("decode", "--protocol", "rsocket", "--json", "-", *arguments, stdin=lines.encode())
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(shown) == len(FRAMES)
+    for vector, fields in zip(FRAMES, shown, strict=True):
+        assert vector["fields"].items() <= fields.items(), vector["name"]
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Without --json a frame is its description, a line each, in order."""
+    frames = [vector["hex"] for vector in FRAMES[:5]]
+    assert main(["decode", *frames]) == 0
+    expected = "".join(describe(bytes.fromhex(frame)) + "\n" for frame in frames)
+    assert capfdbinary.readouterr().out == expected.encode()
+
+
+@pytest.mark.parametrize("text", ["0000 0001 1000 7069 6e67", f"0x{PING}", f" {PING.upper()}\t"])
+def test_spellings(capfdbinary: pytest.CaptureFixture[bytes], text: str) -> None:
+    """Blanks inside, 0x before and capital letters are fine."""
+    assert main(["decode", "--json", text]) == 0
+    assert json.loads(capfdbinary.readouterr().out) == as_fields(bytes.fromhex(PING))
+
+
+def test_stdin_blank_lines(cli: Cli) -> None:
+    """Blank lines are skipped; the last line needs no line end."""
+    done = cli("decode", "--json", "-", stdin=f"\n{PING}\r\n   \n{PING}".encode())
+    assert [json.loads(line)["stream_id"] for line in done.stdout.splitlines()] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("zz", "not hexadecimal: 'zz'"),
+        ("123", "not hexadecimal: '123'"),
+        ("z" * 99, "not hexadecimal: '" + "z" * 40 + "...'"),
+        ("", "0 bytes"),
+        ("00", "1 bytes"),
+    ],
+)
+def test_malformed(capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str) -> None:
+    """Malformed input gets an error line in its place, and the rest is decoded all the same."""
+    assert main(["decode", "--json", text, PING]) == 1
+    first, second = map(json.loads, capfdbinary.readouterr().out.splitlines())
+    assert list(first) == ["error"]
+    assert message in first["error"]
+    assert second["type"] == "REQUEST_RESPONSE"
+
+
+def test_malformed_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Without --json an error is a line that begins with error:."""
+    assert main(["decode", "00", PING]) == 1
+    first, second = capfdbinary.readouterr().out.splitlines()
+    assert first.startswith(b"error: ")
+    assert second.startswith(b"REQUEST_RESPONSE")
+
+
+def test_stdin_of_any_bytes(cli: Cli) -> None:
+    """Bytes that are no text at all are an error line, not a traceback."""
+    done = cli("decode", "--json", "-", stdin=b"\xff\xfe\x00\n")
+    assert list(json.loads(done.stdout)) == ["error"]
+    assert (done.stderr, done.returncode) == (b"", 1)
+
+
+def test_tcp_several(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """With length prefixes several frames may follow one another, as in a capture."""
+    assert main(["decode", "--tcp", "--json", f"00000a{PING}00000a{PING}"]) == 0
+    assert len(capfdbinary.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "0 are left"),
+        ("0000", "2 are left"),
+        ("00000b" + PING, "11 bytes long, and 10 follow"),
+        ("000000", "0 bytes"),
+    ],
+)
+def test_tcp_malformed(capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str) -> None:
+    """A prefix that is cut short, promises too much, or announces an empty frame is an error."""
+    assert main(["decode", "--tcp", "--json", text]) == 1
+    assert message in json.loads(capfdbinary.readouterr().out)["error"]
+
+
+def test_closed_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A closed standard input is told of in one line."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["decode", "-"]) == 4
+    assert capsys.readouterr().err == "rsocket-trio: error: standard input is closed\n"
+
+
+def test_unreadable_stdin(start_cli: Callable[..., Any], tmp_path: Path) -> None:
+    """A standard input that fails is told of in one line."""
+    with (tmp_path / "write-only").open("wb") as unreadable:
+        process = start_cli("decode", "-", stdin=unreadable)
+        _, errors = process.communicate()
+    assert process.returncode == 4
+    assert errors == b"rsocket-trio: error: cannot read standard input: Bad file descriptor\n"
+
+
+def test_prints_at_once(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """A line is decoded when it comes, not at the end of standard input."""
+    process = start_cli("decode", "--json", "-")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdin.write(f"{PING}\n".encode())
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["stream_id"] == 1
+    process.stdin.close()
+    assert process.wait() == 0
+
+
+def test_imports_are_few() -> None:
+    """Decoding loads no sockets and no WebSockets: it starts fast."""
+    program = (
+        "import sys; from rsocket_trio.cli.main import main; "
+        f"main(['decode', '{PING}']); "
+        "print(sorted({'trio', 'trio_websocket', 'wsproto', 'ssl', 'cbor2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.splitlines()[-1] == b"[]"

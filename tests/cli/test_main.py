@@ -1,0 +1,143 @@
+"""The entry point: usage, help, and how a command ends."""
+
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from rsocket_trio._version import __version__
+from rsocket_trio.cli import decode
+from rsocket_trio.cli.main import main
+
+COMMANDS = ["serve", "request", "fnf", "stream", "channel", "push", "decode", "bench"]
+URI = "tcp://127.0.0.1:7878"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command has a help with examples and the exit statuses."""
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"\nexamples:\n  rsocket-trio {command} " in shown
+    assert "exit status:" in shown
+
+
+def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of the program names every command."""
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^    {command} ", shown, re.MULTILINE) for command in COMMANDS)
+
+
+def test_examples_of_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    """The examples of decode in the help do what they say."""
+    assert main(["decode", "--help"]) == 0
+    examples = re.findall(r"^  rsocket-trio (decode .*)$", capsys.readouterr().out, re.MULTILINE)
+    assert len(examples) == 3
+    for example in examples:
+        if "-" not in example.split():
+            assert main(example.split()) == 0
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """--version prints the name and the version."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rsocket-trio {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["unknown"], "invalid choice: 'unknown'"),
+        (["decode"], "required: HEX"),
+        (["decode", "--protocol", "smtp", "00"], "invalid choice: 'smtp'"),
+        (["decode", "--js", "00"], "unrecognized arguments: --js"),
+        (["request"], "required: URI"),
+        (["request", "localhost"], "argument URI: 'localhost' is no address"),
+        (["serve", "app.py"], "required: --listen"),
+        (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
+        (["serve", "app.py", "--listen", URI, "--grace", "-1"], "-1 is not a number of seconds"),
+        (["serve", "app.py", "--listen", URI, "--grace", "nan"], "nan is not a number of seconds"),
+        (["serve", "app.py", "--listen", URI, "--grace", "x"], "invalid seconds value: 'x'"),
+        (["stream", URI, "--take", "0"], "0 is not between 1 and 2147483647"),
+        (["stream", URI, "--prefetch", "2147483648"], "2147483648 is not between"),
+        (["request", URI, "--keepalive", "0"], "must be greater than 0"),
+        (["request", URI, "--header", "no colon"], "'no colon' is not 'Name: value'"),
+        (["request", URI, "--header", ": value"], "': value' is not 'Name: value'"),
+        (["request", URI, "--verbose", "--quiet"], "not allowed with argument"),
+        (["bench", URI, "--size", "1", "--data", "x"], "not allowed with argument"),
+        (["bench", URI, "--interaction", "metadata_push"], "invalid choice: 'metadata_push'"),
+    ],
+)
+def test_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage is told on standard error, with status 2."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err.splitlines()[-1]
+
+
+def test_reader_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """When the reader of the output goes, the command ends without a word, as by SIGPIPE."""
+    process = start_cli("decode", "-")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(b"00\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"error:")
+    process.stdout.close()
+    process.stdin.write(b"00\n")
+    process.stdin.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == b""
+
+
+def test_reader_of_the_help_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Likewise for what is only written at the end."""
+    process = start_cli("--help", stdin=subprocess.DEVNULL)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == b""
+
+
+def test_control_c(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Ctrl-C ends a command that reads its input, without a traceback, with status 130."""
+    process = start_cli("decode", "-")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(b"00\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert process.stderr.read() == b""
+
+
+def test_control_c_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come out of a nursery, in a group; a group without it is a fault and shown."""
+
+    def interrupted(args: object) -> int:
+        raise BaseExceptionGroup("nursery", [KeyboardInterrupt(), ValueError()])
+
+    monkeypatch.setattr(decode, "run", interrupted)
+    assert main(["decode", "00"]) == 130
+
+    def broken(args: object) -> int:
+        raise ExceptionGroup("nursery", [ValueError()])
+
+    monkeypatch.setattr(decode, "run", broken)
+    with pytest.raises(ExceptionGroup):
+        main(["decode", "00"])
+
+
+def test_as_a_module(cli: Callable[..., subprocess.CompletedProcess[bytes]]) -> None:
+    """The module runs as python -m rsocket_trio, and says its name in usage."""
+    done = cli("--version")
+    assert (done.returncode, done.stdout) == (0, f"rsocket-trio {__version__}\n".encode())

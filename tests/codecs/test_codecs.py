@@ -1,0 +1,369 @@
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any, Literal, NewType, TypedDict
+from uuid import UUID
+
+import attrs
+import cbor2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs
+from rsocket_trio.errors import RSocketError
+from rsocket_trio.metadata.mime_types import MIME
+
+BOTH = [MIME.CBOR, MIME.JSON]
+UserId = NewType("UserId", int)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Options(TypedDict):
+    deep: bool
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.0
+
+
+@attrs.frozen
+class Tree:
+    name: str = ""
+    children: list["Tree"] = attrs.field(factory=list)
+
+
+VALUES = [
+    (1, int),
+    (1, UserId),
+    (1.5, float),
+    (True, bool),
+    ("ü", str),
+    (None, None),
+    (None, int | None),
+    (3, int | None),
+    ([1, "a", None], list[int | str | None]),
+    ([1, 2], list[int]),
+    ((1, 2), tuple[int, ...]),
+    ((1, "a"), tuple[int, str]),
+    ((1, 2), tuple),
+    ({1, 2}, set[int]),
+    (frozenset({1}), frozenset[int]),
+    ({"a": [1]}, dict[str, list[int]]),
+    ({"a": 1}, dict),
+    ({7: "x"}, dict[int, str]),
+    ({"a": 1}, object),
+    ({"a": 1}, Any),
+    ({"a": 1}, dict[str, object]),
+    (Colour.RED, Colour),
+    (Level.LOW, Level),
+    ("a", Literal["a", "b"]),
+    ({"deep": True}, Options),
+    (Point(1, 2.0), Point),
+    ([Point(1)], list[Point]),
+    (Tree("a", [Tree("b"), Tree("c", [Tree("d")])]), Tree),
+    (datetime(2024, 5, 6, 7, 8, tzinfo=UTC), datetime),
+    (date(2024, 5, 6), date),
+    (Decimal("1.50"), Decimal),
+    (UUID(int=5), UUID),
+    ([b"\xff"], list[bytes]),
+]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(("value", "annotation"), VALUES, ids=lambda v: str(v)[:40])
+def test_values_go_both_ways(value, annotation, mime_type):
+    """What is written is read as the same value and the same type."""
+    data = DEFAULT_CODECS.encode(value, annotation, mime_type)
+    again = DEFAULT_CODECS.decode(data, annotation, mime_type)
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_cbor_tells_bytes_from_text():
+    """CBOR has bytes of its own, so a union of both is read as what was written."""
+    for value in (b"a", "a"):
+        data = DEFAULT_CODECS.encode(value, bytes | str, MIME.CBOR)
+        assert DEFAULT_CODECS.decode(data, bytes | str, MIME.CBOR) == value
+
+
+WRONG = [
+    ("1", int),
+    (True, int),
+    (1.0, int),
+    (1, str),
+    (None, str),
+    (1, bool),
+    ("1.5", float),
+    (True, float),
+    (10**400, float),
+    (1, None),
+    ("ab", list[str]),
+    ({"a": 1}, list[str]),
+    ("ab", tuple[str, str]),
+    (["a"], tuple[str, str]),
+    ("ab", set[str]),
+    ([["a", 1]], dict[str, int]),
+    ({"a": "b"}, dict[str, int]),
+    ({"x": "1"}, Point),
+    ({}, Point),
+    ([], Tree),
+    ({"children": [[]]}, Tree),
+    ([], Options),
+    ("green", Colour),
+    (5, datetime),
+    ("yesterday", datetime),
+    ("c", Literal["a", "b"]),
+    ("?", list[bytes]),
+    (["?"], list[bytes]),
+    ({" 7": "x"}, dict[int, str]),
+    (1.5, int | str),
+]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(("value", "annotation"), WRONG, ids=lambda v: str(v)[:40])
+def test_nothing_is_made_into_what_it_is_not(value, annotation, mime_type):
+    """A value of another type is an error: no int out of "1", no str out of 1."""
+    data = DEFAULT_CODECS.encode(value, object, mime_type)
+    with pytest.raises(CodecError, match="are no "):
+        DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+def test_unknown_keys_are_ignored(mime_type):
+    """A peer may know more fields than we do."""
+    data = DEFAULT_CODECS.encode({"x": 1, "z": 2}, dict, mime_type)
+    assert DEFAULT_CODECS.decode(data, Point, mime_type) == Point(1)
+
+
+def test_an_int_is_a_float():
+    """1 is a fine number where 1.0 is due: JSON writers do not tell them apart."""
+    value = DEFAULT_CODECS.decode(b"1", float, MIME.JSON)
+    assert (value, type(value)) == (1.0, float)
+
+
+@pytest.mark.parametrize("mime_type", [*BOTH, MIME.TEXT, MIME.OCTET_STREAM, "image/png", ""])
+def test_bytes_are_the_raw_data_of_any_type(mime_type):
+    """The annotation bytes means no conversion, whatever the MIME type, known or not."""
+    for annotation in (bytes, bytes | None):
+        assert DEFAULT_CODECS.decode(b"\xff", annotation, mime_type) == b"\xff"
+        for value in (b"\xff", bytearray(b"\xff"), memoryview(b"\xff")):
+            data = DEFAULT_CODECS.encode(value, annotation, mime_type)
+            assert (data, type(data)) == (b"\xff", bytes)
+        with pytest.raises(CodecError, match="bytes are due, not str"):
+            DEFAULT_CODECS.encode("x", annotation, mime_type)
+
+
+@pytest.mark.parametrize(
+    ("text", "annotation", "value"),
+    [
+        ("42", str, "42"),
+        ("42", str | None, "42"),
+        ("42", object, "42"),
+        ("", str, ""),
+        ("", str | None, None),
+        ("42", int, 42),
+        ("", int | None, None),
+        ('{"a":1}', dict, {"a": 1}),
+        ("[1]", list[int], [1]),
+        ('{"x":1,"y":0.0}', Point, Point(1)),
+    ],
+)
+def test_plain_text_is_text_or_json_text(text, annotation, value):
+    """str is the text as it is; for anything else one types JSON."""
+    assert DEFAULT_CODECS.decode(text.encode(), annotation, MIME.TEXT) == value
+    if value is not None or annotation == (str | None):
+        assert DEFAULT_CODECS.encode(value, annotation, MIME.TEXT) == text.encode()
+
+
+def test_plain_text_of_no_particular_type():
+    """A str is written as it is, the rest as JSON text."""
+    assert DEFAULT_CODECS.encode("a", Any, MIME.TEXT) == b"a"
+    assert DEFAULT_CODECS.encode([1], Any, MIME.TEXT) == b"[1]"
+    assert DEFAULT_CODECS.encode(None, Any, MIME.TEXT) == b"null"
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "data"),
+    [("ü", str, b"\xc3\xbc"), ("a", Any, b"a"), (b"\xff", Any, b"\xff"), (None, str | None, b"")],
+)
+def test_octets_are_bytes_or_text(value, annotation, data):
+    """str goes as UTF-8, bytes as they are."""
+    assert DEFAULT_CODECS.encode(value, annotation, MIME.OCTET_STREAM) == data
+    wanted = data if annotation is Any else value
+    assert DEFAULT_CODECS.decode(data, annotation, MIME.OCTET_STREAM) == wanted
+
+
+@pytest.mark.parametrize("mime_type", [MIME.TEXT, MIME.OCTET_STREAM])
+@pytest.mark.parametrize(("value", "annotation"), [(1, str), (None, str), (1, str | None)])
+def test_text_is_not_made_of_other_values(mime_type, value, annotation):
+    """A handler that promises str and returns an int has a fault, which is not papered over."""
+    with pytest.raises(CodecError, match=f"cannot be written as {mime_type}"):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)
+
+
+def test_octets_are_nothing_else():
+    """An int has no octets of its own; the error names the MIME type."""
+    with pytest.raises(CodecError, match="application/octet-stream are no int"):
+        DEFAULT_CODECS.decode(b"1", int, MIME.OCTET_STREAM)
+    with pytest.raises(CodecError, match="application/octet-stream"):
+        DEFAULT_CODECS.encode(1, int, MIME.OCTET_STREAM)
+
+
+def test_unknown_types_say_which_are_known():
+    """Data of a type without a codec are bytes only; the error lists what there is."""
+    message = r"no codec for 'image/png'.* application/cbor, application/json, .*text/plain"
+    with pytest.raises(CodecError, match=message):
+        DEFAULT_CODECS.decode(b"1", int, "image/png")
+    with pytest.raises(CodecError, match=message):
+        DEFAULT_CODECS.encode(1, object, "image/png")
+    assert issubclass(CodecError, RSocketError)
+
+
+@pytest.mark.parametrize(
+    "mime_type",
+    [
+        "Application/JSON",
+        "application/json;charset=utf-8",
+        'application/json ; q=1; Charset="UTF-8"',
+    ],
+)
+def test_case_and_parameters_do_not_matter(mime_type):
+    """A MIME type is found in any case, and with parameters."""
+    assert DEFAULT_CODECS.decode(b"1", int, mime_type) == 1
+
+
+def test_another_charset_is_an_error():
+    """Text is UTF-8; guessing otherwise would give wrong letters."""
+    with pytest.raises(CodecError, match="UTF-8 here, not 'latin-1'"):
+        DEFAULT_CODECS.decode(b"1", str, "text/plain; charset=latin-1")
+    assert DEFAULT_CODECS.decode(b"\xff", bytes, "text/plain; charset=latin-1") == b"\xff"
+
+
+def test_codecs_can_be_added_and_replaced():
+    """A codec of one's own is two methods; what they raise becomes CodecError."""
+
+    class Reversed:
+        def encode(self, value, annotation):
+            return value.encode()[::-1]
+
+        def decode(self, data, annotation):
+            return data[::-1].decode()
+
+    codecs = Codecs({"Text/Plain": Reversed(), "x/reversed": Reversed()})
+    assert "x/reversed" in codecs.mime_types
+    for mime_type in ("text/plain", "x/REVERSED"):
+        assert codecs.encode("ab", str, mime_type) == b"ba"
+        assert codecs.decode(b"ba", str, mime_type) == "ab"
+        with pytest.raises(CodecError) as caught:
+            codecs.decode(b"\xff", str, mime_type)
+        assert isinstance(caught.value.__cause__, UnicodeDecodeError)
+
+
+HOSTILE = {
+    "deep lists": (b"\x81" * 100_000, MIME.CBOR),
+    "deep maps": (b"\xa1" * 100_000, MIME.CBOR),
+    "deep tags": (b"\xc1" * 100_000, MIME.CBOR),
+    "deeper than 200": (b"\x81" * 201 + b"\0", MIME.CBOR),
+    "long list": (bytes.fromhex("9bffffffffffffffff"), MIME.CBOR),
+    "long map": (bytes.fromhex("bb00000000ffffffff"), MIME.CBOR),
+    "long bytes": (bytes.fromhex("5bffffffffffffffff"), MIME.CBOR),
+    "long text": (bytes.fromhex("7b00000000ffffffff"), MIME.CBOR),
+    "large bigfloat": (bytes.fromhex("c5821b7fffffffffffffff01"), MIME.CBOR),
+    "far date": (bytes.fromhex("c11bffffffffffffffff"), MIME.CBOR),
+    "cycle": (bytes.fromhex("d81c81d81d00"), MIME.CBOR),
+    "cycle, long tags": (bytes.fromhex("d9001c81da0000001d00"), MIME.CBOR),
+    "regular expression": (cbor2.dumps(cbor2.CBORTag(35, "a")), MIME.CBOR),
+    "MIME message": (cbor2.dumps(cbor2.CBORTag(36, "a: b")), MIME.CBOR),
+    "two items": (b"\1\2", MIME.CBOR),
+    "nothing": (b"", MIME.CBOR),
+    "no JSON at all": (b"", MIME.JSON),
+    "deep JSON lists": (b"[" * 100_000, MIME.JSON),
+    "deep JSON objects": (b'{"a":' * 100_000, MIME.JSON),
+    "long JSON number": (b"1" * 5000, MIME.JSON),
+    "NaN": (b"[NaN]", MIME.JSON),
+    "infinity": (b"-Infinity", MIME.JSON),
+    "UTF-16": ("1".encode("utf-16"), MIME.JSON),
+    "two JSON values": (b"1 2", MIME.JSON),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("annotation", [object, Tree, list[int]])
+def test_hostile_data_are_codec_errors(name, annotation):
+    """Depth, promised lengths, cycles, costly tags: CodecError, at once and nothing else."""
+    data, mime_type = HOSTILE[name]
+    with pytest.raises(CodecError, match=f"{len(data)} bytes of {mime_type} are no"):
+        DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+def test_errors_show_no_values():
+    """What a peer sent may be long or secret; the text of the error leaves it out."""
+    with pytest.raises(CodecError) as caught:
+        DEFAULT_CODECS.decode(b'["secret"]', list[int], MIME.JSON)
+    assert str(caught.value) == "10 bytes of application/json are no list[int]"
+    assert "secret" not in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "mime_type"),
+    [
+        (float("nan"), float, MIME.JSON),
+        ("\ud800", str, MIME.JSON),
+        (object(), object, MIME.JSON),
+        (object(), object, MIME.CBOR),
+        ({"x": 1}, Point, MIME.CBOR),
+    ],
+)
+def test_values_that_cannot_be_written_are_codec_errors(value, annotation, mime_type):
+    """The error names the type of the value and the MIME type."""
+    with pytest.raises(CodecError, match=f"{type(value).__name__} cannot be .* {mime_type}"):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)
+
+
+def test_values_that_contain_themselves_are_codec_errors():
+    """A cycle cannot be written."""
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    for mime_type in BOTH:
+        with pytest.raises(CodecError):
+            DEFAULT_CODECS.encode(cycle, object, mime_type)
+
+
+@given(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [object, int, str, Tree, Point, list[int | str], dict[str, Any], datetime, None]
+    ),
+    st.sampled_from([*BOTH, MIME.TEXT, MIME.OCTET_STREAM]),
+)
+def test_any_bytes_are_a_value_or_a_codec_error(data, annotation, mime_type):
+    """No bytes lead to another exception."""
+    with suppress(CodecError):
+        DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(json_values, st.sampled_from(BOTH))
+def test_any_plain_value_goes_both_ways(value, mime_type):
+    """What JSON can say, both codecs say."""
+    data = DEFAULT_CODECS.encode(value, object, mime_type)
+    assert DEFAULT_CODECS.decode(data, object, mime_type) == value

@@ -1,0 +1,134 @@
+"""Frames for people."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import MalformedFrame
+from rsocket_trio.frames import (
+    HEADER,
+    CancelFrame,
+    ErrorFrame,
+    ExtFrame,
+    FrameType,
+    KeepaliveFrame,
+    MetadataPushFrame,
+    PayloadFrame,
+    RequestResponseFrame,
+    ResumeFrame,
+    SetupFrame,
+    as_fields,
+    describe,
+)
+
+SECRET = b"hush-hush"
+
+
+@given(
+    st.binary(max_size=80)
+    | st.builds(
+        lambda frame_type, flags, body: HEADER.pack(1, frame_type << 10 | flags) + body,
+        st.sampled_from(FrameType),
+        st.integers(0, 0x3FF),
+        st.binary(max_size=60),
+    )
+)
+def test_any_bytes_are_described_in_one_line(data):
+    """Whatever the bytes are, there is a line, and it is one, in printable ASCII."""
+    line = describe(data)
+    assert line.isascii()
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("frame", "line"),
+    [
+        (CancelFrame(7), "CANCEL stream_id=7"),
+        (
+            PayloadFrame(1, next=True, complete=True, metadata=b"m", data=b"pong\n"),
+            r"PAYLOAD stream_id=1 flags=MCN metadata=1 bytes data=5 bytes b'pong\n'",
+        ),
+        (
+            ErrorFrame(1, 0x201, b"no"),
+            "ERROR stream_id=1 code=APPLICATION_ERROR data=2 bytes b'no'",
+        ),
+        (ErrorFrame(1, 0x301), "ERROR stream_id=1 code=0x00000301 data=0 bytes"),
+        (KeepaliveFrame(True, 9), "KEEPALIVE stream_id=0 flags=R position=9 data=0 bytes"),
+        (
+            SetupFrame(1, 0, 5, 6, SECRET, True, "a/b", "c/d", SECRET, SECRET),
+            (
+                "SETUP stream_id=0 flags=MRL major=1 minor=0 keepalive=5 lifetime=6 token=9 bytes"
+                " metadata_mime='a/b' data_mime='c/d' metadata=9 bytes data=9 bytes"
+            ),
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_lines(frame, line):
+    """A line has the type, the stream, the flags that are set, and the fields."""
+    assert describe(frame.encode()) == line
+
+
+def test_long_data_is_shortened():
+    """Of data, only the beginning is shown."""
+    line = describe(RequestResponseFrame(1, data=b"a" * 33).encode())
+    assert line.endswith(f"data=33 bytes b'{'a' * 32}'...")
+    assert describe(RequestResponseFrame(1, data=b"a" * 32).encode()).endswith("a'")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        SetupFrame(1, 0, 5, 6, SECRET, metadata=SECRET, data=SECRET),
+        ResumeFrame(1, 0, SECRET, 0, 0),
+        MetadataPushFrame(SECRET),
+        RequestResponseFrame(1, metadata=SECRET),
+    ],
+    ids=lambda frame: frame.frame_type.name,
+)
+def test_secrets_are_not_shown(frame):
+    """Metadata, tokens and the setup payload stay out, however the frame is cut."""
+    encoded = frame.encode()
+    for size in range(len(encoded) + 1):
+        line = describe(encoded[:size])
+        assert "hush" not in line
+        assert SECRET.hex(" ")[:8] not in line
+
+
+def test_malformed_frames_are_described_by_their_header():
+    """The reason, the size and the first six bytes are shown."""
+    line = describe(bytes.fromhex("000000012920ffffff") + b"text")
+    assert line.startswith("malformed (the metadata")
+    assert line.endswith("): 13 bytes, 00 00 00 01 29 20")
+
+
+def test_the_fields_of_a_frame():
+    """Fields are plain values: bytes as hexadecimal text, the absent as None."""
+    assert as_fields(PayloadFrame(5, next=True, data=b"\x00\xff").encode()) == {
+        "type": "PAYLOAD",
+        "type_code": "0x0a",
+        "flags": ["N"],
+        "flags_hex": "0x020",
+        "stream_id": 5,
+        "metadata_hex": None,
+        "data_hex": "00ff",
+        "follows": False,
+        "complete": False,
+        "next": True,
+    }
+
+
+def test_flags_as_sent_and_as_defined():
+    """``flags_hex`` is what was sent, ``flags`` only what the type defines."""
+    fields = as_fields(bytes.fromhex("0000000127ff"))
+    assert (fields["flags_hex"], fields["flags"]) == ("0x3ff", [])
+    fields = as_fields(ExtFrame(1, 2, ignore=True, metadata=b"").encode())
+    assert (fields["flags_hex"], fields["flags"]) == ("0x300", ["I", "M"])
+
+
+def test_no_fields_of_what_is_no_frame():
+    """Malformed bytes raise, as they do in ``decode``."""
+    with pytest.raises(MalformedFrame):
+        as_fields(b"\x00")

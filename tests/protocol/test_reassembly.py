@@ -1,0 +1,158 @@
+"""Reassembly is exact, and bounded in bytes and in fragments whatever the peer sends."""
+
+import itertools
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.payload import Payload
+from rsocket_trio.protocol.reassembly import FRAGMENT_COST, Reassembler, ReassemblyBudget
+
+
+def feed(whole, fragments):
+    for fragment in fragments:
+        whole.add(*fragment)
+
+
+FRAGMENTS = st.lists(st.tuples(st.none() | st.binary(max_size=40), st.binary(max_size=40)))
+
+
+@given(FRAGMENTS)
+def test_parts_are_joined_in_order(fragments):
+    """Metadata and data are joined each by itself; metadata after data is taken leniently."""
+    whole = Reassembler(100_000)
+    for metadata, data in fragments:
+        whole.add(metadata, data)
+    parts = [metadata for metadata, _ in fragments if metadata is not None]
+    expected = Payload(b"".join(d for _, d in fragments), b"".join(parts) if parts else None)
+    assert whole.size == len(expected.data) + len(expected.metadata or b"")
+    assert whole.finish() == expected
+    assert whole.size == 0
+
+
+def test_present_and_empty_metadata_is_kept_apart():
+    """Metadata of no bytes is not the same as none."""
+    whole = Reassembler(10)
+    whole.add(b"", b"x")
+    assert whole.finish() == Payload(b"x", b"")
+
+
+@pytest.mark.parametrize("limit", [1, 31, 64, 1000])
+@pytest.mark.parametrize("size", [32, 55, 61])
+def test_a_payload_of_exactly_the_limit_passes(limit, size):
+    """Honest fragments may fill the limit to the last byte; one byte more does not pass."""
+    whole = Reassembler(limit)
+    rest = limit
+    while rest:
+        whole.add(None, bytes(min(size, rest)))
+        rest -= min(size, rest)
+    with pytest.raises(RemoteProtocolError) as caught:
+        whole.add(None, b"x")
+    assert caught.value.code == ErrorCode.INVALID
+
+
+def test_a_refused_fragment_is_not_kept_and_nothing_else_is():
+    """Past the limit nothing stays in memory, and the error names its stream."""
+    budget = ReassemblyBudget(1000)
+    whole = Reassembler(100, budget, stream_id=7)
+    whole.add(b"m" * 50, b"d" * 40)
+    with pytest.raises(RemoteProtocolError) as caught:
+        whole.add(b"m" * 5, b"d" * 6)
+    assert (caught.value.stream_id, caught.value.code) == (7, ErrorCode.INVALID)
+    assert whole.size == budget.used == 0
+    assert whole.finish() == Payload()
+
+
+@pytest.mark.parametrize("fragment", [(None, b""), (b"", b""), (None, b"x")])
+def test_endless_small_fragments_end(fragment):
+    """Fragments with next to nothing in them are limited in number."""
+    whole = Reassembler(3200)
+    with pytest.raises(RemoteProtocolError, match="fragments"):
+        feed(whole, [fragment] * (3200 // FRAGMENT_COST + 10))
+
+
+def test_a_peer_that_never_ends_costs_the_limit_and_no_more():
+    """Tiny fragments up to the limit cost their bytes in memory, not their number."""
+    limit = 2**20
+    whole = Reassembler(limit)
+    piece = bytes(FRAGMENT_COST)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError):
+            feed(whole, itertools.repeat((None, piece)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The buffer grows by an eighth, and while it is moved the old one exists beside the new.
+    assert peak < 2.5 * limit
+
+
+def test_the_budget_is_shared():
+    """All unfinished payloads together stay within the budget; the one that asks for more ends."""
+    budget = ReassemblyBudget(100)
+    first, second = Reassembler(90, budget), Reassembler(90, budget, stream_id=3)
+    first.add(None, bytes(60))
+    second.add(None, bytes(40))
+    assert budget.used == 100
+    with pytest.raises(RemoteProtocolError) as caught:
+        second.add(None, bytes(1))
+    assert (caught.value.stream_id, caught.value.code) == (3, ErrorCode.CANCELED)
+    assert budget.used == 60  # what the refused one had is given back
+    assert repr(budget) == "<ReassemblyBudget 60 of 100>"
+
+
+def test_finish_and_discard_give_back_once():
+    """The budget gets back what was charged, however often it is given back."""
+    budget = ReassemblyBudget(1000)
+    first, second = Reassembler(500, budget), Reassembler(500, budget)
+    first.add(b"abc", b"")
+    second.add(None, bytes(200))
+    assert budget.used == FRAGMENT_COST + 200
+    first.discard()
+    first.discard()
+    assert budget.used == 200
+    assert second.finish() == Payload(bytes(200))
+    second.discard()
+    assert budget.used == 0
+
+
+def test_unfinished_payloads_of_nothing_are_charged():
+    """Streams that begin a payload and send nothing more are bounded by the budget too."""
+    budget = ReassemblyBudget(10 * FRAGMENT_COST)
+    kept = [Reassembler(100, budget) for _ in range(11)]
+    for whole in kept[:10]:
+        whole.add(None, b"")
+    with pytest.raises(RemoteProtocolError):
+        kept[10].add(None, b"")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("afd"), st.integers(0, 90))))
+def test_the_budget_is_the_sum(steps):
+    """Whatever is added, finished and dropped: the budget never exceeds its limit or leaks."""
+    budget = ReassemblyBudget(256)
+    wholes = [Reassembler(200, budget) for _ in range(4)]
+    for which, step, size in steps:
+        whole = wholes[which]
+        if step == "a":
+            try:
+                whole.add(None, bytes(size))
+            except RemoteProtocolError:
+                assert whole.size == 0
+        elif step == "f":
+            whole.finish()
+        else:
+            whole.discard()
+        assert sum(w.size for w in wholes) <= budget.used <= budget.limit
+    for whole in wholes:
+        whole.discard()
+    assert budget.used == 0
+
+
+def test_repr():
+    """What is unfinished can be read in a log."""
+    whole = Reassembler(10)
+    whole.add(b"a", b"bc")
+    assert repr(whole) == "<Reassembler 3 bytes in 1 fragments>"

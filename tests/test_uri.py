@@ -1,0 +1,108 @@
+"""Addresses: what is one, what is none, and what the message says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.uri import Uri, parse_uri
+
+
+@pytest.mark.parametrize(
+    ("text", "uri"),
+    [
+        ("tcp://127.0.0.1:7878", Uri(scheme="tcp", host="127.0.0.1", port=7878)),
+        ("tcp://localhost:0", Uri(scheme="tcp", host="localhost", port=0)),
+        ("tls://[::1]:65535", Uri(scheme="tls", host="::1", port=65535)),
+        ("tcp://[fe80::1%eth0]:1", Uri(scheme="tcp", host="fe80::1%eth0", port=1)),
+        ("unix:///run/app.sock", Uri(scheme="unix", path="/run/app.sock")),
+        ("unix:///run/a%20b%3F.sock", Uri(scheme="unix", path="/run/a b?.sock")),
+        ("ws://h:7879/rsocket", Uri(scheme="ws", host="h", port=7879, path="/rsocket")),
+        ("wss://h:1/a/b?c=d&e", Uri(scheme="wss", host="h", port=1, path="/a/b?c=d&e")),
+    ],
+)
+def test_an_address_is_read_and_written_back(text: str, uri: Uri) -> None:
+    """Every form of address is read into its parts and printed as it was."""
+    assert parse_uri(text) == uri
+    assert str(uri) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("ws://h", "ws://h:80/"),
+        ("wss://h/x", "wss://h:443/x"),
+        ("TCP://Host:1/", "tcp://host:1"),
+    ],
+)
+def test_what_is_left_out_is_filled_in(text: str, full: str) -> None:
+    """Port and path of a WebSocket address may be left out; its text always has them."""
+    assert str(parse_uri(text)) == full
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("localhost:7878", "no scheme"),
+        ("", "no scheme"),
+        ("http://h:1", "'http' is none of tcp, tls, unix, ws, wss"),
+        ("tcp://h", "no port"),
+        ("tls://h", "no port"),
+        ("tcp://:1", "no host"),
+        ("ws://", "no host"),
+        ("tcp://h:65536", "range"),
+        ("tcp://h:x", "Port could not be cast"),
+        ("tcp://h:1/path", "no path in a tcp address"),
+        ("tcp://h:1?q=1", "no path in a tcp address"),
+        ("tcp://[::1:1", "Invalid IPv6"),
+        ("tcp://[::g]:1", "address"),
+        ("tcp://[v1.a:b]:1", "no IPv6 address"),
+        ("tcp://::1:1", "Port could not be cast|no IPv6|no host"),
+        ("tcp://h :1", "blank"),
+        ("tcp://h:1\n", "blank"),
+        ("ws://h:1/a b", "blank"),
+        ("ws://h:1/\u00e9", "ASCII"),
+        ("ws://h:1/a#b", "fragment"),
+        ("ws://h:1/#", "fragment"),
+        ("ws://me:secret@h:1/", "password"),
+        ("unix://run/app.sock", "absolute"),
+        ("unix://", "no path"),
+        ("unix:///", "no path"),
+        ("unix:///a?b", "%3F"),
+        ("unix:///a%00b", "NUL"),
+    ],
+)
+def test_what_is_no_address_says_why_and_shows_one(text: str, why: str) -> None:
+    """The error names the fault and gives an address of the right form."""
+    with pytest.raises(ValueError, match=why) as caught:
+        parse_uri(text)
+    shown = str(caught.value).rpartition("looks like ")[2].strip("'")
+    parse_uri(shown)
+
+
+@given(st.text(max_size=30) | st.text(max_size=30).map("ws://h:1/{}".format))
+def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
+    """What is accepted survives being printed and read again; nothing else is raised."""
+    try:
+        uri = parse_uri(text)
+    except ValueError:
+        return
+    assert parse_uri(str(uri)) == uri
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30))
+def test_any_path_of_a_socket_file_can_be_written(name: str) -> None:
+    """Whatever a file system allows in a name has an address."""
+    uri = Uri(scheme="unix", path="/" + name)
+    assert parse_uri(str(uri)) == uri
+
+
+def test_what_a_scheme_means() -> None:
+    """WebSocket and TLS are told by the scheme; the authority has brackets where needed."""
+    assert [parse_uri(f"{s}://[::1]:1").is_websocket for s in ("tcp", "tls", "ws", "wss")] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert [parse_uri(f"{s}://[::1]:1").is_encrypted for s in ("tcp", "tls", "ws", "wss")] == [
+        False, True, False, True,
+    ]  # fmt: skip
+    assert parse_uri("tcp://[::1]:1").authority == "[::1]:1"
+    assert not parse_uri("unix:///x").authority
