@@ -1,1 +1,91 @@
 """RSocket 1.0 for trio: message protocols with demand, under structured concurrency."""
+
+# Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
+# reads the imports and holds the code to it.
+#
+#     errors payload config uri < frames metadata < protocol < transports < interactions
+#       < connection < requester responder < client server routing codecs < cli testing
+#
+# Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
+
+from __future__ import annotations
+
+from ._version import __version__
+from .client import connect
+from .config import ConnectionConfig, Limits
+from .errors import (
+    ApplicationError,
+    Canceled,
+    ClosedByPeer,
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectionLost,
+    CustomError,
+    ErrorCode,
+    InternalError,
+    Invalid,
+    InvalidSetup,
+    LocalProtocolError,
+    MalformedFrame,
+    MetadataError,
+    ProtocolError,
+    Rejected,
+    RejectedResume,
+    RejectedSetup,
+    RemoteProtocolError,
+    RSocketError,
+    SetupError,
+    StreamError,
+    UnsupportedSetup,
+)
+from .interactions.demand import PayloadStream, StreamStatistics
+from .payload import NO_PAYLOAD, Payload
+from .requester import ConnectionStatistics, Requester
+from .responder import Acceptor, Responder, Setup
+from .server import Server, ServerStatistics, serve, serve_transport
+from .transports.base import FrameTransport, TransportInfo
+
+__all__ = [
+    "NO_PAYLOAD",
+    "Acceptor",
+    "ApplicationError",
+    "Canceled",
+    "ClosedByPeer",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConnectionConfig",
+    "ConnectionLost",
+    "ConnectionStatistics",
+    "CustomError",
+    "ErrorCode",
+    "FrameTransport",
+    "InternalError",
+    "Invalid",
+    "InvalidSetup",
+    "Limits",
+    "LocalProtocolError",
+    "MalformedFrame",
+    "MetadataError",
+    "Payload",
+    "PayloadStream",
+    "ProtocolError",
+    "RSocketError",
+    "Rejected",
+    "RejectedResume",
+    "RejectedSetup",
+    "RemoteProtocolError",
+    "Requester",
+    "Responder",
+    "Server",
+    "ServerStatistics",
+    "Setup",
+    "SetupError",
+    "StreamError",
+    "StreamStatistics",
+    "TransportInfo",
+    "UnsupportedSetup",
+    "__version__",
+    "connect",
+    "serve",
+    "serve_transport",
+]

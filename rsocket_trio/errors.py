@@ -5,6 +5,7 @@
     │  ├─ LocalProtocolError        you asked for something illegal; nothing was sent
     │  └─ RemoteProtocolError       the peer did; the stream or the connection is over
     │     └─ MalformedFrame         bytes that are no frame
+    │        └─ MetadataLengthError its metadata runs past its end
     ├─ MetadataError                metadata that is not what its MIME type says
     ├─ ConnectFailed                no connection came about (see ``__cause__``)
     ├─ SetupError                   the peer refused our SETUP: code and reason
@@ -42,6 +43,7 @@ __all__ = [
     "LocalProtocolError",
     "MalformedFrame",
     "MetadataError",
+    "MetadataLengthError",
     "ProtocolError",
     "RSocketError",
     "Rejected",
@@ -122,6 +124,14 @@ class MalformedFrame(RemoteProtocolError):
     def __init__(self, message: str, *, stream_id: int = 0, ignorable: bool = False) -> None:
         super().__init__(message, stream_id=stream_id)
         self.ignorable = ignorable
+
+
+class MetadataLengthError(MalformedFrame):
+    """The metadata of a frame, or its length, runs past the end of the frame.
+
+    Told apart because it has a rule of its own: CONNECTION_ERROR, also in place of a SETUP
+    (Protocol.md, "Metadata Optional Header").
+    """
 
 
 class MetadataError(RSocketError):

@@ -103,9 +103,7 @@ class Requester:
             payload = self._routed(payload, route)
         return await request_response(self._streams, payload)
 
-    async def fire_and_forget(
-        self, payload: Payload = _EMPTY, *, route: str | None = None
-    ) -> None:
+    async def fire_and_forget(self, payload: Payload = _EMPTY, *, route: str | None = None) -> None:
         """Send a request that is not answered. Returns once it is queued, not once it has arrived.
 
         Args:
@@ -198,9 +196,7 @@ class Requester:
         def routed(first: Payload) -> Payload:
             return first if route is None else self._routed(first, route)
 
-        return request_channel(
-            self._streams, source, payload, routed, window, self._max_prefetch
-        )
+        return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
 
     async def metadata_push(self, metadata: bytes) -> None:
         """Send metadata about the connection. Returns once it is queued.

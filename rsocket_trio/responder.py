@@ -126,7 +126,5 @@ async def accept_with(
     accept = responder.accept if isinstance(responder, Responder) else responder
     accepted = await accept(setup, requester)
     if not isinstance(accepted, Responder):
-        raise TypeError(
-            f"an acceptor must return a Responder, not {type(accepted).__name__}"
-        )
+        raise TypeError(f"an acceptor must return a Responder, not {type(accepted).__name__}")
     return accepted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -143,12 +144,10 @@ class Codecs:
 
 
 def annotation_name(annotation: Any) -> str:
-    """The name of an annotated type as people write it."""
-    return (
-        annotation.__name__
-        if isinstance(annotation, type) and not typing.get_args(annotation)
-        else str(annotation).replace("typing.", "")
-    )
+    """The name of an annotated type as people write it: without the modules."""
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return annotation.__name__
+    return re.sub(r"[\w.<>]+\.", "", str(annotation))
 
 
 def _essence(mime_type: str) -> str:

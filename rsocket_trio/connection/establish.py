@@ -19,12 +19,12 @@ from ..errors import (
     InvalidSetup,
     LocalProtocolError,
     MalformedFrame,
+    MetadataLengthError,
     RejectedResume,
     RemoteProtocolError,
     SetupError,
 )
 from ..frames.error import encode_error
-from ..frames.header import MalformedMetadata
 from ..frames.keepalive import encode_keepalive
 from ..frames.union import decode
 from ..protocol.setup import build_setup, check_first_frame, check_setup
@@ -65,7 +65,7 @@ async def receive_setup(
         raise InvalidSetup(f"no SETUP within {config.setup_timeout:g} s")
     try:
         first = decode(frames[0])
-    except MalformedMetadata:
+    except MetadataLengthError:
         raise  # CONNECTION_ERROR, as everywhere
     except MalformedFrame as error:
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error

@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from outcome import Error, Value
+from outcome import Error
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
 
 __all__ = ["Outbox"]
-
-_WOKEN: Final = Value(None)
 
 
 class Outbox:
@@ -185,7 +183,7 @@ class Outbox:
         task = self._writer
         if task is not None:
             self._writer = None
-            reschedule(task, _WOKEN)
+            reschedule(task)
 
     async def take(self) -> list[bytes]:
         """Wait for frames and take them all. Empty where only the transport has to send.
@@ -213,7 +211,7 @@ class Outbox:
         while waiting and self.size < self.limit:
             task, size = waiting.popleft()
             self.size += size
-            reschedule(task, _WOKEN)
+            reschedule(task)
         return frames
 
     def _abort_take(self, _raise_cancel: Any) -> Abort:
@@ -223,4 +221,4 @@ class Outbox:
     def _release_watchers(self) -> None:
         watchers = self._watchers
         while watchers:
-            reschedule(watchers.pop(), _WOKEN)
+            reschedule(watchers.pop())

@@ -23,7 +23,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from outcome import Value
 from trio.lowlevel import (
     Abort,
     cancel_shielded_checkpoint,
@@ -51,8 +50,6 @@ _MAX_IDLE: Final = 64
 
 _BURST: Final = 64
 """Requests answered in a row by one worker without letting another task run."""
-
-_WOKEN: Final = Value(None)
 
 
 class Workers:
@@ -108,7 +105,7 @@ class Workers:
                     nursery.start_soon(self._resume, nursery)
                 return
             if idle:
-                reschedule(idle.pop(), _WOKEN)
+                reschedule(idle.pop())
             else:
                 nursery.start_soon(self._work)
             await cancel_shielded_checkpoint()

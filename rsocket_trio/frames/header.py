@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from rsocket_trio.config import MAX_FRAME_SIZE
-from rsocket_trio.errors import LocalProtocolError, MalformedFrame
+from rsocket_trio.errors import LocalProtocolError, MalformedFrame, MetadataLengthError
 
 __all__ = [
     "COMPLETE",
@@ -143,7 +143,7 @@ def split_metadata(
         Metadata (``None`` when M is clear, ``b""`` when it is present and empty) and data.
 
     Raises:
-        MalformedFrame: The metadata length is cut off, or runs past the end of the frame.
+        MetadataLengthError: The metadata length is cut off, or runs past the end of the frame.
     """
     if not flags & METADATA:
         return None, frame[offset:]
@@ -151,10 +151,10 @@ def split_metadata(
     # Where the length itself is cut off, start alone is past the end: one comparison for both.
     end = start + int.from_bytes(frame[offset:start], "big")
     if end > len(frame):
-        raise malformed(
+        raise MetadataLengthError(
             f"the metadata, or its length, runs past the end of a frame of {len(frame)} bytes",
-            flags,
-            stream_id,
+            stream_id=stream_id,
+            ignorable=bool(flags & IGNORE),
         )
     return frame[start:end], frame[end:]
 

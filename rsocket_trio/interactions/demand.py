@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import trio
-from outcome import Value
 from trio.lowlevel import (
     Abort,
     checkpoint,
@@ -39,8 +38,6 @@ __all__ = ["CreditGate", "Inlet", "PayloadStream", "StreamStatistics"]
 
 _BURST: Final = 64
 """Items handed out in a row without letting another task run."""
-
-_WOKEN: Final = Value(None)
 
 
 @attrs.frozen
@@ -166,7 +163,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task, _WOKEN)
+            reschedule(task)
 
     # -- the user's side --------------------------------------------------------------------
 
@@ -330,9 +327,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
     def _pop(self) -> Payload:
         payload = self._queue.popleft()
-        self._outbound.unread -= (
-            len(payload.data) if payload.metadata is None else _size(payload)
-        )
+        self._outbound.unread -= len(payload.data) if payload.metadata is None else _size(payload)
         n = self._window.consumed()
         if n and not self._ended:
             self._inlet.grant(n)
@@ -389,7 +384,7 @@ class CreditGate:
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task, _WOKEN)
+            reschedule(task)
 
     def _abort(self, _raise_cancel: Any) -> Abort:
         self._task = None

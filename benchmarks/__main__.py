@@ -1,0 +1,102 @@
+"""``python -m benchmarks``: measure, print the report, write it to ``benchmarks/results.md``."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import machine
+from .cases import CASES
+from .harness import raise_file_limit, run_case, takes_part
+from .memory import run_memory
+from .report import Memory, Results, markdown
+from .stacks import STACKS
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    names = [stack.name for stack in STACKS]
+    options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    options.add_argument("--rounds", type=int, default=5, help="rounds per case (default 5)")
+    options.add_argument(
+        "--seconds", type=float, default=0.5, help="length of a measurement (default 0.5)"
+    )
+    options.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="cases whose name contains this (repeatable): "
+        + ", ".join(case.name for case in CASES)
+        + ", memory",
+    )
+    options.add_argument(
+        "--stacks", default=",".join(names), help=f"which of {','.join(names)} (default all)"
+    )
+    options.add_argument(
+        "--memory-scale", type=float, default=1.0, help="fewer idle connections and streams"
+    )
+    options.add_argument(
+        "--output", type=Path, default=Path(__file__).with_name("results.md"), help="the report"
+    )
+    return options
+
+
+def say(text: str) -> None:
+    """Progress, apart from the report."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    wanted = options.stacks.split(",")
+    if unknown := set(wanted) - {stack.name for stack in STACKS}:
+        parser().error(f"no such stack: {', '.join(sorted(unknown))}")
+    stacks = [stack for stack in STACKS if stack.name in wanted]
+    usable = [stack for stack in stacks if stack.missing() is None]
+
+    def is_wanted(name: str) -> bool:
+        return not options.only or any(part in name for part in options.only)
+
+    cases = [
+        case
+        for case in CASES
+        if is_wanted(case.name) and any(takes_part(case, stack) for stack in usable)
+    ]
+    if not cases and not is_wanted("memory"):
+        parser().error(f"no such case: {', '.join(options.only)}")
+    described = machine.describe()
+    raise_file_limit()
+    results: Results = {}
+    for case in cases:
+        say(case.name)
+        results[case.name] = run_case(case, usable, options.rounds, options.seconds, say)
+    memory: Memory = {}
+    if is_wanted("memory"):
+        memory = run_memory(usable, min(3, options.rounds), options.memory_scale, say)
+    report = markdown(
+        command=shlex.join(["python", "-m", "benchmarks", *arguments]),
+        machine=described,
+        rounds=options.rounds,
+        seconds=options.seconds,
+        cases=cases,
+        stacks=stacks,
+        results=results,
+        memory=memory,
+    )
+    print(report)
+    options.output.write_text(report)
+    failed = any(
+        result.failure is not None and case.name not in stack.cannot
+        for case in cases
+        for stack in usable
+        if (result := results[case.name].get(stack.name)) is not None
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""What the numbers were measured on, without saying where."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from .stacks import node_version, package_version
+
+
+def cpu_model() -> str:
+    """The processor's name as the kernel gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
+
+
+def describe() -> list[str]:
+    """A line for each fact."""
+    load, _, _ = os.getloadavg()
+    return [
+        f"CPU: {cpu_model()}, {os.cpu_count()} cores, {platform.machine()}",
+        f"kernel: {platform.system()} {platform.release()}",
+        f"Python: {platform.python_implementation()} {platform.python_version()}",
+        f"trio: {package_version('trio')}; wsproto: {package_version('wsproto')}",
+        f"node: {node_version()}",
+        f"load average of the minute before: {load:.1f}",
+    ]

@@ -1,0 +1,162 @@
+"""The client of rsocket_trio: `connect` and `Requester`, as a user would write it."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from contextlib import AsyncExitStack
+from time import perf_counter
+from typing import Any
+
+import trio
+
+from benchmarks.control import (
+    BURST,
+    COUNT,
+    ITEM_SIZE,
+    Stopwatch,
+    read_command,
+    write_outcome,
+)
+from rsocket_trio import Payload, Requester, connect
+
+Outcome = dict[str, Any]
+
+
+async def request_response(
+    requester: Requester,
+    *,
+    seconds: float,
+    in_flight: int,
+    size: int = ITEM_SIZE,
+    route: str | None = None,
+) -> Outcome:
+    payload = Payload(b"x" * size)
+    watch = Stopwatch(seconds)
+
+    async def ask() -> None:
+        while perf_counter() < watch.deadline:
+            answer = await requester.request_response(payload, route=route)
+            watch.count += 1
+        assert len(answer.data) == size
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(in_flight):
+            nursery.start_soon(ask)
+    return watch.outcome()
+
+
+async def sequential(requester: Requester, *, seconds: float) -> Outcome:
+    payload = Payload(b"x" * ITEM_SIZE)
+    watch = Stopwatch(seconds)
+    now = watch.start
+    while now < watch.deadline:
+        await requester.request_response(payload)
+        before, now = now, perf_counter()
+        watch.latencies.append(now - before)
+    watch.count = len(watch.latencies)
+    return watch.outcome()
+
+
+async def request_stream(requester: Requester, *, seconds: float, window: int) -> Outcome:
+    watch = Stopwatch(seconds)
+    async with requester.request_stream(Payload(), prefetch=window) as items:
+        async for _ in items:
+            watch.count += 1
+            if not watch.count & 31 and perf_counter() > watch.deadline:
+                break
+        return watch.outcome()
+
+
+async def request_channel(requester: Requester, *, seconds: float, window: int) -> Outcome:
+    source = itertools.repeat(Payload(b"x" * ITEM_SIZE))
+    watch = Stopwatch(seconds)
+    async with requester.request_channel(source, prefetch=window) as echoes:
+        async for _ in echoes:
+            watch.count += 1
+            if not watch.count & 31 and perf_counter() > watch.deadline:
+                break
+        return watch.outcome()
+
+
+async def fire_and_forget(requester: Requester, *, seconds: float) -> Outcome:
+    payload = Payload(b"x" * ITEM_SIZE)
+
+    async def seen() -> int:
+        return int((await requester.request_response(Payload(COUNT))).data)
+
+    before = await seen()
+    watch = Stopwatch(seconds)
+
+    async def send() -> None:
+        while perf_counter() < watch.deadline:
+            for _ in range(BURST):
+                await requester.fire_and_forget(payload)
+            watch.count += BURST
+            await seen()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        nursery.start_soon(send)
+    while await seen() < before + watch.count:
+        await trio.lowlevel.checkpoint()
+    return watch.outcome()
+
+
+async def many_streams(
+    requester: Requester, *, seconds: float, streams: int, items: int, window: int
+) -> Outcome:
+    payload = Payload(b"%d" % items)
+    watch = Stopwatch(seconds)
+
+    async def read() -> None:
+        async with requester.request_stream(payload, prefetch=window) as stream:
+            async for _ in stream:
+                watch.count += 1
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(streams):
+            nursery.start_soon(read)
+    assert watch.count == streams * items
+    return watch.outcome()
+
+
+async def many_connections(uri: str, *, seconds: float, connections: int) -> Outcome:
+    payload = Payload(b"x" * ITEM_SIZE)
+    async with AsyncExitStack() as stack:
+        requesters = [await stack.enter_async_context(connect(uri)) for _ in range(connections)]
+        watch = Stopwatch(seconds)
+
+        async def ask(requester: Requester) -> None:
+            while perf_counter() < watch.deadline:
+                await requester.request_response(payload)
+                watch.count += 1
+
+        async with trio.open_nursery() as nursery:
+            for requester in requesters:
+                nursery.start_soon(ask, requester)
+        return watch.outcome()
+
+
+OPERATIONS = {
+    "sequential": sequential,
+    "request_response": request_response,
+    "request_stream": request_stream,
+    "request_channel": request_channel,
+    "fire_and_forget": fire_and_forget,
+    "many_streams": many_streams,
+}
+
+
+async def main(uri: str) -> None:
+    async with connect(uri) as requester:
+        while (command := await trio.to_thread.run_sync(read_command)) is not None:
+            name = command.pop("operation")
+            if name == "many_connections":
+                write_outcome(await many_connections(uri, **command))
+            else:
+                write_outcome(await OPERATIONS[name](requester, **command))
+
+
+if __name__ == "__main__":
+    trio.run(main, sys.argv[1])

@@ -1,0 +1,75 @@
+"""The server of rsocket_trio: a plain `Responder`, or with ``--router`` a `Router`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import AsyncIterable, AsyncIterator
+
+import trio
+
+from benchmarks.control import COUNT, IDLE, ITEM_SIZE, ready
+from rsocket_trio import Payload, Responder, Router, serve
+
+ITEM = Payload(b"x" * ITEM_SIZE)
+
+
+class Echo(Responder):
+    """Answers with what it was asked, streams as many items as it was asked for."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    async def request_response(self, payload: Payload) -> Payload:
+        if payload.data == COUNT:
+            return Payload(b"%d" % self.seen)
+        return payload
+
+    async def fire_and_forget(self, payload: Payload) -> None:
+        self.seen += 1
+
+    async def request_stream(self, payload: Payload) -> AsyncIterator[Payload]:
+        if payload.data == IDLE:
+            await trio.sleep_forever()
+        if payload.data:
+            for _ in range(int(payload.data)):
+                yield ITEM
+        else:
+            while True:
+                yield ITEM
+
+    def request_channel(
+        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterable[Payload]:
+        return payloads
+
+
+def echo_router() -> Router:
+    """The echo once more, behind a route."""
+    router = Router()
+
+    @router.request_response("echo")
+    async def echo(data: bytes) -> bytes:
+        return data
+
+    return router
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scheme", choices=["tcp", "ws"])
+    parser.add_argument("--router", action="store_true")
+    options = parser.parse_args()
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(
+            serve,
+            echo_router() if options.router else Echo(),
+            f"{options.scheme}://127.0.0.1:0",
+        )
+        ready(server.uris[0])
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(main)

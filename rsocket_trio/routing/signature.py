@@ -1,0 +1,243 @@
+"""What a handler wants and gives, read once from its annotations: `read_signature`.
+
+All that can be wrong with a handler is found here, when it is registered, and not when the first
+request comes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import typing
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+import trio
+
+from ..metadata.composite import CompositeMetadata
+from ..payload import Payload
+from ..responder import Setup
+from ..transports.base import TransportInfo
+
+__all__ = ["Interaction", "Parameter", "Route", "Signature", "Source", "read_signature"]
+
+EMPTY: Final = inspect.Parameter.empty
+_CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
+
+
+class Interaction(Enum):
+    """The five ways to ask, by the names of the decorators."""
+
+    REQUEST_RESPONSE = "request_response"
+    FIRE_AND_FORGET = "fire_and_forget"
+    REQUEST_STREAM = "request_stream"
+    REQUEST_CHANNEL = "request_channel"
+    METADATA_PUSH = "metadata_push"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer is a stream."""
+        return self in (Interaction.REQUEST_STREAM, Interaction.REQUEST_CHANNEL)
+
+
+@attrs.frozen
+class Route:
+    """Where a request was sent; a handler's parameter annotated so receives it.
+
+    Attributes:
+        name: The first routing tag, which chose the handler; empty for a request without one.
+        tags: The other tags, in order.
+    """
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Source(Enum):
+    """Where the value of a parameter comes from."""
+
+    DATA = "data"
+    CHANNEL = "channel"
+    PAYLOAD = "payload"
+    METADATA = "metadata"
+    REQUESTER = "requester"
+    SETUP = "setup"
+    TRANSPORT = "transport"
+    ROUTE = "route"
+
+
+_INJECTED: Final[dict[object, Source]] = {
+    Payload: Source.PAYLOAD,
+    CompositeMetadata: Source.METADATA,
+    Setup: Source.SETUP,
+    TransportInfo: Source.TRANSPORT,
+    Route: Source.ROUTE,
+}
+
+
+@attrs.frozen
+class Parameter:
+    """One parameter of a handler.
+
+    Attributes:
+        name: Its name.
+        source: Where its value comes from.
+        annotation: What data, or the items of a channel, are converted to.
+        default: Stands in for empty data; `EMPTY` if there is none.
+        by_keyword: It is keyword-only.
+    """
+
+    name: str
+    source: Source
+    annotation: Any
+    default: Any = EMPTY
+    by_keyword: bool = False
+
+
+@attrs.frozen
+class Signature:
+    """What is known about a handler.
+
+    Attributes:
+        function: The handler.
+        interaction: What it answers.
+        parameters: Its parameters, in order.
+        result: The annotation of its result; of an item, for streams.
+        is_generator: It is an async generator function.
+    """
+
+    function: Callable[..., Any]
+    interaction: Interaction
+    parameters: tuple[Parameter, ...]
+    result: Any
+    is_generator: bool
+
+    @property
+    def name(self) -> str:
+        """The handler's name with its module, for people."""
+        return _name(self.function)
+
+
+def read_signature(function: Callable[..., Any], interaction: Interaction) -> Signature:
+    """Read what a handler wants and gives.
+
+    Raises:
+        TypeError: It cannot be a handler of that interaction; the text says what to change.
+    """
+    _check_kind(function, interaction)
+    hints = _hints(function)
+    parameters = tuple(
+        [
+            _parameter(function, interaction, parameter, hints)
+            for parameter in inspect.signature(function).parameters.values()
+        ]
+    )
+    for source in (Source.DATA, Source.CHANNEL):
+        names = [parameter.name for parameter in parameters if parameter.source is source]
+        if len(names) > 1:
+            raise _wrong(
+                function,
+                interaction,
+                f"there is one {source.value} parameter at most, and {' and '.join(names)} are two",
+            )
+    if interaction is Interaction.REQUEST_CHANNEL and not any(
+        parameter.source is Source.CHANNEL for parameter in parameters
+    ):
+        raise _wrong(
+            function,
+            interaction,
+            "a parameter annotated ReceiveChannel[T] or AsyncIterable[T] is missing: it receives "
+            "what the requester sends",
+        )
+    return Signature(
+        function=function,
+        interaction=interaction,
+        parameters=parameters,
+        result=_result(function, interaction, hints.get("return", Any)),
+        is_generator=inspect.isasyncgenfunction(function),
+    )
+
+
+def _name(function: object) -> str:
+    module = getattr(function, "__module__", "")
+    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+def _wrong(function: object, interaction: Interaction, reason: str) -> TypeError:
+    return TypeError(f"{_name(function)} cannot be a {interaction.value} handler: {reason}")
+
+
+def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise _wrong(function, interaction, "it is neither a function nor a method")
+    if inspect.iscoroutinefunction(function):
+        return
+    if not inspect.isasyncgenfunction(function):
+        raise _wrong(function, interaction, "it is not async: write `async def`")
+    if not interaction.is_stream:
+        reason = "it yields, and there is no stream to answer with: `return` the result"
+        raise _wrong(function, interaction, reason)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except NameError as error:
+        raise TypeError(
+            f"{_name(function)} is annotated with {error.name!r}, which cannot be resolved at run "
+            "time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
+        ) from error
+
+
+def _parameter(
+    function: object,
+    interaction: Interaction,
+    parameter: inspect.Parameter,
+    hints: dict[str, Any],
+) -> Parameter:
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise _wrong(function, interaction, f"its parameter {name!r} stands for any number")
+    if name not in hints:
+        reason = f"its parameter {name!r} has no annotation, which says what it receives"
+        raise _wrong(function, interaction, reason)
+    annotation = hints[name]
+    source = Source.DATA
+    if typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
+        source = Source.CHANNEL
+        annotation = next(iter(typing.get_args(annotation)), Any)
+    elif annotation in _INJECTED:
+        source = _INJECTED[annotation]
+    elif _is_requester(annotation):
+        source = Source.REQUESTER
+    if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
+        raise _wrong(function, interaction, f"only request_channel has a channel for {name!r}")
+    if interaction is Interaction.METADATA_PUSH and (
+        source in (Source.PAYLOAD, Source.ROUTE)
+        or (source is Source.DATA and annotation is not bytes)
+    ):
+        reason = f"there is no data for {name!r}: bytes or CompositeMetadata is what there is"
+        raise _wrong(function, interaction, reason)
+    return Parameter(
+        name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
+    )
+
+
+def _is_requester(annotation: object) -> bool:
+    # By name first, so that the class is imported only for handlers that ask for it.
+    if getattr(annotation, "__name__", "") != "Requester":
+        return False
+    module = importlib.import_module("rsocket_trio.requester")
+    return annotation is module.Requester
+
+
+def _result(function: object, interaction: Interaction, annotation: Any) -> Any:
+    if not interaction.is_stream or annotation is Any:
+        return annotation
+    origin = typing.get_origin(annotation) or annotation
+    if not (isinstance(origin, type) and issubclass(origin, AsyncIterable)):
+        reason = "it answers with a stream: annotate its result AsyncIterator[T]"
+        raise _wrong(function, interaction, f"{reason} (or AsyncIterable[T], ReceiveChannel[T])")
+    return next(iter(typing.get_args(annotation)), Any)

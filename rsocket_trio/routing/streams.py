@@ -1,0 +1,79 @@
+"""Streams of payloads as streams of objects, and back; an item costs one coroutine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar, cast
+
+import trio
+
+from ..payload import Payload
+
+__all__ = ["DecodedChannel", "EncodedItems"]
+
+T = TypeVar("T")
+
+
+class EncodedItems(AsyncIterator[Payload]):
+    """The items of a handler as payloads. Whoever iterates closes it, in the same task.
+
+    Not a generator: a generator that has never been started would not close the handler's.
+    """
+
+    __slots__ = ("_encode", "_items", "_next")
+
+    def __init__(self, items: AsyncIterable[Any], encode: Callable[[Any], bytes]) -> None:
+        self._items = aiter(items)
+        self._next = self._items.__anext__
+        self._encode = encode
+
+    async def __anext__(self) -> Payload:
+        item = await self._next()
+        return item if isinstance(item, Payload) else Payload(self._encode(item))
+
+    async def aclose(self) -> None:
+        """Close the handler's iterator, if it can be closed.
+
+        Checkpoint: as the handler's iterator does.
+        If cancelled: as the handler's iterator does.
+        """
+        aclose = getattr(self._items, "aclose", None)
+        if aclose is not None:
+            await cast("Awaitable[object]", aclose())
+
+
+class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
+    """What the requester of a channel sends, as objects."""
+
+    def __init__(
+        self, payloads: trio.abc.ReceiveChannel[Payload], decode: Callable[[bytes], T]
+    ) -> None:
+        self._payloads = payloads
+        self._receive = payloads.receive
+        self._decode = decode
+
+    async def receive(self) -> T:
+        """Receive the next item.
+
+        Raises:
+            Invalid: The item cannot be converted. It is gone; the next may be received.
+            trio.EndOfChannel: The requester has completed.
+
+        Checkpoint: always.
+        If cancelled: no item is lost.
+        """
+        return self._decode((await self._receive()).data)
+
+    async def __anext__(self) -> T:
+        try:
+            return self._decode((await self._receive()).data)
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Tell the requester that no more is wanted.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        await self._payloads.aclose()

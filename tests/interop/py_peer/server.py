@@ -1,0 +1,35 @@
+"""``python server.py [FRAGMENT_SIZE]``: rsocket-py as the server, over TCP.
+
+Says where it listens, and serves until killed. Replies are fragmented where a size is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from known_answers import KnownAnswers
+from rsocket.rsocket_server import RSocketServer
+from rsocket.transports.tcp import TransportTCP
+
+READ_SIZE = 64 * 2**10
+
+
+async def main(fragment_size: int | None = None) -> None:
+    sessions = []
+
+    def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        transport = TransportTCP(reader, writer, read_buffer_size=READ_SIZE)
+        sessions.append(
+            RSocketServer(
+                transport, handler_factory=KnownAnswers, fragment_size_bytes=fragment_size
+            )
+        )
+
+    server = await asyncio.start_server(session, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    print(f"listening on tcp://127.0.0.1:{port}", flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(main(*map(int, sys.argv[1:])))

@@ -1,0 +1,120 @@
+"""A peer's client, driven over its stdin and stdout.
+
+What it is told and what it answers is written at the top of ``../js/client.js``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import trio
+
+from .processes import Peer
+
+
+class Client:
+    """A peer's client program: `start` an interaction, then read its events."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._ids = iter(range(1, 2**31))
+        self._events: dict[
+            int | None, tuple[trio.MemorySendChannel[dict], trio.MemoryReceiveChannel[dict]]
+        ] = {}
+
+    def _channel(
+        self, call: int | None
+    ) -> tuple[trio.MemorySendChannel[dict], trio.MemoryReceiveChannel[dict]]:
+        if call not in self._events:
+            self._events[call] = trio.open_memory_channel(math.inf)
+        return self._events[call]
+
+    async def read_events(self) -> None:
+        """Runs for the client's life: sorts its events by interaction."""
+        try:
+            while True:
+                event = json.loads(await self._peer.line())
+                self._channel(event.get("id"))[0].send_nowait(event)
+        except EOFError as ended:
+            # Whoever waits for an event learns why none comes; nobody may be waiting.
+            for send, _ in self._events.values():
+                send.send_nowait({"event": "ended", "message": str(ended)})
+
+    async def start(
+        self,
+        op: str,
+        data: bytes | None = None,
+        metadata: bytes | None = None,
+        *,
+        items: Sequence[bytes] = (),
+        **arguments: object,
+    ) -> int:
+        """Have it begin an interaction; gives the number by which its events are read."""
+        call = next(self._ids)
+        await self._tell(
+            op,
+            id=call,
+            data=None if data is None else data.hex(),
+            metadata=None if metadata is None else metadata.hex(),
+            items=[item.hex() for item in items],
+            **arguments,
+        )
+        return call
+
+    async def request_n(self, call: int, n: int) -> None:
+        await self._tell("request_n", id=call, n=n)
+
+    async def cancel(self, call: int) -> None:
+        await self._tell("cancel", id=call)
+
+    async def close(self) -> None:
+        await self._tell("close")
+
+    async def kill(self) -> None:
+        await self._peer.kill()
+
+    async def _tell(self, op: str, **arguments: object) -> None:
+        await self._peer.tell(json.dumps({"op": op, **arguments}))
+
+    async def event(self, call: int | None = None) -> dict:
+        """The next event of an interaction, or of the connection itself."""
+        return await self._channel(call)[1].receive()
+
+    async def next_item(self, call: int) -> tuple[bytes, bytes | None]:
+        """The next event, which must be an item: its data and metadata."""
+        event = await self.event(call)
+        assert event["event"] == "next", event
+        metadata = event["metadata"]
+        return bytes.fromhex(event["data"]), None if metadata is None else bytes.fromhex(metadata)
+
+    async def items(self, call: int) -> list[bytes]:
+        """The data of all items up to completion. What the source of a channel says is skipped."""
+        items = []
+        while True:
+            event = await self.event(call)
+            match event["event"]:
+                case "next":
+                    items.append(bytes.fromhex(event["data"]))
+                case "complete":
+                    return items
+                case "granted":
+                    pass
+                case _:
+                    raise AssertionError(event)
+
+    async def response(
+        self, data: bytes, metadata: bytes | None = None
+    ) -> tuple[bytes, bytes | None]:
+        """A request_response, from beginning to end."""
+        call = await self.start("request_response", data, metadata)
+        item = await self.next_item(call)
+        assert (await self.event(call))["event"] == "complete"
+        return item
+
+    async def error(self, call: int) -> str:
+        """The next event, which must be an error: its message."""
+        event = await self.event(call)
+        assert event["event"] == "error", event
+        return event["message"]

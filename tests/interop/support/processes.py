@@ -1,0 +1,76 @@
+"""A peer's program as a subprocess that cannot outlive its test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import trio
+
+LONGEST = 30.0
+"""Seconds a peer's program may run: one that does not answer fails its test instead of stopping
+the suite. No measurement, and many times what any test takes."""
+
+
+class Peer:
+    """A peer's program, running."""
+
+    def __init__(self, process: trio.Process, errors: Path) -> None:
+        self._process = process
+        self._errors = errors
+        self._received = b""
+
+    async def line(self) -> str:
+        """The next line it prints; EOFError with its stderr when it has ended."""
+        assert self._process.stdout is not None
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            chunk = await self._process.stdout.receive_some()
+            if not chunk:
+                raise EOFError("the peer has ended:\n" + self._errors.read_text())
+            self._received += chunk
+        line, self._received = self._received[:end], self._received[end + 1 :]
+        return line.decode()
+
+    async def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        await self._process.stdin.send_all(line.encode() + b"\n")
+
+    async def kill(self) -> None:
+        """End it as a crash would: its sockets are closed by the system."""
+        self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
+    """Run a peer's program for the length of the block."""
+    with tempfile.TemporaryDirectory() as directory:
+        errors = Path(directory) / "stderr"
+        with errors.open("wb") as stderr:
+            process = await trio.lowlevel.open_process(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        try:
+            with trio.fail_after(LONGEST):
+                yield Peer(process, errors)
+        finally:
+            # The whole group: a browser is many processes.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            # Killed, it ends at once: the deadline is for a machine that does not.
+            with trio.move_on_after(5, shield=True):
+                await process.wait()
+                for pipe in (process.stdin, process.stdout):
+                    if pipe is not None:
+                        await pipe.aclose()

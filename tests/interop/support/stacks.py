@@ -1,0 +1,133 @@
+"""The peers' stacks, how their programs are run, and what they cannot do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from .driver import Client
+from .processes import Peer, running
+
+HERE = Path(__file__).parent.parent
+JS = HERE / "js"
+PY = HERE / "py_peer"
+SETUP = "tests/interop/setup.sh"
+
+
+def missing(name: str) -> str | None:
+    """How to install that peer, or ``None`` where it is there."""
+    match name:
+        case "rsocket-js":
+            there = shutil.which("node") and (JS / "node_modules/rsocket-core").is_dir()
+            return None if there else f"Node or its modules are not installed: run {SETUP}"
+        case "rsocket-py":
+            try:
+                importlib.metadata.version("rsocket")
+            except importlib.metadata.PackageNotFoundError:
+                return "not installed: pip install 'rsocket-trio[peers]'"
+            return None
+        case "chromium":
+            return None if shutil.which("chromium") else f"not installed: run {SETUP}"
+    raise ValueError(name)
+
+
+def require(*names: str) -> None:
+    """Skip the test where a peer is absent; fail where the environment says it must be there."""
+    for name in names:
+        if how := missing(name):
+            if os.environ.get("INTEROP") == "required":
+                pytest.fail(f"{name}: {how}", pytrace=False)
+            pytest.skip(f"{name}: {how}")
+
+
+@attrs.frozen
+class Stack:
+    """A peer's stack in one role over one transport, and what it cannot do.
+
+    Attributes:
+        package: What must be installed for it.
+        left_out: Cases that a fault of the peer forces to be left out, and the fault. Tests name
+            them in ``@pytest.mark.needs(case)``.
+    """
+
+    package: str
+    transport: str
+    server_argv: Callable[..., Sequence[str]]
+    client_argv: Callable[..., Sequence[str]]
+    left_out: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.package}-{self.transport}"
+
+    @asynccontextmanager
+    async def serve(self, *arguments: object) -> AsyncIterator[tuple[str, Peer]]:
+        """Run the server program; gives the URI it listens on, and the program."""
+        require(self.package)
+        async with running(self.server_argv(*map(str, arguments))) as peer:
+            line = await peer.line()
+            yield line.removeprefix("listening on "), peer
+
+    @asynccontextmanager
+    async def connect(self, uri: str, *arguments: object) -> AsyncIterator[Client]:
+        """Run the client program, connected to ``uri``."""
+        require(self.package)
+        async with (
+            running(self.client_argv(uri, *map(str, arguments))) as peer,
+            trio.open_nursery() as nursery,
+        ):
+            client = Client(peer)
+            nursery.start_soon(client.read_events)
+            event = await client.event()
+            assert event["event"] == "connected", event
+            yield client
+            nursery.cancel_scope.cancel(reason="the test is over")
+
+
+JS_FAULTS = {
+    "metadata in answers": "what it answers never has the METADATA flag",
+    "to complete without a value": "its request_response always answers with NEXT",
+    "to be completed without a value": "its request_response waits for NEXT for ever",
+    "to send fragments": "it reassembles, but never fragments",
+    "completion in REQUEST_CHANNEL": "it does not look at COMPLETE in a REQUEST_CHANNEL",
+}
+PY_FAULTS = {
+    "to complete without a value": "its request_response always answers with NEXT",
+    "to be completed without a value": "it takes completion for an empty payload",
+    "items without data": "it sends them without NEXT",
+}
+
+
+def _node(program: str, *arguments: str) -> list[str]:
+    return ["node", str(JS / program), *arguments]
+
+
+def _python(program: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(PY / program), *arguments]
+
+
+def stacks() -> Iterator[Stack]:
+    """Every stack over every transport it is tried on."""
+    for transport in "tcp", "ws":
+        yield Stack(
+            "rsocket-js",
+            transport,
+            lambda *arguments, transport=transport: _node("server.js", transport, *arguments),
+            lambda *arguments: _node("client.js", *arguments),
+            JS_FAULTS,
+        )
+    yield Stack(
+        "rsocket-py",
+        "tcp",
+        lambda *arguments: _python("server.py", *arguments),
+        lambda *arguments: _python("client.py", *arguments),
+        PY_FAULTS,
+    )

@@ -1,0 +1,212 @@
+"""What a first frame may be and say, and what a client makes of its settings."""
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.config import MAX_FRAME_SIZE
+from rsocket_trio.errors import (
+    ErrorCode,
+    InvalidSetup,
+    LocalProtocolError,
+    MalformedFrame,
+    RejectedResume,
+    RejectedSetup,
+    SetupError,
+    UnsupportedSetup,
+)
+from rsocket_trio.frames import (
+    CancelFrame,
+    KeepaliveFrame,
+    RequestFnfFrame,
+    ResumeFrame,
+    SetupFrame,
+    decode,
+)
+from rsocket_trio.payload import Payload
+from rsocket_trio.protocol.setup import build_setup, check_first_frame, check_setup
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rsocket.json").read_text())
+FIRST_FRAMES = [
+    v
+    for v in VECTORS
+    if v["kind"] == "malformed" and v["context"].startswith("server, first frame")
+]
+GOOD = SetupFrame(1, 0, 500, 10_000)
+
+
+def build(**changes):
+    settings = {
+        "keepalive_interval": 20.0,
+        "max_lifetime": 90.0,
+        "data_mime_type": "application/cbor",
+        "metadata_mime_type": "message/x.rsocket.composite-metadata.v0",
+    }
+    return build_setup(**settings | changes)
+
+
+def test_a_plain_setup_is_taken():
+    """A SETUP of version 1.0 on stream 0 passes both checks."""
+    assert check_first_frame(GOOD) is GOOD
+    check_setup(GOOD)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        KeepaliveFrame(respond=True, position=0, data=b""),
+        CancelFrame(1),
+        RequestFnfFrame(1),
+        attrs.evolve(GOOD, stream_id=1),
+        ResumeFrame(1, 0, b"token", 0, 0, stream_id=2),
+    ],
+    ids=lambda frame: type(frame).__name__,
+)
+def test_any_other_first_frame_is_invalid(frame):
+    """What is no SETUP or RESUME, or not on stream 0, is refused with INVALID_SETUP."""
+    with pytest.raises(InvalidSetup):
+        check_first_frame(frame)
+
+
+def test_resume_is_rejected():
+    """A RESUME gets its own answer, REJECTED_RESUME."""
+    with pytest.raises(RejectedResume) as caught:
+        check_first_frame(ResumeFrame(1, 0, b"token", 0, 0))
+    assert caught.value.code == ErrorCode.REJECTED_RESUME
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"stream_id": 1}, InvalidSetup),
+        ({"major": 2}, InvalidSetup),
+        ({"minor": 1}, InvalidSetup),
+        ({"major": 0, "minor": 2}, InvalidSetup),
+        ({"keepalive_interval_ms": 0}, InvalidSetup),
+        ({"max_lifetime_ms": 0}, InvalidSetup),
+        ({"resume_token": b"t"}, RejectedSetup),
+        ({"resume_token": b""}, RejectedSetup),
+        ({"lease": True}, UnsupportedSetup),
+        ({"major": 2, "resume_token": b"t", "lease": True}, InvalidSetup),
+    ],
+)
+def test_refusals(changes, error):
+    """Each thing a server does not take is refused with its own code."""
+    with pytest.raises(SetupError) as caught:
+        check_setup(attrs.evolve(GOOD, **changes))
+    assert type(caught.value) is error
+    assert caught.value.message
+
+
+def test_what_is_offered_is_taken():
+    """Resumption and leases pass where the server offers them; an empty token never does."""
+    check_setup(attrs.evolve(GOOD, resume_token=b"t"), resume_offered=True)
+    check_setup(attrs.evolve(GOOD, lease=True), lease_offered=True)
+    with pytest.raises(InvalidSetup, match="token"):
+        check_setup(attrs.evolve(GOOD, resume_token=b""), resume_offered=True)
+
+
+def test_mime_types_are_not_looked_into():
+    """Nonsense in the MIME types is the application's affair."""
+    check_setup(attrs.evolve(GOOD, data_mime_type="?!", metadata_mime_type=""))
+
+
+def outcome(vector):
+    """The code the client is told; where no check refuses, None."""
+    offered = "resume server" in vector["context"]
+    try:
+        check_setup(check_first_frame(decode(bytes.fromhex(vector["hex"]))), resume_offered=offered)
+    except MalformedFrame:
+        return ErrorCode.INVALID_SETUP
+    except (SetupError, RejectedResume) as refused:
+        return refused.code
+    return None
+
+
+@pytest.mark.parametrize("vector", FIRST_FRAMES, ids=lambda vector: vector["name"])
+def test_golden_first_frames(vector):
+    """Every bad first frame among the vectors is refused with a code that is expected for it.
+
+    But for a token that is in use, which only a server with sessions can know.
+    """
+    expected = vector["expect"]
+    codes = [expected["error_code"], *expected.get("acceptable_alternatives", [])]
+    code = outcome(vector)
+    if vector["name"] == "setup_token_in_use":
+        assert code is None
+    else:
+        assert any(f"{ErrorCode(code).name}(" in text for text in codes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [(20.0, 20_000), (0.001, 1), (0.0001, 1), (1e-9, 1), (0.0016, 2), (1.2345, 1234)],
+)
+def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
+    """Times go onto the wire in whole milliseconds, and never as 0, which is refused there."""
+    frame = build(keepalive_interval=seconds, max_lifetime=seconds)
+    assert frame.keepalive_interval_ms == frame.max_lifetime_ms == milliseconds
+    check_setup(check_first_frame(decode(frame.encode())))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2.0**31])
+@pytest.mark.parametrize("name", ["keepalive_interval", "max_lifetime"])
+def test_times_that_do_not_fit_are_refused(name, seconds):
+    """A time the field cannot hold is a local error."""
+    with pytest.raises(LocalProtocolError):
+        build(**{name: seconds})
+
+
+@given(
+    st.floats(1e-6, (2**31 - 1) / 1000),
+    st.floats(1e-6, (2**31 - 1) / 1000),
+    st.none() | st.binary(max_size=20),
+    st.binary(max_size=20),
+)
+def test_whatever_is_built_is_taken(interval, lifetime, metadata, data):
+    """A server takes what a client builds from legal settings, and reads the same back."""
+    frame = build(
+        keepalive_interval=interval, max_lifetime=lifetime, payload=Payload(data, metadata)
+    )
+    received = check_first_frame(decode(frame.encode()))
+    check_setup(received)
+    assert received == frame
+    assert (received.data, received.metadata) == (data, metadata)
+    assert abs(received.keepalive_interval_ms - interval * 1000) <= 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data_mime_type": "text/plain\0"},
+        {"metadata_mime_type": "\0"},
+        {"data_mime_type": "téxt/plain"},
+        {"data_mime_type": "a" * 256},
+        {"resume_token": b""},
+        {"resume_token": bytes(65_536)},
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(changes):
+    """What the wire cannot or must not carry is a local error."""
+    with pytest.raises(LocalProtocolError):
+        build(**changes)
+
+
+def test_options_reach_the_frame():
+    """The resume token and the wish for leases are in the frame."""
+    frame = build(resume_token=b"token", lease=True)
+    assert (frame.resume_token, frame.lease) == (b"token", True)
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"meta"])
+def test_a_setup_payload_must_fit_one_frame(metadata):
+    """SETUP is not fragmented: what fits to the last byte passes, one byte more does not."""
+    room = MAX_FRAME_SIZE - len(build(payload=Payload(b"", metadata)).encode())
+    frame = build(payload=Payload(bytes(room), metadata))
+    assert len(frame.encode()) == MAX_FRAME_SIZE
+    with pytest.raises(LocalProtocolError, match="fragmented"):
+        build(payload=Payload(bytes(room + 1), metadata))
