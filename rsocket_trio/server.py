@@ -115,8 +115,9 @@ async def serve(
 ) -> None:
     """Serve until stopped.
 
-    ``await serve(router, "tcp://0.0.0.0:7878")`` runs for ever. With ``server = await nursery.start(serve, router, uri)`` the server accepts connections when
-    that returns, and ``server`` can tell its addresses and be stopped.
+    ``await serve(router, "tcp://0.0.0.0:7878")`` runs for ever. With
+    ``server = await nursery.start(serve, router, uri)`` the server accepts connections when that
+    returns, and ``server`` can tell its addresses and be stopped.
 
     Args:
         responder: Answers requests, of all connections; or an acceptor function, called once per
