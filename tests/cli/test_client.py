@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import ssl
 import subprocess
 import threading
 from argparse import Namespace
@@ -11,10 +10,6 @@ from pathlib import Path
 
 import pytest
 import trustme
-
-from rsocket_trio.cli import client
-from rsocket_trio.cli.exits import Failure
-from rsocket_trio.uri import parse_uri
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
