@@ -38,7 +38,9 @@ async def connect(
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Requester]:
-    """Connect to a server: ``async with connect("tcp://localhost:7878") as requester``.
+    """Connect to a server.
+
+    ``async with connect("tcp://localhost:7878") as requester: ...``
 
     The connection lives as long as the block, and its tasks are the block's. Leaving the block
     sends what is queued and closes; requests still open then are cancelled at the peer.

@@ -26,7 +26,7 @@ operations raise `trio.ClosedResourceError`, as everywhere in trio.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import ClassVar, Final
 
 __all__ = [
     "ApplicationError",
@@ -170,7 +170,7 @@ class SetupError(_CodedError):
     the client why.
     """
 
-    default_code: int = ErrorCode.REJECTED_SETUP
+    default_code: ClassVar[int] = ErrorCode.REJECTED_SETUP
 
     def __init__(self, data: str | bytes = "", *, code: int | None = None) -> None:
         super().__init__(data, code=self.default_code if code is None else code)
@@ -179,19 +179,19 @@ class SetupError(_CodedError):
 class InvalidSetup(SetupError):
     """The SETUP frame is invalid for the server."""
 
-    default_code = ErrorCode.INVALID_SETUP
+    default_code: ClassVar[int] = ErrorCode.INVALID_SETUP
 
 
 class UnsupportedSetup(SetupError):
     """Something the client asked for is not supported by the server."""
 
-    default_code = ErrorCode.UNSUPPORTED_SETUP
+    default_code: ClassVar[int] = ErrorCode.UNSUPPORTED_SETUP
 
 
 class RejectedSetup(SetupError):
     """The server refused the connection; ``data`` says why."""
 
-    default_code = ErrorCode.REJECTED_SETUP
+    default_code: ClassVar[int] = ErrorCode.REJECTED_SETUP
 
 
 class RejectedResume(_CodedError):
@@ -245,7 +245,7 @@ class StreamError(_CodedError):
         stream_id: The stream it ended, or ``None`` before it was sent.
     """
 
-    default_code: int = ErrorCode.APPLICATION_ERROR
+    default_code: ClassVar[int] = ErrorCode.APPLICATION_ERROR
 
     def __init__(
         self, data: str | bytes = "", *, code: int | None = None, stream_id: int | None = None
@@ -257,25 +257,25 @@ class StreamError(_CodedError):
 class ApplicationError(StreamError):
     """The application failed; ``data`` is its message."""
 
-    default_code = ErrorCode.APPLICATION_ERROR
+    default_code: ClassVar[int] = ErrorCode.APPLICATION_ERROR
 
 
 class Rejected(StreamError):
     """The responder refused the request and certainly did not process it: it may be retried."""
 
-    default_code = ErrorCode.REJECTED
+    default_code: ClassVar[int] = ErrorCode.REJECTED
 
 
 class Canceled(StreamError):
     """The responder gave the request up, and may have begun to process it."""
 
-    default_code = ErrorCode.CANCELED
+    default_code: ClassVar[int] = ErrorCode.CANCELED
 
 
 class Invalid(StreamError):
     """The request was invalid, e.g. for a route that does not exist."""
 
-    default_code = ErrorCode.INVALID
+    default_code: ClassVar[int] = ErrorCode.INVALID
 
 
 class CustomError(StreamError):

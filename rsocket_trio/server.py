@@ -16,7 +16,6 @@ from .connection.establish import receive_setup, refuse
 from .errors import (
     ConnectionClosed,
     ConnectionLost,
-    InternalError,
     RejectedResume,
     RejectedSetup,
     RemoteProtocolError,
@@ -114,10 +113,11 @@ async def serve(
     ssl_context: ssl.SSLContext | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until stopped: ``await serve(router, "tcp://0.0.0.0:7878")``.
+    """Serve until stopped.
 
-    With ``server = await nursery.start(serve, router, uri)`` the server accepts connections when
-    that returns, and ``server`` can tell its addresses and be stopped.
+    ``await serve(router, "tcp://0.0.0.0:7878")`` runs for ever. With
+    ``server = await nursery.start(serve, router, uri)`` the server accepts connections when that
+    returns, and ``server`` can tell its addresses and be stopped.
 
     Args:
         responder: Answers requests, of all connections; or an acceptor function, called once per
@@ -281,9 +281,7 @@ async def _run(connection: Connection, frames: list[bytes], max_lifetime: float)
         if urgent is not None:
             raise  # Cancelled, KeyboardInterrupt: let them be
         # One connection's fault must not end the others.
-        error = InternalError("a task of a connection crashed; please report this")
-        error.__cause__ = group
-        logger.error("the connection to %s crashed", peer, exc_info=error)
+        logger.exception("the connection to %s crashed; please report this", peer)
     else:
         failure = connection.failure
         if isinstance(failure, ConnectionClosed):

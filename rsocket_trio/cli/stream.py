@@ -25,13 +25,12 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> int:
     """Open the stream or channel; print until it ends, or until ``--take`` items are there."""
     metadata = read_metadata(args.metadata)
-    prefetch = _prefetch(args.prefetch, args.take)
+    demand = _demand(args.prefetch, args.take)
     if args.command == "stream":
         request = Payload(read_value(args.data), metadata)
 
         async def request_stream(requester: Requester) -> int:
-            opened = requester.request_stream(request, route=args.route, prefetch=prefetch)
-            return await _print(opened, args, prefetch)
+            return await _print(requester.request_stream(request, route=args.route, **demand), args)
 
         return run_client(args, request_stream)
 
@@ -39,28 +38,25 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_channel(requester: Requester) -> int:
         source = _Source(lines, metadata)
-        opened = requester.request_channel(source, route=args.route, prefetch=prefetch)
-        return await _print(opened, args, prefetch)
+        return await _print(requester.request_channel(source, route=args.route, **demand), args)
 
     return run_client(args, request_channel)
 
 
-def _prefetch(prefetch: int | None, take: int | None) -> int | None:
-    # A peer asked for exactly what is taken produces no item for nothing: demand by hand (0).
-    # Where that is more than one window, windows are asked for as usual.
+def _demand(prefetch: int | None, take: int | None) -> dict[str, int | None]:
+    # A peer asked for exactly what is taken produces no item for nothing: demand by hand. Where
+    # that is more than one window, windows are asked for as usual.
     window = ConnectionConfig().prefetch if prefetch is None else prefetch
-    return 0 if take is not None and take <= window else prefetch
+    if take is not None and take <= window:
+        return {"prefetch": 0, "initial_request_n": take}
+    return {"prefetch": prefetch}
 
 
 async def _print(
-    opened: AbstractAsyncContextManager[PayloadStream],
-    args: argparse.Namespace,
-    prefetch: int | None,
+    opened: AbstractAsyncContextManager[PayloadStream], args: argparse.Namespace
 ) -> int:
     writer, left = Writer(), args.take
     async with opened as stream:
-        if prefetch == 0 and left > stream.initial_request_n:
-            stream.request_n(left - stream.initial_request_n)
         async for item in stream:
             await writer.write(render(item, as_json=args.json))
             if left is not None:

@@ -41,10 +41,10 @@ class Outbox:
     __slots__ = (
         "_closed",
         "_frames",
-        "_watchers",
         "_urgent",
         "_waiting",
         "_wants_flush",
+        "_watchers",
         "_writer",
         "batches",
         "control_size",

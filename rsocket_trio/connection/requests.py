@@ -7,8 +7,7 @@ requests in fragments become whole.
 from __future__ import annotations
 
 import logging
-from struct import Struct
-from struct import error as StructError
+import struct
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
@@ -32,7 +31,7 @@ __all__ = ["Requests"]
 
 logger = logging.getLogger("rsocket_trio")
 
-_REQUEST_N: Final = Struct(">I")
+_REQUEST_N: Final = struct.Struct(">I")
 _WITHOUT_N: Final = 6
 _WITH_N: Final = 10
 
@@ -185,7 +184,7 @@ class Requests:
 def _initial_n(frame: bytes, stream_id: int) -> int:
     try:
         (n,) = _REQUEST_N.unpack_from(frame, _WITHOUT_N)
-    except StructError:
+    except struct.error:
         raise MalformedFrame(
             f"a request of {len(frame)} bytes is too short for its initial n", stream_id=stream_id
         ) from None

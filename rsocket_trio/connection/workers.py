@@ -147,13 +147,13 @@ class Workers:
                 if served and outbox.size >= outbox.limit:
                     break
                 operation = queue.popleft()
-                if operation.live:
+                if not operation.stopped:
                     try:
                         await operation.run(scope)
                     finally:
                         self._done(operation)
                     if (
-                        (not operation.live and scope.cancel_called)
+                        operation.scope_cancelled
                         or task.child_nurseries
                         or contextvars.copy_context() != clean
                     ):

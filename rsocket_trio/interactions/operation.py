@@ -119,13 +119,17 @@ class Operation:
     """One side of one stream. Methods that a frame has no meaning for ignore it.
 
     (Protocol.md, "Handling the Unexpected": what makes no sense is ignored.)
+
+    Attributes:
+        live: Our half of the stream is open: what it sends still means something to the peer.
     """
 
-    __slots__ = ("assembling", "outbound", "stream_id")
+    __slots__ = ("assembling", "live", "outbound", "stream_id")
 
     def __init__(self, outbound: Outbound, stream_id: int = 0) -> None:
         self.outbound = outbound
         self.stream_id = stream_id
+        self.live = True
         self.assembling: Reassembler | None = None
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
@@ -177,17 +181,19 @@ class ResponderOperation(Operation):
     Attributes:
         size: Bytes of the request, for the connection's account.
         scope: The cancel scope of the worker that runs it, while it runs.
-        live: False once the peer is not to hear of it any more (it sent CANCEL, or the end left).
+        stopped: It must not run, or must not run on.
+        scope_cancelled: Its scope has been cancelled, so its worker is of no use any more.
     """
 
-    __slots__ = ("live", "payload", "scope", "size")
+    __slots__ = ("payload", "scope", "scope_cancelled", "size", "stopped")
 
     def __init__(self, outbound: Outbound, stream_id: int, payload: Payload) -> None:
         super().__init__(outbound, stream_id)
         self.payload = payload
         self.size = len(payload.data) + len(payload.metadata or b"")
         self.scope: trio.CancelScope | None = None
-        self.live = True
+        self.stopped = False
+        self.scope_cancelled = False
 
     @abstractmethod
     async def run(self, scope: trio.CancelScope) -> None:
@@ -206,8 +212,10 @@ class ResponderOperation(Operation):
     def stop(self, reason: str) -> None:
         """Nothing more is sent; the handler, if it runs, is cancelled."""
         self.live = False
+        self.stopped = True
         self.discard_fragments()
         if self.scope is not None:
+            self.scope_cancelled = True
             self.scope.cancel(reason=reason)
         self.outbound.finish(self)
 

@@ -47,7 +47,6 @@ class _ChannelOperation(Operation):
     """What requester and responder have in common: they differ in who may end what.
 
     Attributes:
-        live: Our half is open: items may still be sent.
         state: Which halves are open.
         credit: What the peer granted us.
         payloads: What the peer sends.
@@ -55,7 +54,6 @@ class _ChannelOperation(Operation):
 
     __slots__ = ()
 
-    live: bool
     state: StreamState
     credit: CreditGate
     payloads: PayloadStream
@@ -146,14 +144,13 @@ class _ChannelOperation(Operation):
 class _Requester(_ChannelOperation):
     """Sends the items of a source, and delivers what comes back to a `PayloadStream`."""
 
-    __slots__ = ("credit", "live", "payloads", "pump_scope", "source_error", "state")
+    __slots__ = ("credit", "payloads", "pump_scope", "source_error", "state")
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
         self.state = StreamState(_CHANNEL, Side.REQUESTER)
         self.credit = CreditGate(0)
         self.payloads = PayloadStream(self, outbound, window, max_window)
-        self.live = True
         self.source_error: Exception | None = None
         self.pump_scope = trio.CancelScope()
 

@@ -134,7 +134,7 @@ class RequestStreamResponder(ResponderOperation):
 
 
 async def send_items(
-    operation: ResponderOperation, items: AsyncIterable[Payload], credit: CreditGate
+    operation: Operation, items: AsyncIterable[Payload], credit: CreditGate
 ) -> None:
     """Send the items of an iterable as credit and the outbox allow, at most one item ahead.
 

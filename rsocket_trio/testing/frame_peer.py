@@ -102,7 +102,7 @@ class FramePeer(trio.abc.AsyncResource):
         if frame is None:
             self._fail(f"expected {wanted}, but {self._end}")
         if kind is not None and not isinstance(frame, kind):
-            self._unexpected(wanted)
+            self._unexpected(wanted, frame)
         return frame
 
     async def expect_nothing(self) -> None:
@@ -116,18 +116,34 @@ class FramePeer(trio.abc.AsyncResource):
         Checkpoint: always.
         If cancelled: no frame is lost.
         """
+        for frame in await self.drain():
+            if not isinstance(frame, KeepaliveFrame):
+                self._unexpected("nothing", frame)
+        if self._end is not None:
+            self._fail(f"expected nothing, but {self._end}")
+
+    async def drain(self) -> list[Frame]:
+        """Receive all there is, until every task waits and nothing more has come.
+
+        Returns:
+            The frames, KEEPALIVEs included; none if there were none, or the connection has ended.
+
+        Raises:
+            AssertionError: Bytes came that are no frame.
+
+        Checkpoint: always.
+        If cancelled: no frame is lost.
+        """
+        frames: list[Frame] = []
         while True:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._fill)
                 await trio.testing.wait_all_tasks_blocked(self.cushion)
-                nursery.cancel_scope.cancel(reason="expect_nothing has seen enough")
-            if self._end is not None and not self._waiting:
-                self._fail(f"expected nothing, but {self._end}")
+                nursery.cancel_scope.cancel(reason="all that was to come has come")
             if not self._waiting:
-                return
-            frame = self._take()
-            if not isinstance(frame, KeepaliveFrame):
-                self._unexpected("nothing")
+                return frames
+            while self._waiting:
+                frames.append(self._take())
 
     async def expect_closed(self, code: int | None = None) -> ErrorFrame | None:
         """Hold the other side to ending the connection.
@@ -154,7 +170,7 @@ class FramePeer(trio.abc.AsyncResource):
                 and frame.stream_id == 0
                 and code in {None, frame.code}
             ):
-                self._unexpected(wanted)
+                self._unexpected(wanted, frame)
             error = frame
         if code is not None and error is None:
             self._fail(f"expected {wanted}, but {self._end}")
@@ -298,8 +314,8 @@ class FramePeer(trio.abc.AsyncResource):
         self.received.append(frame)
         return frame
 
-    def _unexpected(self, wanted: str) -> NoReturn:
-        self._fail(f"expected {wanted}, but there came {describe(self.received_bytes[-1])}")
+    def _unexpected(self, wanted: str, frame: Frame) -> NoReturn:
+        self._fail(f"expected {wanted}, but there came {describe(frame.encode())}")
 
     def _fail(self, message: str) -> NoReturn:
         raise AssertionError(f"{message}\n\nThe trace:\n{self.trace}")

@@ -1,13 +1,15 @@
 """What carries frames: byte streams, WebSocket, memory. Nothing here looks inside a frame."""
 
 from contextlib import asynccontextmanager
+
 import trio
-from ..uri import parse_uri
+
 from ..errors import ConnectFailed
+from ..uri import parse_uri
+from .base import TransportInfo
 from .byte_stream import ByteStreamTransport
 from .tcp import *
-from .tcp import connect_tcp, listen_tcp, bound_uri, socket_addresses
-from .base import TransportInfo
+from .tcp import bound_uri, connect_tcp, listen_tcp, socket_addresses
 
 
 @asynccontextmanager

@@ -87,7 +87,9 @@ def test_missing_file(cli: Cli, server: dict[str, str]) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
 
 
-def test_full_disk(start_cli: Callable[..., subprocess.Popen[bytes]], server: dict[str, str]) -> None:
+def test_full_disk(
+    start_cli: Callable[..., subprocess.Popen[bytes]], server: dict[str, str]
+) -> None:
     """An output that cannot be written has a status of its own."""
     with Path("/dev/full").open("wb") as full:
         process = start_cli("request", server["tcp"], "ping", stdout=full)

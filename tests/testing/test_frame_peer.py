@@ -134,6 +134,18 @@ async def test_nothing_expected_loses_nothing(ends):
     assert await other.receive() == ANSWER
 
 
+async def test_all_there_is_can_be_taken_at_once(ends):
+    """Draining gives every frame that came, KEEPALIVEs too, and nothing after the end."""
+    peer, other = ends
+    beat = KeepaliveFrame(respond=False)
+    assert await other.drain() == []
+    await peer.send(beat, ANSWER)
+    await peer.send(REQUEST)
+    await peer.aclose()
+    assert await other.drain() == [beat, ANSWER, REQUEST]
+    assert await other.drain() == []
+
+
 async def test_a_close_with_its_error(ends):
     """ERROR on stream 0 and then the end is a close, and the ERROR is returned."""
     peer, other = ends

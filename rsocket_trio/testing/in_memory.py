@@ -1,0 +1,144 @@
+"""Connections inside one process: two real ends, or one real end and a script of frames.
+
+    async with connected_pair(my_responder) as requester:
+        assert await requester.request_response(Payload(b"ping")) == Payload(b"pong")
+
+    async with frame_peer_client(my_responder) as peer:         # you write the client's frames
+        await peer.send(RequestResponseFrame(1, data=b"ping"))
+
+    async with frame_peer_server() as (peer, requester):        # you write the server's frames
+        ...
+
+They leave nothing behind: each ends its connection and waits for the tasks of both ends. What
+the block raises arrives as itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import trio
+
+from ..client import connect
+from ..config import ConnectionConfig
+from ..payload import Payload
+from ..requester import Requester
+from ..responder import Acceptor, Responder
+from ..server import serve_transport
+from ..transports.memory import memory_transport_pair
+from .frame_peer import FramePeer
+
+__all__ = ["connected_pair", "frame_peer_client", "frame_peer_server"]
+
+_NO_PAYLOAD: Final = Payload()
+_DEFAULTS: Final = ConnectionConfig()
+
+@asynccontextmanager
+async def connected_pair(
+    responder: Responder | Acceptor,
+    *,
+    client_responder: Responder | Acceptor | None = None,
+    setup: Payload = _NO_PAYLOAD,
+    config: ConnectionConfig = _DEFAULTS,
+) -> AsyncIterator[Requester]:
+    """Connect a client to a responder, over memory.
+
+    Args:
+        responder: What the server's end answers with.
+        client_responder: What the client's end answers with; nothing by default.
+        setup: The setup payload.
+        config: Of both ends.
+
+    Yields:
+        The client's requester.
+
+    Raises:
+        SetupError: ``responder`` refused the connection.
+
+    Checkpoint: on entering and on leaving.
+    If cancelled: the connection ends, as after any other exception of the block.
+    """
+    client_end, server_end = memory_transport_pair()
+    async with _running(partial(serve_transport, responder, server_end, config=config)):
+        async with connect(
+            client_end, responder=client_responder, setup=setup, config=config
+        ) as requester:
+            yield requester
+
+
+@asynccontextmanager
+async def frame_peer_client(
+    responder: Responder | Acceptor,
+    *,
+    setup: bool = True,
+    config: ConnectionConfig = _DEFAULTS,
+) -> AsyncIterator[FramePeer]:
+    """Serve a scripted client, over memory.
+
+    Args:
+        responder: What the server's end answers with.
+        setup: Send a good SETUP and wait until a KEEPALIVE is answered; False leaves the first
+            frame to the script.
+        config: Of the server's end.
+
+    Yields:
+        The client's script. At the end of the block its transport is closed.
+
+    Checkpoint: on entering and on leaving.
+    If cancelled: the connection ends, as after any other exception of the block.
+    """
+    client_end, server_end = memory_transport_pair()
+    async with _running(partial(serve_transport, responder, server_end, config=config)):
+        async with FramePeer(client_end) as peer:
+            if setup:
+                await peer.setup()
+                await peer.expect_alive()
+            yield peer
+
+
+@asynccontextmanager
+async def frame_peer_server(
+    responder: Responder | Acceptor | None = None,
+    *,
+    setup: Payload = _NO_PAYLOAD,
+    config: ConnectionConfig = _DEFAULTS,
+) -> AsyncIterator[tuple[FramePeer, Requester]]:
+    """Connect a client to a scripted server, over memory.
+
+    Args:
+        responder: What the client's end answers with; nothing by default.
+        setup: The setup payload.
+        config: Of the client's end.
+
+    Yields:
+        The server's script, which has accepted the SETUP (it is ``peer.received[0]``), and the
+        client's requester.
+
+    Checkpoint: on entering and on leaving.
+    If cancelled: the connection ends, as after any other exception of the block.
+    """
+    client_end, server_end = memory_transport_pair()
+    async with FramePeer(server_end) as peer:
+        async with _running(partial(peer.accept, keepalive=config.confirm_setup)):
+            async with connect(
+                client_end, responder=responder, setup=setup, config=config
+            ) as requester:
+                yield peer, requester
+
+
+@asynccontextmanager
+async def _running(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Run a task beside the block and wait for its end; cancel it if the block fails."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(task)
+        try:
+            yield
+        except Exception as error:  # Kept out of the nursery, which would put it in a group.
+            failure = error
+            nursery.cancel_scope.cancel(reason="the block beside it failed")
+    if failure is not None:
+        raise failure

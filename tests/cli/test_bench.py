@@ -1,0 +1,115 @@
+"""``bench``: what it measures and how it shows it."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from rsocket_trio.cli.tally import Tally
+from rsocket_trio.errors import Invalid, Rejected
+
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
+SHORT = ("--warmup", "0.1", "--duration", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("interaction", "options", "items"),
+    [
+        ("request_response", ("--concurrency", "8"), True),
+        ("request_stream", ("--data", "500", "--prefetch", "32"), True),
+        ("request_stream", ("--data", "0"), False),
+        ("request_channel", ("--items", "50", "--size", "10"), True),
+        ("fire_and_forget", ("--data", "x", "--route", "log"), False),
+        ("request_response", ("--data", "empty"), False),
+    ],
+)
+def test_figures(
+    cli: Cli, server: dict[str, str], interaction: str, options: tuple[str, ...], items: bool
+) -> None:
+    """Requests, items and latencies are counted for every interaction."""
+    done = cli("bench", server["tcp"], "--interaction", interaction, "--json", *SHORT, *options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    figures = json.loads(done.stdout)
+    assert figures["interaction"] == interaction
+    assert figures["requests"] > 0
+    assert figures["requests_per_second"] > 0
+    assert (figures["items"] > 0) is items
+    assert figures["errors"] == {}
+    latency = figures["latency_ms"]
+    assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
+
+
+def test_table(cli: Cli, server: dict[str, str]) -> None:
+    """Without --json the figures are a table."""
+    done = cli("bench", server["tcp"], *SHORT)
+    names = [line.rpartition("  ")[0].strip() for line in done.stdout.decode().splitlines()]
+    assert done.returncode == 0
+    assert names[0].startswith("uri")
+    assert done.stdout.splitlines()[-1].startswith(b"latency ms           p50 ")
+
+
+def test_errors(cli: Cli, server: dict[str, str]) -> None:
+    """Errors of the peer are counted, the first is told, and the status is 1."""
+    done = cli("bench", server["tcp"], "--data", "error:no", "--json", *SHORT)
+    figures = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert figures["requests"] == 0
+    assert figures["errors"]["ApplicationError"] > 0
+    assert figures["latency_ms"] == dict.fromkeys(["p50", "p90", "p99", "max"])
+    assert done.stderr == b"the first error: APPLICATION_ERROR: no\n"
+    table = cli("bench", server["tcp"], "--data", "error:no", "--quiet", *SHORT)
+    assert b"p50 -  p90 -" in table.stdout
+    assert table.stderr == b""
+
+
+def test_peer_goes(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """A connection that is lost is one line, and status 3, however many requests were open."""
+    target = "rsocket_trio.testing.peer:app"
+    serving = start_cli("serve", target, "--listen", "tcp://127.0.0.1:0")
+    assert serving.stdout is not None
+    uri = serving.stdout.readline().decode().removeprefix("listening on ").strip()
+    terminal, theirs = os.openpty()
+    process = start_cli("bench", uri, "--concurrency", "8", "--duration", "1000", stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while b"warm-up: " not in shown:
+        shown += os.read(terminal, 1000)
+    serving.send_signal(signal.SIGKILL)
+    assert process.wait() == 3
+    rest = os.read(terminal, 1000)
+    os.close(terminal)
+    assert rest.count(b"rsocket-trio: error: ") == 1
+
+
+def test_tally_starts_anew() -> None:
+    """What came in the warm-up is forgotten."""
+    tally = Tally()
+    assert tally.phase == "warm-up"
+    tally.answered(tally._began)
+    tally.items += 3
+    tally.error(Invalid("early"))
+    tally.start()
+    assert tally.phase == "measuring"
+    assert (tally.requests, tally.items, tally.first_error) == (0, 0, None)
+    assert set(tally.latencies_ms().values()) == {None}
+
+
+def test_tally_of_errors() -> None:
+    """Errors are counted by kind, so that a peer's many texts cost no memory."""
+    tally = Tally()
+    for number in range(100):
+        tally.error(Rejected(f"number {number}"))
+    tally.error(Invalid("other"))
+    assert tally.errors == {"Rejected": 100, "Invalid": 1}
+    assert tally.first_error == "REJECTED: number 0"
+
+
+def test_tally_stops() -> None:
+    """Time does not count on once it has stopped."""
+    tally = Tally()
+    tally.stop()
+    assert tally.seconds == tally.seconds
+    assert tally.per_second(0) == 0

@@ -1,0 +1,160 @@
+"""``serve``: addresses, signals and failures."""
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
+StartCli = Callable[..., subprocess.Popen[bytes]]
+
+APP = """\
+import sys
+import trio
+from rsocket_trio import Payload, Responder
+
+class App(Responder):
+    async def request_stream(self, payload):
+        return self.items(float(payload.data))
+
+    async def items(self, seconds):
+        yield Payload(b"first")
+        try:
+            await trio.sleep(seconds)
+        except trio.Cancelled:
+            print("cancelled", file=sys.stderr, flush=True)
+            raise
+        yield Payload(b"last")
+
+app = App()
+"""
+
+
+class Serving:
+    """A server process, its first address, and what it has printed so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        assert line.startswith("listening on ")
+        self.uri = line.removeprefix("listening on ").rstrip("\n")
+
+
+@pytest.fixture
+def serve(start_cli: StartCli, tmp_path: Path) -> Callable[..., Serving]:
+    """Serves the app above on a free port."""
+    (tmp_path / "app.py").write_text(APP)
+    return lambda *options: Serving(
+        start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", *options)
+    )
+
+
+def test_addresses(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
+    """Each address is printed with its real port once it accepts, in order."""
+    (tmp_path / "app.py").write_text(APP)
+    wanted = ["ws://127.0.0.1:0/path", f"unix://{tmp_path}/socket", "tcp://127.0.0.1:0"]
+    listen = [argument for uri in wanted for argument in ("--listen", uri)]
+    process = start_cli("serve", "app.py", *listen)
+    assert process.stdout is not None
+    for uri in wanted:
+        line = process.stdout.readline().decode()
+        assert line.startswith("listening on ")
+        shown = line.removeprefix("listening on ").rstrip("\n")
+        assert ":0" not in shown
+        assert shown.partition("://")[0] == uri.partition("://")[0]
+        assert cli("stream", shown, "0").stdout == b"first\nlast\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_idle(serve: Callable[..., Serving], number: int) -> None:
+    """With no stream in flight a signal ends it at once, with status 0."""
+    serving = serve("--grace", "30")
+    serving.process.send_signal(number)
+    _, errors = serving.process.communicate(timeout=20)
+    assert serving.process.returncode == 0
+    assert b"Traceback" not in errors
+
+
+def test_graceful(serve: Callable[..., Serving], start_cli: StartCli, cli: Cli) -> None:
+    """A stream in flight finishes within the grace; nobody new is let in meanwhile."""
+    serving = serve("--grace", "30")
+    client = start_cli("stream", serving.uri, "1")
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"first\n"
+    serving.process.send_signal(signal.SIGTERM)
+    rest, errors = client.communicate(timeout=20)
+    assert (rest, errors, client.returncode) == (b"last\n", b"", 0)
+    _, log = serving.process.communicate(timeout=20)
+    assert serving.process.returncode == 0
+    assert b"cancelled" not in log
+    assert cli("stream", serving.uri, "0").returncode == 3
+
+
+def test_grace_is_over(serve: Callable[..., Serving], start_cli: StartCli) -> None:
+    """A stream that does not finish within the grace is cancelled; the peer is told."""
+    serving = serve("--grace", "0.2")
+    client = start_cli("stream", serving.uri, "1000")
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"first\n"
+    serving.process.send_signal(signal.SIGTERM)
+    rest, errors = client.communicate(timeout=20)
+    assert (rest, client.returncode) in {(b"", 1), (b"", 3)}
+    assert errors.count(b"\n") == 1
+    _, log = serving.process.communicate(timeout=20)
+    assert serving.process.returncode == 0
+    assert b"cancelled" in log
+
+
+def test_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> None:
+    """A second signal ends it at once, with the status of that signal."""
+    serving = serve("--grace", "1000")
+    client = start_cli("stream", serving.uri, "1000")
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"first\n"
+    assert serving.process.stderr is not None
+    serving.process.send_signal(signal.SIGTERM)
+    while b"stopping" not in serving.process.stderr.readline():
+        pass
+    serving.process.send_signal(signal.SIGINT)
+    _, errors = serving.process.communicate(timeout=20)
+    assert serving.process.returncode == 130
+    assert b"Traceback" not in errors
+    client.communicate(timeout=20)
+    assert client.returncode == 3
+
+
+def test_address_in_use(cli: Cli, tmp_path: Path) -> None:
+    """An address that is taken is one line and status 3."""
+    (tmp_path / "app.py").write_text(APP)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        uri = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        done = cli("serve", "app.py", "--listen", uri)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.startswith(b"rsocket-trio: error: cannot listen")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--listen", "tls://127.0.0.1:0"], "tls://127.0.0.1:0 needs --tls-cert"),
+        (["--listen", "tcp://127.0.0.1:0", "--tls-key", "k"], "--tls-key needs --tls-cert"),
+        (
+            ["--listen", "tcp://127.0.0.1:0", "--tls-cert", "c"],
+            "--tls-cert is for tls:// and wss://",
+        ),
+        (
+            ["--listen", "tls://127.0.0.1:0", "--tls-cert", "absent"],
+            "cannot use the certificate 'absent': [Errno 2] No such file or directory",
+        ),
+    ],
+)
+def test_certificates(cli: Cli, options: list[str], message: str) -> None:
+    """TLS without a certificate, and a certificate without TLS, are wrong usage."""
+    done = cli("serve", "app.py", *options)
+    line = f"rsocket-trio: error: {message}\n".encode()
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
