@@ -33,6 +33,9 @@ __all__ = ["Streams"]
 _LARGEST_HEAD: Final = 13
 """Header, initial request n and metadata length: what a frame holds beside its payload."""
 
+_BURST: Final = 64
+"""Messages sent in a row without letting another task run."""
+
 
 class Streams:
     """The stream table of one connection, and the way out for its operations.
@@ -54,6 +57,7 @@ class Streams:
         self.max_unread = config.limits.max_unread_size
         self.on_forgotten: Callable[[], None] | None = None
         self._outbox = outbox
+        self._burst = 0
         self._ids = StreamIds(client)
         self._fragment_size = config.fragment_size
         self._whole = config.fragment_size - _LARGEST_HEAD
@@ -152,6 +156,11 @@ class Streams:
         """Queue a small frame that must get out; see `Outbound.send_control`."""
         if self.failure is None:
             self._outbox.put_control(frame)
+
+    def burst(self) -> bool:
+        """Every 64th message lets other tasks run; see `Outbound.burst`."""
+        self._burst = (self._burst + 1) % _BURST
+        return not self._burst
 
     async def reserve(self, size: int) -> None:
         """Wait for room for a frame of stream 0; see `Outbox.reserve`.

@@ -90,6 +90,9 @@ class Outbound(Protocol):
         Does nothing once the connection is over.
         """
 
+    def burst(self) -> bool:
+        """Count one message that waits for nothing; True when other tasks should run now."""
+
     def finish(self, operation: Operation) -> None:
         """The stream is over: forget its id. Safe to call twice."""
 
