@@ -121,12 +121,15 @@ class WebSocketTransport(FrameTransport):
         If cancelled: closed all the same, forcefully.
         """
         self._closed = True
-        with trio.move_on_after(_CLOSE_GRACE):
-            if self._failure is None:
-                await self._ws.aclose()
-            else:
-                await self._ws.aclose(self._failure_code, str(self._failure)[:100])
-        await trio.lowlevel.checkpoint()
+        try:
+            with trio.move_on_after(_CLOSE_GRACE):
+                if self._failure is None:
+                    await self._ws.aclose()
+                else:
+                    await self._ws.aclose(self._failure_code, str(self._failure)[:100])
+        finally:
+            # A client that the server closed first would keep its socket open for ever.
+            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - there is no other way
 
 
 def _describe(error: trio_websocket.ConnectionClosed) -> str:
