@@ -114,6 +114,17 @@ class WebSocketTransport(FrameTransport):
         self._failure_code = int(code)
         return self._failure
 
+    async def close_sending(self) -> bool:
+        """The closing handshake, as trio-websocket has it; see `FrameTransport.close_sending`.
+
+        Checkpoint: always.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or self._failure is not None:
+            return False
+        await self._ws.aclose()
+        return True
+
     async def aclose(self) -> None:
         """Close with the closing handshake, if the peer takes part in it at once.
 
