@@ -66,10 +66,10 @@ def serve(start_cli: StartCli, tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
-    """A directory with ca.pem, and cert.pem for localhost."""
+    """A directory with ca.pem, and cert.pem for 127.0.0.1."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    issued = authority.issue_cert("localhost")
+    issued = authority.issue_cert("127.0.0.1")
     issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "cert.pem"))
     return tmp_path
 
@@ -102,7 +102,7 @@ def test_header(cli: Cli, serve: Callable[..., str]) -> None:
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
 def test_tls(cli: Cli, serve: Callable[..., str], certificate: Path, scheme: str) -> None:
     """--ca trusts a certificate, --insecure any, and neither does not."""
-    uri = serve(f"{scheme}://localhost:0", "--tls-cert", "cert.pem")
+    uri = serve(f"{scheme}://127.0.0.1:0", "--tls-cert", "cert.pem")
     for option in (("--ca", "ca.pem"), ("--insecure",)):
         assert cli("request", uri, "header", *option).stdout == b"None\n"
     done = cli("request", uri, "header")
