@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ._version import __version__
 from .client import connect
+from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
 from .errors import (
     ApplicationError,
@@ -42,6 +43,7 @@ from .interactions.demand import PayloadStream, StreamStatistics
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
+from .routing import Route, Router
 from .server import Server, ServerStatistics, serve, serve_transport
 from .transports.base import FrameTransport, TransportInfo
 
@@ -51,6 +53,8 @@ __all__ = [
     "ApplicationError",
     "Canceled",
     "ClosedByPeer",
+    "CodecError",
+    "Codecs",
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionConfig",
@@ -76,6 +80,8 @@ __all__ = [
     "RemoteProtocolError",
     "Requester",
     "Responder",
+    "Route",
+    "Router",
     "Server",
     "ServerStatistics",
     "Setup",

@@ -114,12 +114,12 @@ class Requester:
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: The connection was closed here.
 
-        Checkpoint: always.
+        Checkpoint: a cancellation point always; other tasks run when this has to wait, and every
+        64 calls on a connection at least.
         If cancelled: nothing was sent, or (of a payload in fragments) it is cancelled.
         """
         if route is not None:
             payload = self._routed(payload, route)
-        await trio.lowlevel.checkpoint()
         await fire_and_forget(self._streams, payload)
 
     def request_stream(

@@ -33,6 +33,9 @@ __all__ = ["Streams"]
 _LARGEST_HEAD: Final = 13
 """Header, initial request n and metadata length: what a frame holds beside its payload."""
 
+_BURST: Final = 64
+"""Messages sent in a row without letting another task run."""
+
 
 class Streams:
     """The stream table of one connection, and the way out for its operations.
@@ -54,6 +57,7 @@ class Streams:
         self.max_unread = config.limits.max_unread_size
         self.on_forgotten: Callable[[], None] | None = None
         self._outbox = outbox
+        self._burst = 0
         self._ids = StreamIds(client)
         self._fragment_size = config.fragment_size
         self._whole = config.fragment_size - _LARGEST_HEAD
@@ -153,6 +157,11 @@ class Streams:
         if self.failure is None:
             self._outbox.put_control(frame)
 
+    def burst(self) -> bool:
+        """Every 64th message lets other tasks run; see `Outbound.burst`."""
+        self._burst = (self._burst + 1) % _BURST
+        return not self._burst
+
     async def reserve(self, size: int) -> None:
         """Wait for room for a frame of stream 0; see `Outbox.reserve`.
 
@@ -163,9 +172,9 @@ class Streams:
             raise copy.copy(self.refusal)
         await self._outbox.reserve(size)
 
-    def reassembler(self) -> Reassembler:
+    def reassembler(self, stream_id: int) -> Reassembler:
         """A new reassembler within the connection's limits."""
-        return Reassembler(self._max_payload_size, self._reassembly)
+        return Reassembler(self._max_payload_size, self._reassembly, stream_id=stream_id)
 
     def finish(self, operation: Operation) -> None:
         """Forget the id of a stream that is over; see `Outbound.finish`."""

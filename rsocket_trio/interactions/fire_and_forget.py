@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
+
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
 from .operation import Handlers, Operation, Outbound, ResponderOperation
@@ -25,6 +27,9 @@ logger = logging.getLogger("rsocket_trio")
 
 async def fire_and_forget(outbound: Outbound, payload: Payload) -> None:
     """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
+    # Letting other tasks run at every call would send every frame on its own, at several times
+    # the cost of all else here.
+    await (checkpoint if outbound.burst() else checkpoint_if_cancelled)()
     operation = _Requester(outbound)
     if not outbound.try_open(operation, FrameType.REQUEST_FNF, 0, None, payload):
         try:

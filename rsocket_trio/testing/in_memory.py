@@ -36,6 +36,7 @@ __all__ = ["connected_pair", "frame_peer_client", "frame_peer_server"]
 _NO_PAYLOAD: Final = Payload()
 _DEFAULTS: Final = ConnectionConfig()
 
+
 @asynccontextmanager
 async def connected_pair(
     responder: Responder | Acceptor,
