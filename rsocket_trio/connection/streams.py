@@ -172,9 +172,9 @@ class Streams:
             raise copy.copy(self.refusal)
         await self._outbox.reserve(size)
 
-    def reassembler(self) -> Reassembler:
+    def reassembler(self, stream_id: int) -> Reassembler:
         """A new reassembler within the connection's limits."""
-        return Reassembler(self._max_payload_size, self._reassembly)
+        return Reassembler(self._max_payload_size, self._reassembly, stream_id=stream_id)
 
     def finish(self, operation: Operation) -> None:
         """Forget the id of a stream that is over; see `Outbound.finish`."""

@@ -96,7 +96,7 @@ class Outbound(Protocol):
     def finish(self, operation: Operation) -> None:
         """The stream is over: forget its id. Safe to call twice."""
 
-    def reassembler(self) -> Reassembler:
+    def reassembler(self, stream_id: int) -> Reassembler:
         """A new reassembler within the connection's limits."""
 
 
@@ -162,7 +162,7 @@ class Operation:
         assembling = self.assembling
         if flags & FOLLOWS and not flags & COMPLETE:
             if assembling is None:
-                assembling = self.assembling = self.outbound.reassembler()
+                assembling = self.assembling = self.outbound.reassembler(self.stream_id)
             assembling.add(metadata, data)
             return None
         if assembling is None:

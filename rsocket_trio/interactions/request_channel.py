@@ -124,7 +124,13 @@ class _ChannelOperation(Operation):
 
     def reject(self, error: RemoteProtocolError) -> None:
         """The peer broke the rules on this stream: it ends, the connection lives."""
-        self.send_error(encode_error(self.stream_id, error.code, str(error).encode()), error)
+        if self.state.may_send(Event.SEND_ERROR):
+            self.send_error(encode_error(self.stream_id, error.code, str(error).encode()), error)
+        else:
+            # Our half is complete: what is left to say is that we want no more.
+            self.payloads.end(error)
+            self.send_cancel()
+            self.quit(error)
         self.stop_sending(str(error))
 
     def settle(self) -> None:

@@ -71,3 +71,48 @@ def test_has_no_dict():
     """There is one per open stream, so it is kept small."""
     with pytest.raises(AttributeError):
         StreamState(Interaction.REQUEST_STREAM, Side.REQUESTER).extra = 1
+
+
+@pytest.mark.parametrize(
+    "interaction", [i for i in Interaction if i is not Interaction.FIRE_AND_FORGET]
+)
+def test_every_crossing_of_two_ends(interaction):
+    """All there is with up to two messages on the way each way: the ends never part for good.
+
+    Every state of both ends and of what is on the way is visited. From each of them, once all has
+    arrived, the ends mirror each other, and an item is ignored only by an end that had given up.
+    """
+    requester, responder = (TABLES[interaction, side] for side in Side)
+    mirror = {State.LOCAL_DONE: State.REMOTE_DONE, State.REMOTE_DONE: State.LOCAL_DONE}
+    start = INITIAL_STATES[interaction]
+    # Per end: its state, whether it gave up (sent ERROR or CANCEL), and what is on the way to it.
+    first = ((start, False, ()), (start, False, ()))
+    seen, todo = {first}, [first]
+    while todo:
+        ends = todo.pop()
+        reached = []
+        for me, table in ((0, requester), (1, responder)):
+            state, gave_up, arriving = ends[me]
+            other = ends[1 - me]
+            if arriving:
+                event = arriving[0]
+                after = table.get((state, event))
+                crossed = event in {Event.REQUEST_N, Event.CANCEL} and state is not State.OPEN
+                assert after or gave_up or crossed, (ends, me)
+                reached.append((me, (after or state, gave_up, arriving[1:]), other))
+            if len(other[2]) < 2:
+                for sending in SENT:
+                    after = table.get((state, sending))
+                    if after is not None:
+                        event = Event[sending.name.removeprefix("SEND_")]
+                        gives_up = gave_up or event in {Event.ERROR, Event.CANCEL}
+                        sent = (other[0], other[1], (*other[2], event))
+                        reached.append((me, (after, gives_up, arriving), sent))
+        for me, mine, others in reached:
+            pair = (mine, others) if me == 0 else (others, mine)
+            if not pair[0][2] and not pair[1][2]:
+                assert pair[0][0] is mirror.get(pair[1][0], pair[1][0]), ends
+            if pair not in seen:
+                seen.add(pair)
+                todo.append(pair)
+    assert {end[0] for pair in seen for end in pair} >= {State.OPEN, State.CLOSED}

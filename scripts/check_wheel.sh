@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds the wheel, installs it into an environment of its own, and runs the smoke part of the suite
+# against it from an empty directory, so that a file missing from the wheel is noticed.
+# Usage: scripts/check_wheel.sh PYTHON
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+case $1 in
+    /*) python=$1 ;;
+    *) python=$here/$1 ;;
+esac
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work/dist" "$here"
+sh "$here/scripts/make_venv.sh" "$work/venv" "$python"
+wheel=$(echo "$work"/dist/*.whl)
+"$work/venv/bin/python" -m pip --quiet --disable-pip-version-check install "$wheel[test]"
+mkdir "$work/empty"
+cp -r "$here/tests" "$work/tests"
+cd "$work/empty"
+"$work/venv/bin/rsocket-trio" --version
+"$work/venv/bin/python" -m pytest -q -p no:cacheprovider -c "$here/pyproject.toml" \
+    --override-ini pythonpath= --rootdir "$work/tests" -m smoke "$work/tests"
