@@ -33,7 +33,7 @@ LIMITS = {
 }
 """Small, so that a bound that is kept is told from one that is not."""
 
-AFFORDABLE = 48 * 2**20
+AFFORDABLE = 24 * 2**20
 """What any attack may cost the server under `LIMITS`, in bytes, the allocator's waste included."""
 
 STALLED = 0.5
