@@ -99,7 +99,7 @@ class RawClient:
         """All the frames up to the end of the connection."""
         frames = []
         while (frame := await self.frame()) is not None:
-            frames.append(frame)  # noqa: PERF401 - no comprehension can end itself
+            frames.append(frame)
         return frames
 
     async def alive(self) -> bool:
