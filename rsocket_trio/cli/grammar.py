@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
-        "  rsocket-trio decode 000000011000 70696e67\n\n" + _STATUSES,
+        '  rsocket-trio decode "00000001 1000 70696e67"\n\n' + _STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -196,8 +196,9 @@ def _add_push(commands: Commands) -> None:
     )
     add_uri(parser)
     parser.add_argument(
-        "data", metavar="DATA", nargs="?", default="", help="text, 0xHEX, @FILE, or - for stdin"
+        "data", metavar="DATA", nargs="?", help="text, 0xHEX, @FILE or - (default: empty)"
     )
+    parser.add_argument("--metadata", metavar="VALUE", help="another way to give DATA")
     add_connection_options(parser)
 
 

@@ -100,6 +100,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         type=above_zero,
     )
     group.add_argument(
+        "--no-confirm-setup",
+        action="store_true",
+        help="do not wait for a KEEPALIVE that shows that SETUP was accepted; for peers that"
+        " answer none",
+    )
+    group.add_argument(
         "--header",
         metavar="'NAME: VALUE'",
         dest="headers",
