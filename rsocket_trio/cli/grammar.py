@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rsocket_trio._version import __version__
 
+from .command_parser import CommandParser
 from .options import (
     above_zero,
     add_connection_options,
@@ -25,7 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  its only name
+    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  its only name
 
 __all__ = ["build_parser"]
 
@@ -55,7 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
     _add_serve(commands)
     _add_request(commands)
     _add_fnf(commands)
@@ -69,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add(
     commands: Commands, name: str, module: str, summary: str, details: str, *examples: str
-) -> argparse.ArgumentParser:
+) -> CommandParser:
     lines = "".join(f"  rsocket-trio {name} {example}\n" for example in examples)
     parser = commands.add_parser(
         name,
@@ -198,6 +201,7 @@ def _add_push(commands: Commands) -> None:
     parser.add_argument(
         "data", metavar="DATA", nargs="?", help="text, 0xHEX, @FILE or - (default: empty)"
     )
+    parser.last_positional = "data"
     parser.add_argument("--metadata", metavar="VALUE", help="another way to give DATA")
     add_connection_options(parser)
 
@@ -217,6 +221,7 @@ def _add_decode(commands: Commands) -> None:
     parser.add_argument(
         "frames", metavar="HEX", nargs="+", help="a frame in hexadecimal, or - for standard input"
     )
+    parser.last_positional = "frames"
     parser.add_argument(
         "--protocol", choices=["rsocket"], default="rsocket", help="default: rsocket (1.0)"
     )

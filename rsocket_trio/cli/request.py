@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
         return run_client(args, push)
 
-    payload = Payload(read_value(args.data), read_metadata(args.metadata))
+    payload = Payload(read_value(args.data or ""), read_metadata(args.metadata))
 
     async def fire_and_forget(requester: Requester) -> int:
         await requester.fire_and_forget(payload, route=args.route)
