@@ -24,7 +24,7 @@ from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
-from .request_stream import send_items
+from .sending import send_items
 
 if TYPE_CHECKING:
     from ..payload import Payload
