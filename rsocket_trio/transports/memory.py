@@ -87,6 +87,15 @@ class MemoryTransport(FrameTransport):
             raise trio.ClosedResourceError("this transport is closed")
         return pipe.take_all()
 
+    async def close_sending(self) -> None:
+        """See `FrameTransport.close_sending`: the other end receives the end.
+
+        Checkpoint: never.
+        If cancelled: does not apply.
+        """
+        self._outgoing.writer_closed = True
+        self._outgoing.changed.unpark_all()
+
     def close(self) -> None:
         """Close, synchronously. What was sent can still be received."""
         self._outgoing.writer_closed = True
