@@ -41,6 +41,7 @@ class Outbox:
     __slots__ = (
         "_closed",
         "_frames",
+        "_handed",
         "_urgent",
         "_waiting",
         "_wants_flush",
@@ -62,6 +63,7 @@ class Outbox:
         self.writing = False
         self.batches = 0
         self._frames: list[bytes] = []
+        self._handed = 0  # bytes of room given to tasks that have not run since
         self._urgent: list[bytes] = []
         self._waiting: deque[tuple[Task, int]] = deque()
         self._watchers: list[Task] = []
@@ -98,7 +100,9 @@ class Outbox:
             self.wake_writer()
 
     async def reserve(self, size: int) -> None:
-        """Wait for room for ``size`` bytes; then call `put_reserved`, with no checkpoint between.
+        """Wait for room for ``size`` bytes.
+
+        Then call `put_reserved`, or `release` what is not needed any more; no checkpoint between.
 
         Raises:
             Exception: What the outbox was closed with.
@@ -121,6 +125,12 @@ class Outbox:
             return Abort.SUCCEEDED
 
         await wait_task_rescheduled(abort)
+        self._handed -= size
+
+    def release(self, size: int) -> None:
+        """Give back room that was reserved and is not needed: others may be waiting for it."""
+        self.size -= size
+        self._hand_out()
 
     def put_reserved(self, frame: bytes) -> None:
         """Queue a frame whose room has been reserved."""
@@ -205,14 +215,19 @@ class Outbox:
             self._urgent = []
         self.batches += 1
         self.control_size = 0
-        self.size = 0
+        self.size = self._handed
         self._release_watchers()
+        self._hand_out()
+        return frames
+
+    def _hand_out(self) -> None:
+        """Give the room there is to those who wait for it, in order."""
         waiting = self._waiting
         while waiting and self.size < self.limit:
             task, size = waiting.popleft()
             self.size += size
+            self._handed += size
             reschedule(task)
-        return frames
 
     def _abort_take(self, _raise_cancel: Any) -> Abort:
         self._writer = None

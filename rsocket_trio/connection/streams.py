@@ -106,10 +106,14 @@ class Streams:
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
         await outbox.reserve(size)
-        if self.refusal is not None:
-            raise copy.copy(self.refusal)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
-        stream_id = self._ids.next(self.table)
+        try:
+            if self.refusal is not None:
+                raise copy.copy(self.refusal)
+            stream_id = self._ids.next(self.table)
+        except BaseException:
+            outbox.release(size)
+            raise
         operation.stream_id = stream_id
         self.table[stream_id] = operation
         frames = fragment_request(
@@ -119,6 +123,7 @@ class Streams:
         for frame in frames:
             await outbox.reserve(len(frame))
             if self.table.get(stream_id) is not operation:
+                outbox.release(len(frame))
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
 
@@ -147,6 +152,7 @@ class Streams:
         for frame in frames:
             await outbox.reserve(len(frame))
             if self.table.get(stream_id) is not operation:
+                outbox.release(len(frame))
                 return  # the stream ended while this waited
             outbox.put_reserved(frame)
 
