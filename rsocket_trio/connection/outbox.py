@@ -39,6 +39,7 @@ class Outbox:
     """
 
     __slots__ = (
+        "_broken",
         "_closed",
         "_frames",
         "_handed",
@@ -70,6 +71,7 @@ class Outbox:
         self._writer: Task | None = None
         self._wants_flush = False
         self._closed: Exception | None = None
+        self._broken = False
 
     # -- for those who send -----------------------------------------------------------------
 
@@ -145,7 +147,9 @@ class Outbox:
         If cancelled: nothing changes.
         """
         await checkpoint()
-        while self.writing or self._frames or self._urgent or self._waiting:
+        while not self._broken and (
+            self.writing or self._frames or self._urgent or self._waiting
+        ):
             await self._watch()
 
     async def wait_unclogged(self) -> None:
@@ -180,6 +184,7 @@ class Outbox:
 
     def discard(self) -> None:
         """Nothing can be sent any more: forget what is queued. After `close`."""
+        self._broken = True
         self._frames.clear()
         self._urgent.clear()
         self.writing = False
