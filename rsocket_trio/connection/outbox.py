@@ -13,12 +13,13 @@ from a peer that lets too many of them pile up (`Outbox.clogged`).
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from outcome import Error
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+from .failure import again
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
@@ -113,7 +114,7 @@ class Outbox:
         If cancelled: nothing is reserved.
         """
         if self._closed is not None:
-            raise copy.copy(self._closed)
+            raise again(self._closed)
         if self.size < self.limit:
             # Nobody waits: room that comes free is handed to those who wait, first come first
             # served, until there is none or nobody.
@@ -180,7 +181,7 @@ class Outbox:
         self._closed = error
         while self._waiting:
             task, _ = self._waiting.popleft()
-            reschedule(task, Error(copy.copy(error)))
+            reschedule(task, Error(again(error)))
 
     def discard(self) -> None:
         """Nothing can be sent any more: forget what is queued. After `close`."""

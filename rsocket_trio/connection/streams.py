@@ -7,7 +7,6 @@ the outbox. It never waits for anything but that room.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from ..protocol.fragmentation import (
     fragment_request,
 )
 from ..protocol.stream_ids import StreamIds
+from .failure import again
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -76,7 +76,7 @@ class Streams:
     ) -> bool:
         """Send a request at once; see `Outbound.try_open`."""
         if self.refusal is not None:
-            raise copy.copy(self.refusal)
+            raise again(self.refusal)
         data = payload.data
         metadata = payload.metadata
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
@@ -109,7 +109,7 @@ class Streams:
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
         try:
             if self.refusal is not None:
-                raise copy.copy(self.refusal)
+                raise again(self.refusal)
             stream_id = self._ids.next(self.table)
         except BaseException:
             outbox.release(size)
@@ -175,7 +175,7 @@ class Streams:
             ConnectionClosed: The connection is over, or may not be used.
         """
         if self.refusal is not None:
-            raise copy.copy(self.refusal)
+            raise again(self.refusal)
         await self._outbox.reserve(size)
 
     def reassembler(self, stream_id: int) -> Reassembler:
@@ -197,7 +197,7 @@ class Streams:
         operations = list(self.table.values())
         self.table.clear()
         for operation in operations:
-            operation.connection_closed(copy.copy(error))
+            operation.connection_closed(again(error))
 
 
 def _not_bytes(payload: object) -> Exception:
