@@ -148,9 +148,7 @@ class Outbox:
         If cancelled: nothing changes.
         """
         await checkpoint()
-        while not self._broken and (
-            self.writing or self._frames or self._urgent or self._waiting
-        ):
+        while not self._broken and (self.writing or self._frames or self._urgent or self._waiting):
             await self._watch()
 
     async def wait_unclogged(self) -> None:
