@@ -145,6 +145,7 @@ class Workers:
         outbox = self._outbox
         task = current_task()
         clean = contextvars.copy_context()
+        innermost = _innermost_scope(task)
         served = 0
 
         def abort(_raise_cancel: Any) -> Abort:
@@ -164,6 +165,7 @@ class Workers:
                     if (
                         operation.scope_cancelled
                         or task.child_nurseries
+                        or _innermost_scope(task) is not innermost
                         or contextvars.copy_context() != clean
                     ):
                         return
@@ -182,3 +184,12 @@ class Workers:
         self.size -= operation.size
         if self.on_done is not None:
             self.on_done()
+
+
+def _innermost_scope(task: Task) -> object:
+    """What changes when a handler leaves a cancel scope open, e.g. one in a generator it left.
+
+    That scope would cancel the worker's next request. trio has no public name for it; without
+    this one, nothing would be found out and nothing else break.
+    """
+    return getattr(task, "_cancel_status", None)
