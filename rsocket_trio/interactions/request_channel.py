@@ -24,7 +24,7 @@ from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
-from .request_stream import send_items
+from .request_stream import close_iterator, send_items
 
 if TYPE_CHECKING:
     from ..payload import Payload
@@ -183,9 +183,13 @@ class _Requester(_ChannelOperation):
     ) -> None:
         """Send the source. What it raises ends the channel, and the body with it."""
         with self.pump_scope:
-            items = source if isinstance(source, AsyncIterable) else _iterate(source)
             try:
-                await self._send(aiter(items), first, route)
+                items = aiter(source if isinstance(source, AsyncIterable) else _iterate(source))
+                try:
+                    await self._send(items, first, route)
+                finally:
+                    # Also where the channel was never opened, or not for long.
+                    await close_iterator(items)
             except Exception as error:
                 # Whatever the user's source raises must reach the user, and end the stream.
                 if not self.live:

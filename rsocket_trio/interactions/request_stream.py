@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..payload import Payload
     from ..protocol.credit import Window
 
-__all__ = ["RequestStreamResponder", "request_stream", "send_items"]
+__all__ = ["RequestStreamResponder", "close_iterator", "request_stream", "send_items"]
 
 _BURST: Final = 64
 """Items sent in a row without letting another task run."""
@@ -169,6 +169,11 @@ async def send_items(
                 burst = 0
                 await checkpoint()
     finally:
-        aclose = getattr(iterator, "aclose", None)
-        if aclose is not None:
-            await cast("Awaitable[object]", aclose())
+        await close_iterator(iterator)
+
+
+async def close_iterator(iterator: object) -> None:
+    """Close a generator, a channel: whatever can be closed. Once more does no harm."""
+    aclose = getattr(iterator, "aclose", None)
+    if aclose is not None:
+        await cast("Awaitable[object]", aclose())
