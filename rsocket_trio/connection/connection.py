@@ -126,7 +126,8 @@ class Connection:
         try:
             while True:
                 await send_frames(await outbox.take())
-        except trio.BrokenResourceError as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            # Closed: its owner has closed a transport that was in use.
             self.lost(error)
             outbox.discard()
 
@@ -143,7 +144,7 @@ class Connection:
                 # might never be read: so take what still comes until the peer closes too.
                 while await transport.receive_frames():
                     pass
-            except (trio.BrokenResourceError, RemoteProtocolError):
+            except (trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
                 pass  # gone already, or talking nonsense: either way there is nothing to wait for
 
     # -- the end ----------------------------------------------------------------------------
