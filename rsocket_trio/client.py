@@ -111,7 +111,9 @@ async def _connection(
         max_lifetime=config.max_lifetime,
         transport=transport.info,
     )
-    connection.open(await accept_with(responder or Responder(), facts, requester))
+    connection.open(
+        await accept_with(Responder() if responder is None else responder, facts, requester)
+    )
     body_error: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
