@@ -128,6 +128,10 @@ async def _connection(
             finally:
                 # Synchronous: every stream fails now, CANCELs are queued by those who leave.
                 connection.close()
+    except trio.Cancelled:
+        if body_error is not None:
+            raise body_error from None  # an error is not lost to a cancellation while closing
+        raise
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:

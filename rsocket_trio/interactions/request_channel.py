@@ -247,19 +247,24 @@ async def request_channel(
     """
     channel = _Requester(outbound, window, max_window)
     body_error: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(channel.pump, source, first, route, nursery.cancel_scope)
-        try:
-            yield channel.payloads
-        except Exception as error:
-            # Kept out of the nursery, so that it is never grouped; raised below.
-            body_error = error
-        finally:
-            # Synchronous, so that CANCEL leaves from a cancelled task too. Closing is final: a
-            # source that is still running is stopped.
-            channel.payloads.close()
-            channel.send_cancel()
-            channel.stop_sending("the request_channel block was left")
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(channel.pump, source, first, route, nursery.cancel_scope)
+            try:
+                yield channel.payloads
+            except Exception as error:
+                # Kept out of the nursery, so that it is never grouped; raised below.
+                body_error = error
+            finally:
+                # Synchronous, so that CANCEL leaves from a cancelled task too. Closing is final:
+                # a source that is still running is stopped.
+                channel.payloads.close()
+                channel.send_cancel()
+                channel.stop_sending("the request_channel block was left")
+    except trio.Cancelled:
+        if body_error is not None:
+            raise body_error from None  # an error is not lost to a cancellation while closing
+        raise
     if body_error is not None:
         raise body_error
     if channel.source_error is not None:
