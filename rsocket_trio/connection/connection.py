@@ -166,6 +166,7 @@ class Connection:
             return
         if last_words is not None:
             self.outbox.put_urgent(last_words)
+        self.requests.refused = "the connection is over"  # what the last read still brought
         self.streams.fail_all(error)
         self.ended.set()
         self.acceptance.set()
