@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ..errors import LocalProtocolError
 from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
@@ -107,11 +108,12 @@ class Streams:
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
         await outbox.reserve(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
+        if self.refusal is not None:
+            outbox.release(size)
+            raise again(self.refusal)
         try:
-            if self.refusal is not None:
-                raise again(self.refusal)
             stream_id = self._ids.next(self.table)
-        except BaseException:
+        except LocalProtocolError:
             outbox.release(size)
             raise
         operation.stream_id = stream_id
