@@ -309,6 +309,8 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
 
     def stop(self, reason: str) -> None:
         self.quit(None)
+        if self.scope is None:
+            self.payloads.close()  # no handler will read them
         super().stop(reason)
 
     def connection_closed(self, error: Exception) -> None:
