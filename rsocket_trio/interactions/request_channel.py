@@ -150,7 +150,7 @@ class _ChannelOperation(Operation):
 class _Requester(_ChannelOperation):
     """Sends the items of a source, and delivers what comes back to a `PayloadStream`."""
 
-    __slots__ = ("credit", "payloads", "pump_scope", "source_error", "state")
+    __slots__ = ("credit", "left", "payloads", "pump_scope", "source_error", "state")
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
@@ -159,6 +159,7 @@ class _Requester(_ChannelOperation):
         self.payloads = PayloadStream(self, outbound, window, max_window)
         self.source_error: Exception | None = None
         self.pump_scope = trio.CancelScope()
+        self.left = False
 
     def receive_cancel(self) -> None:
         if self.state.receive(Event.CANCEL):
@@ -173,6 +174,13 @@ class _Requester(_ChannelOperation):
         self.live = False
         self.credit.close()
         self.pump_scope.cancel(reason=reason)
+
+    def leave(self) -> None:
+        """The block is over. Closing is final: a source that is still running is stopped."""
+        self.left = True
+        self.payloads.close()
+        self.send_cancel()
+        self.stop_sending("the request_channel block was left")
 
     async def pump(
         self,
@@ -211,6 +219,8 @@ class _Requester(_ChannelOperation):
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
+        if self.left:
+            return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n
         try:
             payload = route(first)
@@ -219,6 +229,9 @@ class _Requester(_ChannelOperation):
         except (RSocketError, trio.ClosedResourceError) as error:
             # Not the source's fault: the reader of the replies is told.
             self.quit(error)
+            return
+        if self.left:
+            self.send_cancel()  # while the request waited for room it could not be cancelled
             return
         await send_items(self, items, self.credit)
         if self.live:
@@ -256,11 +269,8 @@ async def request_channel(
                 # Kept out of the nursery, so that it is never grouped; raised below.
                 body_error = error
             finally:
-                # Synchronous, so that CANCEL leaves from a cancelled task too. Closing is final:
-                # a source that is still running is stopped.
-                channel.payloads.close()
-                channel.send_cancel()
-                channel.stop_sending("the request_channel block was left")
+                # Synchronous, so that CANCEL leaves from a cancelled task too.
+                channel.leave()
     except trio.Cancelled:
         if body_error is not None:
             raise body_error from None  # an error is not lost to a cancellation while closing
