@@ -128,7 +128,8 @@ class Connection:
         try:
             while True:
                 await send_frames(await outbox.take())
-        except trio.BrokenResourceError as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            # Closed: its owner has closed a transport that was in use.
             self.lost(error)
             outbox.discard()
 
@@ -136,7 +137,7 @@ class Connection:
         """Send what is queued, then close so that the peer can read it, all within bounds."""
         with trio.move_on_after(self.config.close_timeout):
             # A transport that is gone, or a peer that talks nonsense: nothing to wait for.
-            with suppress(trio.BrokenResourceError, RemoteProtocolError):
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
                 await self.outbox.wait_idle()
                 # From here on this task is the one that sends.
                 self.transport.wake_writer = None
@@ -161,6 +162,7 @@ class Connection:
             return
         if last_words is not None:
             self.outbox.put_urgent(last_words)
+        self.requests.refused = "the connection is over"  # what the last read still brought
         self.streams.fail_all(error)
         self.ended.set()
         self.acceptance.set()
