@@ -82,7 +82,8 @@ async def _serve(
                 lines = "".join(f"listening on {uri}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
     if failure is not None:
-        raise Failure(f"cannot listen: {failure}", UNREACHABLE) from failure
+        reason = failure.strerror or failure
+        raise Failure(f"cannot listen on {', '.join(uris)}: {reason}", UNREACHABLE) from failure
     return stop.status
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..errors import RemoteProtocolError, RSocketError, stream_error
+from ..errors import Canceled, RemoteProtocolError, RSocketError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.error import encode_error
 from ..frames.header import COMPLETE, NEXT, FrameType
@@ -299,12 +299,14 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
-        self.quit(None)
+        # The cancellation first: a handler that waits for an item must not take this for the
+        # end of the requester's items.
         super().stop(reason)
+        self.quit(Canceled(reason, stream_id=self.stream_id))
 
     def connection_closed(self, error: Exception) -> None:
+        super().stop(str(error))
         self.quit(error)
-        self.stop(str(error))
 
     def fail(self, error: Exception) -> None:
         if self.state.closed:
