@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
+_TYPE: Final = FrameType.REQUEST_CHANNEL.value
+
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
 
 _EVENTS: Final[dict[tuple[bool, bool], Event | None]] = {
@@ -228,8 +230,8 @@ class _Requester(_ChannelOperation):
         n = self.payloads.initial_request_n
         try:
             payload = route(first)
-            if not self.outbound.try_open(self, FrameType.REQUEST_CHANNEL, 0, n, payload):
-                await self.outbound.open(self, FrameType.REQUEST_CHANNEL, 0, n, payload)
+            if not self.outbound.try_open(self, _TYPE, 0, n, payload):
+                await self.outbound.open(self, _TYPE, 0, n, payload)
         except (RSocketError, trio.ClosedResourceError) as error:
             # Not the source's fault: the reader of the replies is told.
             self.quit(error)
