@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from contextlib import AsyncExitStack
 from time import perf_counter
 from typing import Any
 
@@ -123,19 +122,25 @@ async def many_streams(
 
 async def many_connections(uri: str, *, seconds: float, connections: int) -> Outcome:
     payload = Payload(b"x" * ITEM_SIZE)
-    async with AsyncExitStack() as stack:
-        requesters = [await stack.enter_async_context(connect(uri)) for _ in range(connections)]
-        watch = Stopwatch(seconds)
+    begin = trio.Event()
+    watch = Stopwatch(seconds)  # started anew once all are connected
 
-        async def ask(requester: Requester) -> None:
+    async def ask(*, task_status: trio.TaskStatus[None]) -> None:
+        async with connect(uri) as requester:
+            task_status.started()
+            await begin.wait()
             while perf_counter() < watch.deadline:
                 await requester.request_response(payload)
                 watch.count += 1
+            results.append(watch.outcome())
 
-        async with trio.open_nursery() as nursery:
-            for requester in requesters:
-                nursery.start_soon(ask, requester)
-        return watch.outcome()
+    results: list[Outcome] = []
+    async with trio.open_nursery() as nursery:
+        for _ in range(connections):
+            await nursery.start(ask)
+        watch = Stopwatch(seconds)
+        begin.set()
+    return results[-1]
 
 
 OPERATIONS = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..errors import RemoteProtocolError, RSocketError, stream_error
+from ..errors import Canceled, RemoteProtocolError, RSocketError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.error import encode_error
 from ..frames.header import COMPLETE, NEXT, FrameType
@@ -24,7 +24,7 @@ from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
-from .request_stream import close_iterator, send_items
+from .sending import close_iterator, send_items
 
 if TYPE_CHECKING:
     from ..payload import Payload
@@ -219,7 +219,7 @@ class _Requester(_ChannelOperation):
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
-        if self.left:
+        if not self.live:
             return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n
         try:
@@ -318,14 +318,16 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
-        self.quit(None)
+        # The cancellation first: a handler that waits for an item must not take this for the
+        # end of the requester's items.
+        super().stop(reason)
+        self.quit(Canceled(reason, stream_id=self.stream_id))
         if self.scope is None:
             self.payloads.close()  # no handler will read them
-        super().stop(reason)
 
     def connection_closed(self, error: Exception) -> None:
+        super().stop(str(error))
         self.quit(error)
-        self.stop(str(error))
 
     def fail(self, error: Exception) -> None:
         if self.state.closed:

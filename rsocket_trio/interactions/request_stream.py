@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, cast
-
-from trio.lowlevel import checkpoint
+from typing import TYPE_CHECKING
 
 from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
@@ -15,6 +13,7 @@ from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .sending import send_items
 
 if TYPE_CHECKING:
     import trio
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
     from ..payload import Payload
     from ..protocol.credit import Window
 
-__all__ = ["RequestStreamResponder", "close_iterator", "request_stream", "send_items"]
-
-_BURST: Final = 64
-"""Items sent in a row without letting another task run."""
+__all__ = ["RequestStreamResponder", "request_stream"]
 
 
 @asynccontextmanager
@@ -131,49 +127,3 @@ class RequestStreamResponder(ResponderOperation):
         finally:
             self.scope = None
             self.outbound.finish(self)
-
-
-async def send_items(
-    operation: Operation, items: AsyncIterable[Payload], credit: CreditGate
-) -> None:
-    """Send the items of an iterable as credit and the outbox allow, at most one item ahead.
-
-    The iterator is closed in this task, whatever happens: a generator's ``finally`` runs here.
-
-    Raises:
-        TypeError: What the handler returned is no async iterable.
-        Exception: Whatever the iterable raises.
-    """
-    try:
-        iterator = aiter(items)
-    except TypeError:
-        raise TypeError(
-            f"a handler of a stream must return an async iterable, not {type(items).__name__}"
-        ) from None
-    outbound = operation.outbound
-    stream_id = operation.stream_id
-    burst = 0
-    try:
-        async for payload in iterator:
-            if not credit.try_take():
-                burst = 0
-                if not await credit.take():
-                    return
-            if not operation.live:
-                return
-            if not outbound.try_send_payload(stream_id, NEXT, payload):
-                burst = 0
-                await outbound.send_payload(stream_id, NEXT, payload)
-            burst += 1
-            if burst == _BURST:
-                burst = 0
-                await checkpoint()
-    finally:
-        await close_iterator(iterator)
-
-
-async def close_iterator(iterator: object) -> None:
-    """Close a generator, a channel: whatever can be closed. Once more does no harm."""
-    aclose = getattr(iterator, "aclose", None)
-    if aclose is not None:
-        await cast("Awaitable[object]", aclose())

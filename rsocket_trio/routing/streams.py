@@ -31,6 +31,21 @@ class EncodedItems(AsyncIterator[Payload]):
         item = await self._next()
         return item if isinstance(item, Payload) else Payload(self._encode(item))
 
+    async def athrow(self, error: BaseException) -> Payload:
+        """Let ``error`` happen where the handler's generator waits.
+
+        Raises:
+            BaseException: ``error`` itself, where the handler's iterator is no generator.
+
+        Checkpoint: as the handler's iterator does.
+        If cancelled: as the handler's iterator does.
+        """
+        athrow = getattr(self._items, "athrow", None)
+        if athrow is None:
+            raise error
+        item = await athrow(error)
+        return item if isinstance(item, Payload) else Payload(self._encode(item))
+
     async def aclose(self) -> None:
         """Close the handler's iterator, if it can be closed.
 
@@ -50,6 +65,7 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
     ) -> None:
         self._payloads = payloads
         self._receive = payloads.receive
+        self._next = payloads.__anext__
         self._decode = decode
 
     async def receive(self) -> T:
@@ -65,10 +81,7 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
         return self._decode((await self._receive()).data)
 
     async def __anext__(self) -> T:
-        try:
-            return self._decode((await self._receive()).data)
-        except trio.EndOfChannel:
-            raise StopAsyncIteration from None
+        return self._decode((await self._next()).data)
 
     async def aclose(self) -> None:
         """Tell the requester that no more is wanted.

@@ -96,19 +96,16 @@ class ByteStreamTransport(FrameTransport):
             raise trio.BrokenResourceError("the connection ended inside a frame")
         return []
 
-    async def close_sending(self) -> None:
-        """See `FrameTransport.close_sending`: the end of the stream, where it can be sent alone.
+    async def close_sending(self) -> bool:
+        """See `FrameTransport.close_sending`.
 
-        A stream that can only be closed as a whole (TLS) has no way to say it and to go on
-        receiving; nobody should wait for the peer's answer then, so that is the end of receiving.
-
-        Checkpoint: not necessarily.
+        Checkpoint: always, where the stream can do it.
         If cancelled: it may or may not have been said; close the transport.
         """
-        if isinstance(self.stream, trio.abc.HalfCloseableStream):
-            await self.stream.send_eof()
-        else:
-            self._ended = True
+        if self._closed or not isinstance(self.stream, trio.abc.HalfCloseableStream):
+            return False
+        await self.stream.send_eof()
+        return True
 
     async def aclose(self) -> None:
         """Close the stream. What was sent still arrives; what was not read is lost.

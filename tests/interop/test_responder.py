@@ -118,6 +118,15 @@ async def test_channel_of_one_item(stack, serving):
         assert await client.items(call) == [b"only"]
 
 
+@pytest.mark.needs("items without data")
+async def test_items_without_data(stack, serving):
+    """Items without data are items too."""
+    items = [b"a", b"", b"c", b""]
+    async with serving(stack) as (client, _):
+        call = await client.start("request_channel", items=items, initial_n=10, open=False)
+        assert await client.items(call) == items
+
+
 async def test_cancelled_channel(stack, serving):
     """The peer's CANCEL of a channel ends our half of it, and the connection lives on."""
     async with serving(stack) as (client, responder):
@@ -149,6 +158,15 @@ async def test_connection_loss(stack, serving):
         await client.start("request_response", b"never")
         await client.response(b"behind")
         await client.kill()
+        await responder.never_cancelled.wait()
+
+
+async def test_the_peers_close(stack, serving):
+    """When the peer closes, the handlers that work for it are cancelled."""
+    async with serving(stack) as (client, responder):
+        await client.start("request_response", b"never")
+        await client.response(b"behind")
+        await client.close()
         await responder.never_cancelled.wait()
 
 

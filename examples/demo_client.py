@@ -1,0 +1,209 @@
+"""The client's half of demo.py: every interaction with host_telemetry.py, over each URI given.
+
+It says what it asks, what came, how fast, and how many items it held at most against the window
+it granted. Whatever it can check against this machine's own files, it checks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Final, TypeVar, cast
+
+import attrs
+import trio
+from host_telemetry import FILES, Facts, Grep, Load, LoadRequest, Match, Notes
+
+from rsocket_trio import (
+    Codecs,
+    Invalid,
+    Payload,
+    Requester,
+    RSocketError,
+    StreamStatistics,
+    connect,
+)
+
+T = TypeVar("T")
+MIME: Final = "application/cbor"
+CODECS: Final = Codecs()
+LARGEST: Final = max(FILES, key=lambda name: FILES[name].stat().st_size)
+NOTES: Final = 500
+
+
+def pack(value: object) -> Payload:
+    return Payload(CODECS.encode(value, type(value), MIME))
+
+
+def unpack(payload: Payload, kind: type[T]) -> T:
+    return cast(T, CODECS.decode(payload.data, kind, MIME))
+
+
+class Unexpected(Exception):
+    """The server answered, and not with what is there."""
+
+
+@attrs.define
+class Tally:
+    """What a stream brought."""
+
+    items: int = 0
+    size: int = 0
+    began: float = attrs.field(factory=time.perf_counter)
+
+    def add(self, payload: Payload) -> None:
+        """Count an item that came."""
+        self.items += 1
+        self.size += len(payload.data)
+
+    def result(self, statistics: StreamStatistics) -> str:
+        """All of it in words, with what the stream itself has counted."""
+        if not statistics.peak <= statistics.window:
+            raise Unexpected(f"{statistics.peak} items unread in a window of {statistics.window}")
+        seconds = time.perf_counter() - self.began
+        return (
+            f"{self.items} items, {self.size} bytes, {self.items / seconds:,.0f} items/s; "
+            f"unread at most {statistics.peak}, window {statistics.window}"
+        )
+
+
+def say(what: str, result: str) -> None:
+    # Line by line, also into a pipe: somebody is watching.
+    print(f"  {what:<47} {result}", flush=True)
+
+
+def expect(what: str, *, found: object, wanted: object) -> None:
+    if found != wanted:
+        raise Unexpected(f"{what}: {found!r} instead of {wanted!r}")
+
+
+async def ask_for_facts(requester: Requester) -> None:
+    began = time.perf_counter()
+    answer = await requester.request_response(route="host.facts")
+    milliseconds = (time.perf_counter() - began) * 1000
+    facts = unpack(answer, Facts)
+    size = len(answer.data)
+    say("request_response host.facts", f"1 item, {size} bytes, {milliseconds:.1f} ms")
+    memory = facts.memory_total / 2**30
+    say("", f"{facts.hostname}: {facts.kernel}, {facts.cpus} CPUs, {memory:.1f} GiB")
+    expect("the kernel", found=facts.kernel.split()[-1], wanted=_read("/proc/sys/kernel/osrelease"))
+
+
+async def watch_the_load(requester: Requester) -> None:
+    request = pack(LoadRequest(every=0.2))
+    tally, busy = Tally(), []
+    async with requester.request_stream(request, route="host.load", prefetch=2) as samples:
+        async for payload in samples:
+            tally.add(payload)
+            busy.append(f"{unpack(payload, Load).busy:.0%}")
+            if tally.items == 5:
+                break  # leaving the block cancels the stream: the server stops sampling
+    say("request_stream   host.load every 0.2 s, 5", tally.result(samples.statistics()))
+    say("", f"CPUs busy {', '.join(busy)}")
+
+
+async def read_a_file(requester: Requester) -> None:
+    tally, lines = Tally(), []
+    async with requester.request_stream(pack(LARGEST), route="file.lines", prefetch=256) as stream:
+        async for payload in stream:
+            tally.add(payload)
+            lines.append(unpack(payload, str))
+    say(f"request_stream   file.lines {LARGEST}", tally.result(stream.statistics()))
+    expect(f"lines of {LARGEST}", found=len(lines), wanted=len(_lines(LARGEST)))
+    expect(f"the text of {LARGEST}", found=lines == _lines(LARGEST), wanted=True)
+
+
+async def read_slowly(requester: Requester) -> None:
+    # Thousands of lines are there, and this reader takes one each 2 ms. The server waits for it:
+    # never is more than the window on the way.
+    tally = Tally()
+    async with requester.request_stream(pack(LARGEST), route="file.lines", prefetch=16) as stream:
+        async for payload in stream:
+            tally.add(payload)
+            await trio.sleep(0.002)
+            if tally.items == 200:
+                break
+    say("request_stream   the same, read slowly, 200", tally.result(stream.statistics()))
+
+
+async def grep(requester: Requester) -> None:
+    wanted = [Grep(LARGEST, "raise "), Grep("argparse.py", "raise "), Grep("typing.py", "deque")]
+    tally, found = Tally(), list[tuple[str, str]]()
+    patterns = [pack(one) for one in wanted]
+    async with requester.request_channel(patterns, route="file.grep", prefetch=32) as matches:
+        async for payload in matches:
+            tally.add(payload)
+            match = unpack(payload, Match)
+            found.append((match.file, match.line))
+    say(
+        f"request_channel  file.grep, {len(wanted)} patterns up", tally.result(matches.statistics())
+    )
+    here = [(one.file, line) for one in wanted for line in _lines(one.file) if one.pattern in line]
+    expect("matching lines", found=len(found), wanted=len(here))
+    expect("the text of the matching lines", found=found == here, wanted=True)
+
+
+async def leave_notes(requester: Requester) -> None:
+    before = unpack(await requester.request_response(route="notes"), Notes)
+    began = time.perf_counter()
+    for number in range(NOTES):
+        await requester.fire_and_forget(pack(f"note {number}"), route="note")
+    await requester.metadata_push(b"the client's own affairs")
+    # Neither is answered, so that they have arrived is seen from what they have changed.
+    while True:
+        after = unpack(await requester.request_response(route="notes"), Notes)
+        received = after.received - before.received
+        pushes = after.metadata_pushes - before.metadata_pushes
+        if (received, pushes) == (NOTES, 1):
+            break
+        await trio.sleep(0.01)
+    rate = NOTES / (time.perf_counter() - began)
+    say(f"fire_and_forget  note, {NOTES} times", f"all have arrived, {rate:,.0f} notes/s")
+    say("metadata_push", "1 has arrived")
+
+
+async def ask_for_what_is_not_there(requester: Requester) -> None:
+    try:
+        async with requester.request_stream(pack("../../etc/passwd"), route="file.lines") as stream:
+            await stream.receive()
+    except Invalid as error:
+        say("request_stream   file.lines ../../etc/passwd", str(error))
+    else:
+        raise Unexpected("a file that is not on offer was sent")
+
+
+STEPS: Final = (
+    ask_for_facts,
+    watch_the_load,
+    read_a_file,
+    read_slowly,
+    grep,
+    leave_notes,
+    ask_for_what_is_not_there,
+)
+
+
+async def main(uris: list[str]) -> None:
+    for uri in uris:
+        async with connect(uri, data_mime_type=MIME) as requester:
+            print(f"\nclient over {uri}", flush=True)
+            for step in STEPS:
+                await step(requester)
+            expect("open streams", found=requester.statistics().open_streams, wanted=0)
+
+
+def _lines(name: str) -> list[str]:
+    with FILES[name].open(encoding="utf-8", errors="replace") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text().strip()
+
+
+if __name__ == "__main__":
+    try:
+        trio.run(main, sys.argv[1:])
+    except (RSocketError, trio.EndOfChannel, Unexpected) as error:
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,239 @@
+"""A conformance suite for transports: `check_transport`.
+
+It holds any `FrameTransport` to the promises of its base class. Ours are all run through it; run
+yours:
+
+    async def test_my_transport() -> None:
+        await check_transport(my_pair)
+
+where ``my_pair()`` is an async context manager that yields two connected transports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Final
+
+import trio
+import trio.testing
+
+from ..transports.base import FrameTransport
+
+__all__ = ["MakePair", "check_transport"]
+
+MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
+"""Makes two connected transports, and closes them with the block."""
+
+_TIMEOUT: Final = 60.0
+"""A check that takes longer has hung, in seconds."""
+
+_SIZES: Final = (6, 7, 125, 126, 127, 128, 1023, 1024, 1025, 65535, 65536, 65537, 2**20, 0xFFFFFF)
+"""From a frame that is all header to the largest; between them where lengths change their form."""
+
+
+async def check_transport(
+    make_pair: MakePair,
+    *,
+    make_cut: Callable[[], AbstractAsyncContextManager[FrameTransport]] | None = None,
+) -> None:
+    """Check a pair of transports, in both directions.
+
+    Args:
+        make_pair: Makes a new pair for each check.
+        make_cut: Makes a transport whose peer has vanished after part of a frame; leave it out
+            where a frame has no parts.
+
+    Raises:
+        AssertionError: A promise is broken; a note names the check. Also in exception groups.
+
+    Checkpoint: always.
+    If cancelled: what was made is closed.
+    """
+
+    @asynccontextmanager
+    async def reversed_pair() -> AsyncIterator[tuple[FrameTransport, FrameTransport]]:
+        async with make_pair() as (a, b):
+            yield b, a
+
+    for direction, make in (("a to b", make_pair), ("b to a", reversed_pair)):
+        for check in _CHECKS:
+            try:
+                with trio.fail_after(_TIMEOUT):
+                    async with make() as (a, b):
+                        await check(a, b)
+            except BaseException as error:
+                error.add_note(f"check_transport: {check.__name__}, {direction}")
+                raise
+    if make_cut is not None:
+        with trio.fail_after(_TIMEOUT):
+            async with make_cut() as transport:
+                await _raises(trio.BrokenResourceError, transport.receive_frames)
+                await _raises(trio.BrokenResourceError, transport.receive_frames)
+
+
+async def _raises(expected: type[Exception], call: Callable[[], Awaitable[object]]) -> None:
+    try:
+        result = await call()
+    except expected:
+        return
+    raise AssertionError(f"{expected.__name__} was not raised, but {result!r} returned")
+
+
+async def _receive(transport: FrameTransport, count: int) -> list[bytes]:
+    frames: list[bytes] = []
+    while len(frames) < count:
+        batch = await transport.receive_frames()
+        assert batch, f"the peer closed after {len(frames)} of {count} frames"
+        frames += batch
+    return frames
+
+
+async def frames_of_every_size(a: FrameTransport, b: FrameTransport) -> None:
+    """Frames of every size arrive whole and in order."""
+    frames = [bytes([size % 251]) * (size - 1) + b"!" for size in _SIZES]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(a.send_frames, frames)
+        received = await _receive(b, len(frames))
+    assert [len(frame) for frame in received] == list(_SIZES)
+    assert received == frames
+
+
+async def thousands_of_small_frames(a: FrameTransport, b: FrameTransport) -> None:
+    """Thousands of frames, sent one by one and many at a time both ways, keep their order."""
+    frames = [b"frame %06d" % number for number in range(5000)]
+
+    async def send(transport: FrameTransport) -> None:
+        position, size = 0, 1
+        while position < len(frames):
+            await transport.send_frames(frames[position : position + size])
+            position += size
+            size = size * 2 % 1023
+
+    async def receive(transport: FrameTransport) -> None:
+        assert await _receive(transport, len(frames)) == frames
+
+    async with trio.open_nursery() as nursery:
+        for transport in (a, b):
+            nursery.start_soon(send, transport)
+            nursery.start_soon(receive, transport)
+
+
+async def every_call_is_a_checkpoint(a: FrameTransport, b: FrameTransport) -> None:
+    """Sending something, sending nothing and receiving always let other tasks run."""
+    with trio.testing.assert_checkpoints():
+        await a.send_frames([b"frame"])
+    with trio.testing.assert_checkpoints():
+        await a.send_frames([])
+    with trio.testing.assert_checkpoints():
+        assert await b.receive_frames() == [b"frame"]
+
+
+async def a_cancelled_receive_loses_nothing(a: FrameTransport, b: FrameTransport) -> None:
+    """What arrives after a receive was cancelled is there for the next one."""
+    scope = trio.CancelScope()
+
+    async def receive() -> None:
+        with scope:
+            await b.receive_frames()
+            raise AssertionError("something was received")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+    await a.send_frames([b"one", b"two"])
+    assert await _receive(b, 2) == [b"one", b"two"]
+
+
+async def a_clean_close(a: FrameTransport, b: FrameTransport) -> None:
+    """The peer receives all that was sent, then the empty list, again and again."""
+    async with trio.open_nursery() as nursery:
+
+        async def close_after_sending() -> None:
+            await a.send_frames([b"last", b"words"])
+            await a.aclose()
+
+        nursery.start_soon(close_after_sending)
+        assert await _receive(b, 2) == [b"last", b"words"]
+        assert await b.receive_frames() == []
+    assert await b.receive_frames() == []
+    await b.aclose()
+
+
+async def sending_to_one_who_left(a: FrameTransport, b: FrameTransport) -> None:
+    """Whoever goes on sending to a closed peer learns of it."""
+
+    async def send_on() -> None:
+        while True:
+            await a.send_frames([bytes(100_000)])
+
+    await b.aclose()
+    await _raises(trio.BrokenResourceError, send_on)
+
+
+async def use_after_close(a: FrameTransport, b: FrameTransport) -> None:
+    """After its own close a transport says so, also with frames unread; closing again is fine."""
+    await b.send_frames([b"unread"])
+    await a.aclose()
+    await _raises(trio.ClosedResourceError, lambda: a.send_frames([b"frame"]))
+    await _raises(trio.ClosedResourceError, lambda: a.send_frames([]))
+    await _raises(trio.ClosedResourceError, a.receive_frames)
+    await a.aclose()
+
+
+async def closing_wakes_the_receiver(a: FrameTransport, b: FrameTransport) -> None:
+    """A task that waits for frames learns that another one closed the transport."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_raises, trio.ClosedResourceError, a.receive_frames)
+        await trio.testing.wait_all_tasks_blocked()
+        await a.aclose()
+
+
+async def a_cancelled_close_closes(a: FrameTransport, b: FrameTransport) -> None:
+    """With cancellation pending, closing still closes, and the peer learns of it."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await a.aclose()
+    await _raises(trio.ClosedResourceError, a.receive_frames)
+    # Forceful: there may have been no time for a word.
+    with suppress(trio.BrokenResourceError):
+        assert await b.receive_frames() == []
+
+
+async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> None:
+    """The sender waits, the other direction works, and cancelling it leaves it closable."""
+    scope = trio.CancelScope()
+    sent = 0
+
+    async def send_on() -> None:
+        nonlocal sent
+        with scope:
+            while True:
+                await a.send_frames([bytes(10_000)] * 10)
+                sent += 1
+                assert sent < 10_000, "a gigabyte was sent to nobody"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send_on)
+        # Sockets take a moment to fill up.
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await b.send_frames([b"frame"])
+        assert await a.receive_frames() == [b"frame"]
+        scope.cancel()
+    assert scope.cancelled_caught
+    await a.aclose()
+
+
+_CHECKS: Final = (
+    frames_of_every_size,
+    thousands_of_small_frames,
+    every_call_is_a_checkpoint,
+    a_cancelled_receive_loses_nothing,
+    a_clean_close,
+    sending_to_one_who_left,
+    use_after_close,
+    closing_wakes_the_receiver,
+    a_cancelled_close_closes,
+    a_peer_that_does_not_read,
+)

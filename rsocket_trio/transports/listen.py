@@ -1,0 +1,161 @@
+"""Transports by address, for servers: `serve_listener`."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from ..config import MAX_FRAME_SIZE
+from ..errors import ConnectFailed
+from ..uri import Uri, parse_uri
+from .base import FrameTransport, TransportInfo
+from .byte_stream import ByteStreamTransport
+from .dial import describe_failure
+from .tcp import bound_uri, listen_tcp, socket_addresses
+from .tls import peer_certificate, start_tls_server
+from .unix import listen_unix, peer_credentials
+from .websocket_handshake import accept_websocket
+from .wsproto_stream import WsprotoTransport
+
+__all__ = ["serve_listener"]
+
+logger = logging.getLogger("rsocket_trio")
+
+
+async def serve_listener(
+    uri: Uri | str,
+    handle: Callable[[FrameTransport], Awaitable[None]],
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    max_frame_size: int = MAX_FRAME_SIZE,
+    handshake_timeout: float = 10.0,
+    max_connections: int | None = None,
+    handler_nursery: trio.Nursery | None = None,
+    task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Listen at an address and run ``handle(transport)`` for every connection.
+
+    Each connection has a task, its TLS or WebSocket handshake included. What goes wrong in a
+    handshake or in ``handle`` ends that connection and is logged; the server goes on.
+
+    Args:
+        uri: Where to listen; port 0 is any free port. A host name may mean several addresses.
+        handle: Called with a transport that is ready; the transport is closed when it returns.
+        ssl_context: The certificate; needed for ``tls`` and ``wss``.
+        max_frame_size: A client's frames may be this long, in bytes.
+        handshake_timeout: How long a handshake may take, in seconds.
+        max_connections: With so many open, further ones are closed at once; no limit by default
+            but that of the system.
+        handler_nursery: Where connections live, if they should outlive the listening.
+        task_status: Gets the addresses with their real ports, once they accept connections.
+
+    Raises:
+        ValueError: The address is none, or ``ssl_context`` is missing.
+        OSError: The address cannot be listened on.
+
+    Checkpoint: always.
+    If cancelled: the listeners are closed; connections live on in ``handler_nursery``.
+    """
+    if isinstance(uri, str):
+        uri = parse_uri(uri)
+    if uri.is_encrypted and ssl_context is None:
+        raise ValueError(f"{uri} needs an ssl_context with a certificate")
+    begin = _Beginner(uri, ssl_context, max_frame_size)
+    connections = 0
+
+    async def serve_stream(stream: trio.SocketStream) -> None:
+        nonlocal connections
+        if max_connections is not None and connections >= max_connections:
+            logger.warning("%s: a connection more than max_connections was closed", uri)
+            return
+        connections += 1
+        try:
+            await _serve_stream(stream, begin, handle, handshake_timeout)
+        finally:
+            connections -= 1
+
+    if uri.scheme == "unix":
+        unix = await listen_unix(uri)
+        task_status.started([uri])
+        await trio.serve_listeners(serve_stream, [unix], handler_nursery=handler_nursery)
+    else:
+        listeners = await listen_tcp(uri)
+        task_status.started([bound_uri(uri, listener) for listener in listeners])
+        await trio.serve_listeners(serve_stream, listeners, handler_nursery=handler_nursery)
+
+
+async def _serve_stream(
+    stream: trio.SocketStream,
+    begin: _Beginner,
+    handle: Callable[[FrameTransport], Awaitable[None]],
+    handshake_timeout: float,
+) -> None:
+    """One connection, from its handshake to its end. `trio.serve_listeners` closes the stream."""
+    transport: FrameTransport | None = None
+    failure = ""
+    with trio.move_on_after(handshake_timeout):
+        try:
+            transport = await begin(stream)
+        except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
+            failure = describe_failure(error)
+    if transport is None:
+        why = failure or f"no end of it in {handshake_timeout:g} s"
+        peer = socket_addresses(stream)[1] or "a peer that is gone"
+        logger.warning("%s: the handshake with %s failed: %s", begin.uri, peer, why)
+        return
+    try:
+        async with transport:
+            await handle(transport)
+    except Exception:
+        # One connection's fault must not end the others; there is nobody else to tell.
+        logger.exception("%s: serving %s crashed", begin.uri, transport.info.peer)
+    except BaseExceptionGroup as group:
+        faults, urgent = group.split(Exception)
+        if faults is not None:
+            logger.exception(
+                "%s: serving %s crashed", begin.uri, transport.info.peer, exc_info=faults
+            )
+        if urgent is not None:
+            raise urgent from None
+
+
+class _Beginner:
+    """Makes a transport of an accepted stream: the server's side of the handshakes."""
+
+    def __init__(self, uri: Uri, ssl_context: ssl.SSLContext | None, max_frame_size: int) -> None:
+        self.uri = uri
+        self._ssl_context = ssl_context
+        self._max_frame_size = max_frame_size
+
+    async def __call__(self, stream: trio.SocketStream) -> FrameTransport:
+        uri = self.uri
+        local, peer, extra = "", "", dict[str, object]()
+        if uri.scheme == "unix":
+            local = uri.path
+            extra["peer_credentials"] = peer_credentials(stream)
+        else:
+            local, peer = socket_addresses(stream)
+        carrier: trio.abc.Stream = stream
+        if uri.is_encrypted and self._ssl_context is not None:
+            carrier = secure = await start_tls_server(stream, self._ssl_context)
+            extra["peer_certificate"] = peer_certificate(secure)
+        if not uri.is_websocket:
+            info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, extra=extra)
+            return ByteStreamTransport(carrier, info=info, max_frame_size=self._max_frame_size)
+        handshake = await accept_websocket(carrier, uri.path)
+        return WsprotoTransport(
+            carrier,
+            handshake.connection,
+            info=TransportInfo(
+                scheme=uri.scheme,
+                peer=peer,
+                local=local,
+                path=handshake.path,
+                headers=handshake.headers,
+                extra=extra,
+            ),
+            max_frame_size=self._max_frame_size,
+        )

@@ -1,0 +1,169 @@
+"""Frames over a WebSocket that you bring: `WebSocketTransport` adapts trio-websocket.
+
+For a route beside others on your own trio-websocket server, or a client with settings of yours.
+``ws://`` addresses use `wsproto_stream`, which is much faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+import trio_websocket
+from wsproto.frame_protocol import CloseReason
+
+from ..config import MAX_FRAME_SIZE
+from ..errors import RemoteProtocolError
+from .base import FrameTransport, TransportInfo
+from .wsproto_stream import CLEAN_CLOSES, describe_close
+
+__all__ = ["WebSocketTransport"]
+
+_CLOSE_GRACE: Final = 0.5
+"""How long the closing handshake may take, in seconds."""
+
+
+class WebSocketTransport(FrameTransport):
+    """Carries frames over a `trio_websocket.WebSocketConnection`.
+
+    It owns the connection, and nobody else may use its messages. trio-websocket itself answers
+    pings; and it refuses messages longer than its ``max_message_size``, 1 MiB unless you say
+    otherwise: give 16 MiB for the largest frames, and `ConnectionConfig.fragment_size` on the
+    other side keeps them small.
+
+    Args:
+        ws: The connection, after its handshake.
+        info: Facts for acceptors and logs; what the connection knows, unless given. On a server
+            it does not know the headers of the request: take them from its WebSocketRequest.
+        max_frame_size: The peer's messages may be this long, in bytes.
+    """
+
+    def __init__(
+        self,
+        ws: trio_websocket.WebSocketConnection,
+        *,
+        info: TransportInfo | None = None,
+        max_frame_size: int = MAX_FRAME_SIZE,
+    ) -> None:
+        self.info = _info(ws) if info is None else info
+        self._ws = ws
+        self._max_frame_size = max_frame_size
+        self._failure: RemoteProtocolError | None = None
+        self._failure_code = 0
+        self._closed = False
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """See `FrameTransport.send_frames`: a write for each, as trio-websocket has it.
+
+        Raises:
+            trio.BrokenResourceError: The peer is gone, or has closed.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        try:
+            for frame in frames:
+                await self._ws.send_message(bytes(frame))
+        except trio_websocket.ConnectionClosed as error:
+            if self._closed:
+                raise trio.ClosedResourceError("this transport is closed") from None
+            raise trio.BrokenResourceError(_describe(error)) from error
+        if not frames:
+            await trio.lowlevel.checkpoint()
+
+    async def receive_frames(self) -> list[bytes]:
+        """See `FrameTransport.receive_frames`: one message at a time.
+
+        Raises:
+            RemoteProtocolError: A text message, or one that is too long; `aclose` tells the peer.
+            trio.BrokenResourceError: The connection broke, or ended without a close frame, or
+                was closed with a code that says that something was wrong.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost; call again.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        if self._failure is not None:
+            await trio.lowlevel.checkpoint()
+            raise self._failure
+        try:
+            message = await self._ws.get_message()
+        except trio_websocket.ConnectionClosed as error:
+            if self._closed:
+                raise trio.ClosedResourceError("this transport is closed") from None
+            if error.reason is not None and error.reason.code in CLEAN_CLOSES:
+                return []
+            raise trio.BrokenResourceError(_describe(error)) from error
+        if isinstance(message, str):
+            raise self._fail("a text message; frames are binary", CloseReason.UNSUPPORTED_DATA)
+        if len(message) > self._max_frame_size:
+            raise self._fail(
+                f"a message of {len(message)} bytes is longer than the limit of"
+                f" {self._max_frame_size} (max_frame_size)",
+                CloseReason.MESSAGE_TOO_BIG,
+            )
+        return [message]
+
+    def _fail(self, why: str, code: int) -> RemoteProtocolError:
+        self._failure = RemoteProtocolError(f"WebSocket: {why}")
+        self._failure_code = int(code)
+        return self._failure
+
+    async def close_sending(self) -> bool:
+        """The closing handshake, as trio-websocket has it; see `FrameTransport.close_sending`.
+
+        Checkpoint: always.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or self._failure is not None:
+            return False
+        await self._ws.aclose()
+        return True
+
+    async def aclose(self) -> None:
+        """Close with the closing handshake, if the peer takes part in it at once.
+
+        Checkpoint: always.
+        If cancelled: closed all the same, forcefully.
+        """
+        self._closed = True
+        try:
+            with trio.move_on_after(_CLOSE_GRACE):
+                if self._failure is None:
+                    await self._ws.aclose()
+                else:
+                    await self._ws.aclose(self._failure_code, str(self._failure)[:100])
+        finally:
+            # A closing handshake cut short would leave trio-websocket's reader waiting for room
+            # for ever, and a client that the server closed first would keep its socket open.
+            self._ws._recv_channel.close()  # noqa: SLF001 - there is no other way
+            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - likewise
+
+
+def _describe(error: trio_websocket.ConnectionClosed) -> str:
+    if error.reason is None:
+        return "the WebSocket was closed"
+    return describe_close(error.reason.code, error.reason.reason or "")
+
+
+def _info(ws: trio_websocket.WebSocketConnection) -> TransportInfo:
+    remote = ws.remote
+    secure = not isinstance(remote, str) and remote.is_ssl
+    return TransportInfo(
+        scheme="wss" if secure else "ws",
+        peer=_address(remote),
+        local=_address(ws.local),
+        path=ws.path or "",
+    )
+
+
+def _address(endpoint: trio_websocket.Endpoint | str) -> str:
+    if isinstance(endpoint, str):
+        return ""
+    return endpoint.url.partition("://")[2]

@@ -1,0 +1,213 @@
+"""The opening handshake of WebSocket, client and server side, over any byte stream.
+
+RFC 6455, section 4. wsproto and h11 judge what the peer says; here is what reads it, within a
+limit, and what answers in plain HTTP where there is no agreement. Deadlines are the caller's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final, NoReturn
+
+import attrs
+import trio
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import Connection
+from wsproto.events import AcceptConnection, RejectConnection, Request
+from wsproto.utilities import RemoteProtocolError
+
+from ..errors import ConnectFailed
+from ..uri import Uri
+
+__all__ = ["MAX_HEAD_SIZE", "Handshake", "accept_websocket", "request_websocket"]
+
+MAX_HEAD_SIZE: Final = 16 * 2**10
+"""How long a request or a response may be with all its headers, in bytes; as h11 has it."""
+
+SUBPROTOCOLS: Final = ("rsocket",)
+"""What a server agrees to, of what a client proposes. Most clients propose nothing."""
+
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_OWN_HEADERS: Final = frozenset({
+    "connection", "upgrade", "content-length", "transfer-encoding",
+    "sec-websocket-key", "sec-websocket-version", "sec-websocket-extensions",
+})  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class Handshake:
+    """A handshake that both sides agreed to.
+
+    Attributes:
+        connection: wsproto's state from here on.
+        path: The path of the request, with its query.
+        headers: The headers of the request, names in lower case.
+        trailing_data: What came behind it already.
+    """
+
+    connection: Connection
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    trailing_data: bytes = b""
+
+
+async def request_websocket(
+    stream: trio.abc.Stream, uri: Uri, headers: Sequence[tuple[str, str]] = ()
+) -> Handshake:
+    """Ask the server at the other end of ``stream`` for a WebSocket.
+
+    Args:
+        stream: Connected, and encrypted where that is wanted. It is left open on failure.
+        uri: For path and ``Host``.
+        headers: More headers to send. ``Sec-WebSocket-Protocol`` proposes subprotocols, ``Host``
+            replaces what is in the address; what makes the handshake itself cannot be given.
+
+    Raises:
+        ValueError: A header cannot be sent.
+        ConnectFailed: The server refused, or answered something else.
+        trio.BrokenResourceError: The connection broke.
+
+    Checkpoint: always.
+    If cancelled: the stream is good only for closing.
+    """
+    extra, host, subprotocols = _sort_headers(headers)
+    host = host or (
+        uri.authority if uri.port not in {80, 443} else uri.authority.rpartition(":")[0]
+    )
+    websocket = WSConnection(ConnectionType.CLIENT)
+    request = Request(
+        host=host, target=uri.path or "/", subprotocols=subprotocols, extra_headers=extra
+    )
+    await stream.send_all(websocket.send(request))
+    head, trailing_data = await _read_head(stream)
+    try:
+        websocket.receive_data(head)
+    except (RemoteProtocolError, ValueError) as error:
+        # ValueError: wsproto decodes some header values as ASCII.
+        raise ConnectFailed(f"the WebSocket handshake failed: {error}") from error
+    for event in websocket.events():
+        if isinstance(event, RejectConnection):
+            raise ConnectFailed(
+                f"the server refused the WebSocket handshake: HTTP {_status(event.status_code)}"
+            )
+    if websocket.connection is None:
+        raise ConnectFailed("the WebSocket handshake failed: no answer to it")
+    return Handshake(
+        connection=websocket.connection,
+        path=request.target,
+        headers=tuple((name.lower(), value) for name, value in headers),
+        trailing_data=trailing_data,
+    )
+
+
+async def accept_websocket(stream: trio.abc.Stream, path: str) -> Handshake:
+    """Answer a client that asks for a WebSocket.
+
+    Args:
+        stream: Where the request comes from. It is left open on failure.
+        path: The path that exists here; others are answered with 404. A query is the client's.
+
+    Raises:
+        ConnectFailed: It asked for something else; it was told so by an HTTP error.
+        trio.BrokenResourceError: The connection broke.
+
+    Checkpoint: always.
+    If cancelled: the stream is good only for closing.
+    """
+    head, trailing_data = await _read_head(stream, refuse_long=True)
+    websocket = WSConnection(ConnectionType.SERVER)
+    try:
+        websocket.receive_data(head)
+    except RemoteProtocolError as error:
+        hint = error.event_hint
+        status = hint.status_code if isinstance(hint, RejectConnection) else 400
+        return await _refuse(stream, status, str(error))
+    except ValueError:
+        # wsproto decodes some header values as ASCII or IDNA.
+        return await _refuse(stream, 400, "A header is not ASCII")
+    request = next((event for event in websocket.events() if isinstance(event, Request)), None)
+    if request is None:
+        return await _refuse(stream, 400, "Not a request")
+    if trailing_data:
+        # Section 4.1: the client waits for the answer before it sends more.
+        return await _refuse(stream, 400, "Data before the handshake was answered")
+    if request.target.partition("?")[0] != path.partition("?")[0]:
+        return await _refuse(stream, 404, "There is no WebSocket at this path")
+    subprotocol = next((name for name in SUBPROTOCOLS if name in request.subprotocols), None)
+    answer = websocket.send(AcceptConnection(subprotocol=subprotocol))
+    await stream.send_all(answer)
+    assert websocket.connection is not None  # Accepted just now.
+    headers = [("host", request.host)]
+    headers += [(n.decode("ascii"), v.decode("latin-1")) for n, v in request.extra_headers]
+    if request.subprotocols:
+        headers.append(("sec-websocket-protocol", ", ".join(request.subprotocols)))
+    return Handshake(connection=websocket.connection, path=request.target, headers=tuple(headers))
+
+
+async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> tuple[bytes, bytes]:
+    """Everything to the blank line, and what came behind it."""
+    received = bytearray()
+    while True:
+        searched = max(0, len(received) - 2)
+        data = await stream.receive_some(MAX_HEAD_SIZE)
+        if not data:
+            raise ConnectFailed("the connection ended during the WebSocket handshake")
+        received += data
+        if found := _BLANK_LINE.search(received, searched):
+            end = found.end()
+            if end <= MAX_HEAD_SIZE:
+                return bytes(received[:end]), bytes(received[end:])
+        if len(received) > MAX_HEAD_SIZE:
+            why = f"More than {MAX_HEAD_SIZE} bytes of headers"
+            if refuse_long:
+                await _refuse(stream, 431, why)
+            raise ConnectFailed(f"the WebSocket handshake failed: {why}")
+
+
+async def _refuse(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
+    text = f"{why}. This is a WebSocket endpoint for RSocket.\n".encode("utf-8", "replace")
+    head = (
+        f"HTTP/1.1 {_status(status)}\r\n"
+        "Connection: close\r\n"
+        "Content-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(text)}\r\n"
+    )
+    if status == HTTPStatus.UPGRADE_REQUIRED:
+        head += "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    await stream.send_all(head.encode("ascii") + b"\r\n" + text)
+    raise ConnectFailed(f"refused a WebSocket handshake with HTTP {_status(status)}: {why}")
+
+
+def _sort_headers(
+    headers: Sequence[tuple[str, str]],
+) -> tuple[list[tuple[bytes, bytes]], str | None, list[str]]:
+    """Headers to send as they are, the host if given, and the subprotocols."""
+    extra: list[tuple[bytes, bytes]] = []
+    host: str | None = None
+    subprotocols: list[str] = []
+    for name, text in headers:
+        value = text.strip(" \t")
+        if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
+            raise ValueError(f"not a header that can be sent: {name!r}: {text!r}")
+        lower = name.lower()
+        if lower in _OWN_HEADERS:
+            raise ValueError(f"the handshake sets {name!r} itself")
+        if lower == "host":
+            host = value
+        elif lower == "sec-websocket-protocol":
+            subprotocols += [part.strip() for part in value.split(",")]
+        else:
+            extra.append((name.encode("ascii"), value.encode("latin-1")))
+    return extra, host, subprotocols
+
+
+def _status(status: int) -> str:
+    """A status code with its phrase, if it has one."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

@@ -1,0 +1,182 @@
+"""Frames as WebSocket messages over any byte stream: `WsprotoTransport`.
+
+Protocol.md, "Transport Protocol", has RSocket over WebSocket as one binary message per frame,
+without length prefix. The handshake is in `websocket_handshake`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import trio
+from wsproto.connection import Connection
+from wsproto.events import CloseConnection, Pong
+from wsproto.frame_protocol import CloseReason
+
+from ..config import MAX_FRAME_SIZE
+from .base import FrameTransport, TransportInfo
+from .byte_stream import RECEIVE_SIZE
+from .websocket_frames import MessageReader, encode_messages
+
+__all__ = ["CLEAN_CLOSES", "WsprotoTransport", "describe_close"]
+
+CLEAN_CLOSES: Final = frozenset({1000, 1001, 1005})
+"""Close codes that are no failure: normal, going away, and a close frame without a code."""
+
+_CLOSE_GRACE: Final = 0.5
+"""How long a close frame may take to leave, in seconds: it waits only if the peer does not read."""
+
+
+class WsprotoTransport(FrameTransport):
+    """Carries frames as WebSocket messages, driving wsproto over a stream of ours.
+
+    It owns the stream. What must be sent besides frames (pongs) leaves with the next frames, or
+    by `send_frames` with none, for which ``wake_writer`` asks.
+
+    Args:
+        stream: What carries the bytes, after the handshake.
+        connection: wsproto's state after the handshake.
+        info: Facts for acceptors and logs.
+        max_frame_size: The peer's messages may be this long, in bytes.
+        trailing_data: What was read behind the handshake already.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        connection: Connection,
+        *,
+        info: TransportInfo,
+        max_frame_size: int = MAX_FRAME_SIZE,
+        trailing_data: bytes = b"",
+    ) -> None:
+        self.info = info
+        self.stream = stream
+        self._connection = connection
+        self._reader = MessageReader(connection, max_frame_size)
+        self._ready = self._reader.feed(trailing_data)
+        self._sending = False
+        self._close_sent = False
+        self._ended = False
+        self._closed = False
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """See `FrameTransport.send_frames`: one write, with the pong that may be due in front.
+
+        Raises:
+            trio.BrokenResourceError: The peer is gone, or has closed.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        reader = self._reader
+        if reader.peer_close is not None:
+            await trio.lowlevel.checkpoint()
+            raise trio.BrokenResourceError(describe_close(*reader.peer_close))
+        pieces = encode_messages(frames, mask=self._connection.client)
+        if reader.ping is not None:
+            pieces.insert(0, self._connection.send(Pong(payload=reader.ping)))
+            reader.ping = None
+        # Stays set if this is cancelled: nothing may follow part of a frame, no close frame either.
+        self._sending = True
+        await self.stream.send_all(b"".join(pieces))
+        self._sending = False
+
+    async def receive_frames(self) -> list[bytes]:
+        """See `FrameTransport.receive_frames`: all the messages that one read completes.
+
+        Raises:
+            RemoteProtocolError: A text message, one that is too long, or a breach of RFC 6455.
+                Messages before it are returned first, and `aclose` tells the peer.
+            trio.BrokenResourceError: The connection broke, or ended without a close frame, or
+                the peer closed with a code that says that something was wrong.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost; call again.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this transport is closed")
+        reader = self._reader
+        messages = self._ready
+        if messages or reader.is_over or self._ended:
+            await trio.lowlevel.checkpoint()
+            self._ready = []
+        while not messages:
+            if reader.is_over or self._ended:
+                return self._outcome()
+            data = await self.stream.receive_some(RECEIVE_SIZE)
+            if not data:
+                self._ended = True
+            messages = reader.feed(data)
+            if reader.ping is not None and self.wake_writer is not None:
+                self.wake_writer()
+        return messages
+
+    def _outcome(self) -> list[bytes]:
+        """What there is to say once nothing more will be read, again and again."""
+        reader = self._reader
+        if reader.failure is not None:
+            raise reader.failure
+        code, reason = reader.peer_close or (
+            CloseReason.ABNORMAL_CLOSURE,
+            "the connection ended without a close frame",
+        )
+        if code not in CLEAN_CLOSES:
+            raise trio.BrokenResourceError(describe_close(code, reason))
+        return []
+
+    async def close_sending(self) -> bool:
+        """Send a close frame; see `FrameTransport.close_sending`.
+
+        Checkpoint: always, where it has not been sent already.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or self._close_sent or self._sending or self._ended:
+            return False
+        await self._send_close()
+        return True
+
+    async def aclose(self) -> None:
+        """Send a close frame, if that is possible without much waiting, and close the stream.
+
+        The peer's own close frame is not waited for.
+
+        Checkpoint: always.
+        If cancelled: closed all the same, forcefully.
+        """
+        already, self._closed = self._closed, True
+        try:
+            if not (already or self._close_sent or self._sending or self._ended):
+                await self._send_close()
+        finally:
+            await self.stream.aclose()
+
+    async def _send_close(self) -> None:
+        self._close_sent = True
+        reader = self._reader
+        if reader.failure is not None:
+            event = CloseConnection(code=reader.failure_code, reason=str(reader.failure))
+        elif reader.peer_close is not None:
+            # RFC 6455, section 5.5.1: the answer typically echoes the code.
+            event = CloseConnection(code=reader.peer_close[0])
+        else:
+            event = CloseConnection(code=CloseReason.NORMAL_CLOSURE)
+        with trio.move_on_after(_CLOSE_GRACE):
+            # The peer may be gone already.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self.stream.send_all(self._connection.send(event))
+
+
+def describe_close(code: int, reason: str) -> str:
+    """A close code and reason in words."""
+    try:
+        name = f" {CloseReason(code).name}"
+    except ValueError:
+        name = ""
+    return f"the WebSocket was closed: {int(code)}{name}" + (f": {reason}" if reason else "")

@@ -1,0 +1,107 @@
+"""Every transport keeps the promises of `FrameTransport`: one suite for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+import trio
+
+from rsocket_trio.testing.transport_suite import check_transport
+from rsocket_trio.transports import FrameTransport, WebSocketTransport, memory_transport_pair
+from rsocket_trio.transports.base import TransportInfo
+from rsocket_trio.transports.websocket_frames import encode_messages
+
+MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
+
+
+def beginning_of_a_frame(info: TransportInfo) -> bytes:
+    if info.scheme in {"ws", "wss"}:
+        return b"".join(encode_messages([b"frame" * 100], mask=False))[:50]
+    return b"\0\1\0frame"
+
+
+async def test_a_transport_over_the_network(make_pair: MakePair) -> None:
+    """TCP, TLS, Unix sockets, and WebSocket of both makes on either side pass the suite."""
+
+    @asynccontextmanager
+    async def make_cut() -> AsyncIterator[FrameTransport]:
+        async with make_pair() as (client, server):
+            adapted = isinstance(server, WebSocketTransport)
+            stream = server._ws._stream if adapted else server.stream
+            await stream.send_all(beginning_of_a_frame(client.info))
+            await stream.aclose()
+            yield client
+
+    await check_transport(make_pair, make_cut=make_cut)
+
+
+async def test_the_memory_pair() -> None:
+    """The in-memory pair passes the suite, with small and with large buffers."""
+    for size in (100_000, 2**25):
+
+        @asynccontextmanager
+        async def make_pair(size: int = size) -> AsyncIterator[tuple[FrameTransport, ...]]:
+            yield memory_transport_pair(size)
+
+        await check_transport(make_pair)
+
+
+class Careless(FrameTransport):
+    """A transport with a fault, to see that the suite notices."""
+
+    def __init__(self, inner: FrameTransport, fault: str) -> None:
+        self.inner, self.fault = inner, fault
+        self.info = inner.info
+
+    async def send_frames(self, frames: list[bytes]) -> None:
+        if self.fault == "reorders":
+            frames = sorted(frames, key=len, reverse=True)
+        if self.fault == "truncates":
+            frames = [frame[:65535] for frame in frames]
+        if self.fault == "no checkpoint" and not frames:
+            return
+        await self.inner.send_frames(frames)
+
+    async def receive_frames(self) -> list[bytes]:
+        try:
+            frames = await self.inner.receive_frames()
+        except trio.ClosedResourceError:
+            if self.fault == "silent close":
+                return []
+            raise
+        if not frames and self.fault == "ends with an error":
+            raise trio.BrokenResourceError("the end")
+        return frames
+
+    async def aclose(self) -> None:
+        if self.fault == "cancelled close":
+            await trio.lowlevel.checkpoint()
+        await self.inner.aclose()
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ("reorders", "frames_of_every_size"),
+        ("truncates", "frames_of_every_size"),
+        ("no checkpoint", "every_call_is_a_checkpoint"),
+        ("ends with an error", "a_clean_close"),
+        ("silent close", "use_after_close"),
+        ("cancelled close", "a_cancelled_close_closes"),
+    ],
+)
+async def test_the_suite_notices(
+    fault: str, check: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A transport that breaks a promise fails the check of that promise."""
+
+    @asynccontextmanager
+    async def make_pair() -> AsyncIterator[tuple[FrameTransport, FrameTransport]]:
+        a, b = memory_transport_pair()
+        yield Careless(a, fault), Careless(b, fault)
+
+    with pytest.raises(BaseException) as caught:
+        await check_transport(make_pair)
+    assert caught.value.__notes__ == [f"check_transport: {check}, a to b"]

@@ -1,0 +1,225 @@
+"""WebSocket messages: the short way around wsproto says what wsproto says, and bounds hold."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
+
+from rsocket_trio.transports.websocket_frames import MessageReader, encode_messages
+
+SIZES = [0, 1, 3, 4, 5, 124, 125, 126, 127, 1023, 1024, 1025, 1027, 65535, 65536, 70001]
+LIMIT = 100_000
+
+
+def reader(*, client: bool, limit: int = LIMIT) -> MessageReader:
+    kind = ConnectionType.CLIENT if client else ConnectionType.SERVER
+    return MessageReader(Connection(kind), limit)
+
+
+def frame(
+    first: int, payload: bytes, *, masked: bool, length_form: int = 0, key: bytes = b"\1\2\3\xff"
+) -> bytes:
+    """One frame, made by the book; ``length_form`` 126 or 127 asks for a longer form."""
+    size = len(payload)
+    form = max(length_form, 126 if 125 < size < 65536 else 127 if size > 65535 else 0)
+    header = bytes([first, (0x80 if masked else 0) | (form or size)])
+    header += {0: b"", 126: struct.pack(">H", size & 0xFFFF), 127: struct.pack(">Q", size)}[form]
+    if not masked:
+        return header + payload
+    return header + key + bytes(byte ^ key[i % 4] for i, byte in enumerate(payload))
+
+
+class Outcome:
+    """What wsproto alone makes of the same bytes, under the same limits."""
+
+    def __init__(self, *, client: bool) -> None:
+        kind = ConnectionType.CLIENT if client else ConnectionType.SERVER
+        self.connection = Connection(kind)
+        self.messages: list[bytes] = []
+        self.message = b""
+        self.ping: bytes | None = None
+        self.peer_close: tuple[int, str] | None = None
+        self.failed = False
+
+    def feed(self, data: bytes) -> None:
+        self.connection.receive_data(data)
+        for event in self.connection.events():
+            if isinstance(event, BytesMessage):
+                self.message += event.data
+                if event.message_finished:
+                    self.messages.append(self.message)
+                    self.message = b""
+            elif isinstance(event, TextMessage):
+                self.failed = True
+            elif isinstance(event, Ping):
+                self.ping = bytes(event.payload)
+            elif isinstance(event, CloseConnection):
+                if self.connection.state is ConnectionState.OPEN:
+                    self.failed = True
+                else:
+                    self.peer_close = (event.code, event.reason or "")
+            if self.failed:
+                return
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mask", [False, True])
+def test_wsproto_reads_what_is_encoded(size: int, mask: bool) -> None:
+    """Messages of every form of length, masked or not, are what wsproto reads on the other side."""
+    messages = [bytes([size % 256]) * size, b"", b"behind"]
+    other = Outcome(client=not mask)
+    other.feed(b"".join(encode_messages(messages, mask=mask)))
+    assert other.messages == messages
+    assert not other.failed
+
+
+def test_every_frame_has_its_own_masking_key() -> None:
+    """The same message several times is never the same bytes."""
+    pieces = encode_messages([b"same message"] * 50, mask=True)
+    assert len({pieces[i] for i in range(1, 150, 3)}) == 50
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("client", [False, True])
+@pytest.mark.parametrize("step", [1, 7, 1000, 10**6])
+def test_messages_are_read_however_they_are_cut(size: int, client: bool, step: int) -> None:
+    """Whole, in parts and byte by byte, the same messages come out."""
+    if step == 1 and size > 2000:
+        size = 2000
+    messages = [b"first", bytes(range(256)) * (size // 256) + bytes(size % 256), b"", b"last"]
+    data = b"".join(encode_messages(messages, mask=not client))
+    subject = reader(client=client)
+    received = []
+    for begin in range(0, len(data), step):
+        received += subject.feed(bytearray(data[begin : begin + step]))
+    assert received == messages
+    assert not subject.is_over
+
+
+@given(
+    client=st.booleans(),
+    frames=st.lists(
+        st.builds(
+            lambda first, payload, wrong_mask, form: (first, payload, wrong_mask, form),
+            st.sampled_from([0x82, 0x82, 0x82, 0x02, 0x00, 0x80, 0x89, 0x8A, 0x88])
+            | st.integers(0, 255),
+            st.binary(max_size=140) | st.sampled_from([b"\x03\xe8bye", b"\x03\xe9", b""]),
+            st.sampled_from([False] * 9 + [True]),
+            st.sampled_from([0] * 9 + [126, 127]),
+        ),
+        max_size=12,
+    ),
+    cuts=st.lists(st.integers(0, 600), max_size=6),
+)
+@settings(max_examples=300)
+def test_both_ways_agree(
+    client: bool, frames: list[tuple[int, bytes, bool, int]], cuts: list[int]
+) -> None:
+    """Same bytes in, same messages, pings, closes and failures out as from wsproto alone."""
+    data = b"".join(
+        frame(first, payload, masked=(not client) != wrong, length_form=form)
+        for first, payload, wrong, form in frames
+    )
+    subject, other = reader(client=client), Outcome(client=client)
+    received = []
+    bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    for begin, end in pairwise(bounds):
+        received += subject.feed(data[begin:end])
+        if not (other.failed or other.peer_close):
+            other.feed(data[begin:end])
+    assert received == other.messages
+    assert subject.ping == other.ping
+    assert subject.peer_close == other.peer_close
+    # A text message is refused by its header already, wsproto alone waits for the text.
+    if other.failed:
+        assert subject.failure is not None
+    elif subject.failure is not None:
+        assert "text" in str(subject.failure)
+
+
+@given(st.booleans(), st.binary(max_size=300))
+def test_any_bytes_have_an_outcome(client: bool, data: bytes) -> None:
+    """Random bytes give messages, a close or a failure, never another exception."""
+    subject = reader(client=client)
+    subject.feed(data)
+    subject.feed(data)
+
+
+@pytest.mark.parametrize("client", [False, True])
+@pytest.mark.parametrize("first", [0x82, 0x02])
+def test_a_long_message_is_refused_by_its_header(client: bool, first: int) -> None:
+    """The length alone is enough, whether or not the message is fragmented."""
+    subject = reader(client=client, limit=1000)
+    whole = frame(first, bytes(1001), masked=not client)
+    assert subject.feed(frame(0x82, bytes(1000), masked=not client)) == [bytes(1000)]
+    assert subject.feed(whole[: 4 if client else 8]) == []
+    assert "1001 bytes" in str(subject.failure)
+    assert subject.failure_code == 1009
+    assert subject.feed(whole) == []
+
+
+@pytest.mark.parametrize("size", [2**24, 2**62, 2**63])
+def test_an_absurd_length_costs_nothing(size: int) -> None:
+    """Sixteen megabytes or all the bytes there are: refused at once."""
+    subject = reader(client=True)
+    subject.feed(b"\x82\x7f" + size.to_bytes(8, "big"))
+    assert subject.failure is not None
+
+
+def test_fragments_are_joined_up_to_the_limit() -> None:
+    """Fragments count together, and the one that passes the limit is not taken."""
+    subject = reader(client=True, limit=1000)
+    assert subject.feed(frame(0x02, bytes(600), masked=False)) == []
+    assert subject.feed(frame(0x89, b"ping", masked=False)) == []
+    assert subject.feed(frame(0x80, bytes(400), masked=False)) == [bytes(1000)]
+    assert subject.ping == b"ping"
+    assert subject.feed(frame(0x02, bytes(600), masked=False)) == []
+    assert subject.feed(frame(0x80, bytes(401), masked=False)[:4]) == []
+    assert subject.failure_code == 1009
+
+
+def test_empty_fragments_cost_nothing() -> None:
+    """A message may have any number of empty fragments."""
+    subject = reader(client=True, limit=10)
+    subject.feed(frame(0x02, b"", masked=False))
+    assert subject.feed(frame(0x00, b"", masked=False) * 10_000) == []
+    assert subject.feed(frame(0x80, b"x", masked=False)) == [b"x"]
+
+
+def test_only_the_latest_ping_is_kept() -> None:
+    """A flood of pings leaves one pong to be sent."""
+    subject = reader(client=True)
+    subject.feed(b"".join(frame(0x89, b"%d" % n, masked=False) for n in range(10_000)))
+    assert subject.ping == b"9999"
+
+
+def test_text_is_refused_by_its_header() -> None:
+    """Frames are binary: a text message ends it with the code for such data."""
+    subject = reader(client=True)
+    assert subject.feed(frame(0x82, b"before", masked=False) + b"\x81\x05") == [b"before"]
+    assert "text" in str(subject.failure)
+    assert subject.failure_code == 1003
+
+
+@pytest.mark.parametrize(
+    ("data", "close"),
+    [
+        (b"", (1005, "")),
+        (b"\x03\xe8", (1000, "")),
+        (b"\x03\xe9going", (1001, "going")),
+        (b"\x0f\xa0mine", (4000, "mine")),
+    ],
+)
+def test_the_close_is_told(data: bytes, close: tuple[int, str]) -> None:
+    """Code and reason of a close frame are kept, and what follows it is not read."""
+    subject = reader(client=True)
+    sent = frame(0x82, b"last", masked=False) + frame(0x88, data, masked=False)
+    assert subject.feed(sent + frame(0x82, b"late", masked=False)) == [b"last"]
+    assert subject.peer_close == close
+    assert subject.failure is None
