@@ -110,7 +110,11 @@ class Workers:
                 reschedule(idle.pop())
             else:
                 nursery.start_soon(self._work)
+            here = len(queue)
             await cancel_shielded_checkpoint()
+            if len(queue) == here:
+                # trio runs what is ready in either order, and this task came first.
+                await cancel_shielded_checkpoint()
 
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Once the outbox has room again, go on."""
