@@ -49,7 +49,11 @@ class Reader:
         self._client = connection.client
 
     async def run(self, frames: list[bytes]) -> None:
-        """Dispatch ``frames``, which came right behind the first one, and all that follow."""
+        """Dispatch ``frames``, which came right behind the first one, and all that follow.
+
+        Checkpoint: always.
+        If cancelled: between two batches of frames.
+        """
         connection = self._connection
         transport = connection.transport
         workers = connection.workers

@@ -225,7 +225,7 @@ class _Requester(_ChannelOperation):
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
-        if self.abandoned():
+        if not self.live:
             return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n
         try:
@@ -326,10 +326,10 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
     def stop(self, reason: str) -> None:
         # The cancellation first: a handler that waits for an item must not take this for the
         # end of the requester's items.
-        if self.scope is None:
-            self.payloads.close()  # no handler will read them
         super().stop(reason)
         self.quit(Canceled(reason, stream_id=self.stream_id))
+        if self.scope is None:
+            self.payloads.close()  # no handler will read them
 
     def connection_closed(self, error: Exception) -> None:
         super().stop(str(error))
