@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
@@ -152,7 +153,7 @@ async def many_connections(uri: str, *, seconds: float, connections: int) -> Out
     return outcome
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Awaitable[Outcome]]] = {
     "sequential": sequential,
     "request_response": request_response,
     "request_stream": request_stream,

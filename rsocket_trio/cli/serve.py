@@ -82,8 +82,7 @@ async def _serve(
                 lines = "".join(f"listening on {uri}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
     if failure is not None:
-        reason = failure.strerror or failure
-        raise Failure(f"cannot listen on {', '.join(uris)}: {reason}", UNREACHABLE) from failure
+        raise Failure(str(failure.strerror or failure), UNREACHABLE) from failure
     return stop.status
 
 
