@@ -9,7 +9,8 @@ from collections.abc import AsyncIterable, AsyncIterator
 import trio
 
 from benchmarks.control import COUNT, IDLE, ITEM_SIZE, ready
-from rsocket_trio import Payload, Responder, Router, serve
+from rsocket_trio import Payload, Responder, serve
+from rsocket_trio.routing import Router
 
 ITEM = Payload(b"x" * ITEM_SIZE)
 

@@ -111,7 +111,9 @@ async def _connection(
         max_lifetime=config.max_lifetime,
         transport=transport.info,
     )
-    connection.open(await accept_with(responder or Responder(), facts, requester))
+    connection.open(
+        await accept_with(Responder() if responder is None else responder, facts, requester)
+    )
     body_error: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -126,6 +128,10 @@ async def _connection(
             finally:
                 # Synchronous: every stream fails now, CANCELs are queued by those who leave.
                 connection.close()
+    except trio.Cancelled:
+        if body_error is not None:
+            raise body_error from None  # an error is not lost to a cancellation while closing
+        raise
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:

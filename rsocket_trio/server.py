@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -62,6 +63,7 @@ class Server:
         self._accepting = accepting
         self._everything = everything
         self._connections: set[Connection] = set()
+        self._silent: set[trio.CancelScope] = set()  # dialled, and no SETUP yet
         self._accepted = 0
         self._stopped = trio.Event()
 
@@ -89,6 +91,8 @@ class Server:
         """Begin what `aclose` does, and do not wait for it. Safe to call again, e.g. with 0."""
         self._accepting.cancel(reason="the server is being stopped")
         self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
+        for scope in self._silent:
+            scope.cancel(reason="the server is being stopped")
         for connection in list(self._connections):
             connection.close_gracefully("the server is being stopped")
 
@@ -154,8 +158,8 @@ async def serve(
                     async with trio.open_nursery() as listeners:
                         try:
                             for uri in parsed:
-                                bound: list[Uri] = await listeners.start(
-                                    _listen, uri, handle, config, ssl_context, connections
+                                bound = await _start_listening(
+                                    listeners, uri, handle, config, ssl_context, connections
                                 )
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
@@ -168,6 +172,21 @@ async def serve(
         server._stopped.set()  # noqa: SLF001 - the class and this function are one thing
     if refused is not None:
         raise refused
+
+
+async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
+    """Listen at one address; what goes wrong names it.
+
+    Raises:
+        OSError: It cannot be listened on.
+        ValueError: The TLS context is missing.
+    """
+    try:
+        bound: list[Uri] = await listeners.start(_listen, uri, *args)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+    return bound
 
 
 async def _listen(
@@ -221,7 +240,10 @@ async def _serve_connection(
 ) -> None:
     async with transport:
         try:
-            frame, frames = await receive_setup(transport, config)
+            with _until_stopped(server) as stopped:
+                frame, frames = await receive_setup(transport, config)
+            if stopped.cancelled_caught:
+                return
             connection, accepted = await _accept(responder, frame, transport, config)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
@@ -238,6 +260,22 @@ async def _serve_connection(
         finally:
             if server is not None:
                 server._leave(connection)  # noqa: SLF001 - likewise
+
+
+@contextmanager
+def _until_stopped(server: Server | None) -> Iterator[trio.CancelScope]:
+    """Around the wait for a SETUP: a peer that says nothing does not delay `Server.aclose`."""
+    with trio.CancelScope() as scope:
+        if server is None:
+            yield scope
+            return
+        server._silent.add(scope)  # noqa: SLF001 - the class and this function are one thing
+        if server._stopping:  # noqa: SLF001 - likewise
+            scope.cancel(reason="the server is being stopped")
+        try:
+            yield scope
+        finally:
+            server._silent.discard(scope)  # noqa: SLF001 - likewise
 
 
 async def _accept(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.errors import ErrorCode, StreamError
+from rsocket_trio.errors import ConnectionClosed, ErrorCode, StreamError
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -21,36 +23,30 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 class Watched(Responder):
-    """Counts up without end, and notes what it hears and what becomes of it."""
+    """Counts without end, hears in a task of its own, and notes what becomes of both."""
 
-    def __init__(self):
+    def __init__(self, nursery):
+        self.nursery = nursery
         self.log = []
 
-    async def request_channel(self, payload, payloads):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.listen, payloads)
-            send, receive = trio.open_memory_channel(0)
-            nursery.start_soon(self.count, send)
-            with receive:
-                yield Payload(b"ready")
-                async for number in receive:
-                    yield number
+    def request_channel(self, payload, payloads):
+        self.nursery.start_soon(self.listen, payloads)
+        return self.count()
 
     async def listen(self, payloads):
         try:
             async for payload in payloads:
                 self.log.append(payload.data)
-            self.log.append("complete")
-        except trio.Cancelled:
-            self.log.append("cancelled")
-            raise
-        except StreamError as error:
-            self.log.append(error.message)
+            self.log.append("heard all")
+        except (StreamError, ConnectionClosed, trio.ClosedResourceError) as error:
+            self.log.append(type(error).__name__)
 
-    async def count(self, send):
-        with send:
-            for number in range(1000):
-                await send.send(Payload(b"%d" % number))
+    async def count(self):
+        try:
+            for number in itertools.count():
+                yield Payload(b"%d" % number)
+        finally:
+            self.log.append("stopped")
 
 
 class Listening(Responder):
@@ -131,19 +127,19 @@ async def test_the_requesters_half_ends_with_complete():
             assert answers[0].data == b"%d" % len(responder.log)
 
 
-async def test_nothing_is_heard_after_complete():
+async def test_nothing_is_heard_after_complete(nursery):
     """R-CHAN-07: items after the requester's C are not delivered."""
-    responder = Watched()
+    responder = Watched(nursery)
     async with frame_peer_client(responder) as peer:
         await peer.send(RequestChannelFrame(1, 1, data=b"a", complete=True), item(b"late"))
         await peer.drain()
-        assert responder.log == [b"a", "complete"]
+        assert responder.log == [b"a", "heard all"]
         await peer.expect_alive()
 
 
-async def test_a_half_may_end_long_before_the_other():
+async def test_a_half_may_end_long_before_the_other(nursery):
     """R-CHAN-08: after the requester's C the responder goes on, with the credit it gets."""
-    async with frame_peer_client(Watched()) as peer:
+    async with frame_peer_client(Watched(nursery)) as peer:
         await peer.send(RequestChannelFrame(1, 2, complete=True))
         assert len(payloads(await peer.drain())) == 2
         await peer.send(RequestNFrame(1, 3))
@@ -152,63 +148,57 @@ async def test_a_half_may_end_long_before_the_other():
         await peer.expect_nothing()
 
 
-async def test_the_responders_half_may_end_first():
-    """R-CHAN-08: after the responder's C the requester goes on, and then the id is free."""
-    heard = []
+async def test_a_responder_that_has_finished_wants_no_more():
+    """R-CHAN-08, R-CHAN-11: C from a handler that has ended goes with CANCEL for the other half."""
 
     class Brief(Responder):
-        def request_channel(self, payload, payloads):
-            nursery.start_soon(self.listen, payloads)
-            return self.nothing()
+        async def request_channel(self, payload, payloads):
+            assert await payloads.receive() == Payload(b"a")
+            yield Payload(b"enough")
 
-        async def nothing(self):
-            return
-            yield
-
-        async def listen(self, payloads):
-            async for payload in payloads:
-                heard.append(payload.data)
-            heard.append("complete")
-
-    async with trio.open_nursery() as nursery:
-        async with frame_peer_client(Brief()) as peer:
+    async with frame_peer_client(Brief()) as peer:
+        for _ in range(2):  # and then the id is free
             await peer.send(RequestChannelFrame(1, 1, data=b"a"))
             frames = await peer.drain()
-            assert payloads(frames) == [END]
-            if not any(isinstance(frame, CancelFrame) for frame in frames):
-                await peer.send(item(b"b"), END)
-                await peer.drain()
-                assert heard == [b"a", b"b", "complete"]
-            await peer.send(RequestChannelFrame(1, 1, data=b"anew"))
-            assert payloads(await peer.drain()) == [END]
+            assert payloads(frames)[0].data == b"enough"
+            assert payloads(frames)[-1].complete
+            assert frames[-1] == CancelFrame(1)
+            await peer.send(item(b"late"), END)
+            await peer.expect_nothing()
 
 
 @pytest.mark.parametrize("completed", [False, True], ids=["open", "requester complete"])
-async def test_a_requesters_error_ends_both_halves(completed):
+async def test_a_requesters_error_ends_both_halves(completed, nursery):
     """R-CHAN-09: ERROR from the requester stops the responder, which sends nothing more."""
-    responder = Watched()
+    responder = Watched(nursery)
     async with frame_peer_client(responder) as peer:
         await peer.send(RequestChannelFrame(1, 2, data=b"a", complete=completed))
         await peer.drain()
         await peer.send(ErrorFrame(1, ErrorCode.APPLICATION_ERROR, b"gone wrong"))
         await peer.send(RequestNFrame(1, 10))
         await peer.expect_nothing()
-        assert responder.log[-1] in ("cancelled", "gone wrong", "complete")
+        assert responder.log[0] == b"a"
+        assert "stopped" in responder.log
+        assert ("heard all" in responder.log) is completed
+        assert len(responder.log) == 3  # the listener has ended too, one way or the other
         await peer.send(RequestChannelFrame(1, 1, data=b"anew"))
         assert payloads(await peer.drain())
 
 
-async def test_a_requesters_cancel_ends_both_halves():
+@pytest.mark.parametrize("completed", [False, True], ids=["open", "requester complete"])
+async def test_a_requesters_cancel_ends_both_halves(completed, nursery):
     """R-CHAN-10: CANCEL from the requester stops the responder, also after its own C."""
-    for completed in (False, True):
-        responder = Watched()
-        async with frame_peer_client(responder) as peer:
-            await peer.send(RequestChannelFrame(1, 2, data=b"a", complete=completed))
-            await peer.drain()
-            await peer.send(CancelFrame(1), RequestNFrame(1, 10), item(b"late"))
-            await peer.expect_nothing()
-            assert b"late" not in responder.log
-            assert responder.log[-1] == ("complete" if completed else "cancelled")
+    responder = Watched(nursery)
+    async with frame_peer_client(responder) as peer:
+        await peer.send(RequestChannelFrame(1, 2, data=b"a", complete=completed))
+        await peer.drain()
+        await peer.send(CancelFrame(1), RequestNFrame(1, 10), item(b"late"))
+        await peer.expect_nothing()
+        assert b"late" not in responder.log
+        assert "stopped" in responder.log
+        assert len(responder.log) == 3  # the listener has ended too
+        await peer.send(RequestChannelFrame(1, 1, data=b"anew"))
+        assert payloads(await peer.drain())
 
 
 class Source:

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import NO_PAYLOAD
-from rsocket_trio.errors import ApplicationError, ErrorCode, RemoteProtocolError
+from rsocket_trio.errors import ApplicationError, ErrorCode, LocalProtocolError, RemoteProtocolError
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -74,7 +74,7 @@ async def items_of(requester, frames, peer, prefetch=8):
         try:
             async with requester.request_stream(Payload(), prefetch=prefetch) as stream:
                 async for payload in stream:
-                    items.append(payload.data)
+                    items.append(payload.data)  # noqa: PERF401 - kept when the stream fails
             items.append("complete")
         except ApplicationError as error:
             items.append(error.message)
@@ -233,12 +233,13 @@ async def test_credit_of_zero_is_neither_sent_nor_taken():
         await peer.receive(PayloadFrame)
 
     async with frame_peer_server() as (peer, requester):
-        async with requester.request_stream(Payload(), prefetch=0) as stream:
-            await peer.expect_nothing()
-            with pytest.raises(ValueError, match=r"0|positive"):
-                stream.request_n(0)
-            stream.request_n(2)
+        with pytest.raises(LocalProtocolError):
+            requester.request_stream(Payload(), prefetch=0, initial_request_n=0)
+        async with requester.request_stream(Payload(), prefetch=0, initial_request_n=2) as stream:
             assert (await peer.receive(RequestStreamFrame)).initial_request_n == 2
+            with pytest.raises(ValueError, match="at least 1"):
+                stream.request_n(0)
+            await peer.expect_nothing()
             stream.request_n(3)
             assert await peer.receive() == RequestNFrame(1, 3)
 

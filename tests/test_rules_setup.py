@@ -163,7 +163,7 @@ async def test_what_accepts_a_setup(frame, nursery):
         nursery.start_soon(accept)
         with trio.fail_after(5):
             async with connect(client_end, responder=KnownAnswers()):
-                pass
+                await peer.aclose()
 
 
 @pytest.mark.parametrize(

@@ -25,31 +25,35 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> int:
     """Open the stream or channel; print until it ends, or until ``--take`` items are there."""
     metadata = read_metadata(args.metadata)
-    demand = _demand(args.prefetch, args.take)
+    prefetch, first = _demand(args.prefetch, args.take)
     if args.command == "stream":
-        request = Payload(read_value(args.data), metadata)
+        request = Payload(read_value(args.data or ""), metadata)
 
         async def request_stream(requester: Requester) -> int:
-            return await _print(requester.request_stream(request, route=args.route, **demand), args)
+            opened = requester.request_stream(
+                request, route=args.route, prefetch=prefetch, initial_request_n=first
+            )
+            return await _print(opened, args)
 
         return run_client(args, request_stream)
 
     lines = read_lines(args.data)
 
     async def request_channel(requester: Requester) -> int:
-        source = _Source(lines, metadata)
-        return await _print(requester.request_channel(source, route=args.route, **demand), args)
+        opened = requester.request_channel(
+            _Source(lines, metadata), route=args.route, prefetch=prefetch, initial_request_n=first
+        )
+        return await _print(opened, args)
 
     return run_client(args, request_channel)
 
 
-def _demand(prefetch: int | None, take: int | None) -> dict[str, int | None]:
-    # A peer asked for exactly what is taken produces no item for nothing: demand by hand. Where
-    # that is more than one window, windows are asked for as usual.
+def _demand(prefetch: int | None, take: int | None) -> tuple[int | None, int | None]:
+    # The window, and what the request grants. A peer asked for exactly what is taken produces no
+    # item for nothing: demand by hand (0). Where that is more than one window, windows are asked
+    # for as usual.
     window = ConnectionConfig().prefetch if prefetch is None else prefetch
-    if take is not None and take <= window:
-        return {"prefetch": 0, "initial_request_n": take}
-    return {"prefetch": prefetch}
+    return (0, take) if take is not None and take <= window else (prefetch, None)
 
 
 async def _print(

@@ -14,6 +14,7 @@ What is legal is decided in `rsocket_trio.protocol`; this package decides when.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -27,6 +28,7 @@ from ..errors import (
 )
 from ..frames.error import encode_error
 from ..protocol.keepalive_clock import KeepaliveClock
+from .establish import close_politely
 from .keepalive import watch
 from .outbox import Outbox
 from .reader import Reader
@@ -126,25 +128,20 @@ class Connection:
         try:
             while True:
                 await send_frames(await outbox.take())
-        except trio.BrokenResourceError as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            # Closed: its owner has closed a transport that was in use.
             self.lost(error)
             outbox.discard()
 
     async def _say_goodbye(self) -> None:
         """Send what is queued, then close so that the peer can read it, all within bounds."""
-        transport = self.transport
         with trio.move_on_after(self.config.close_timeout):
-            try:
+            # A transport that is gone, or a peer that talks nonsense: nothing to wait for.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
                 await self.outbox.wait_idle()
                 # From here on this task is the one that sends.
-                transport.wake_writer = None
-                await transport.close_sending()
-                # Closing with data unread would reset the connection, and what we have sent last
-                # might never be read: so take what still comes until the peer closes too.
-                while await transport.receive_frames():
-                    pass
-            except (trio.BrokenResourceError, RemoteProtocolError):
-                pass  # gone already, or talking nonsense: either way there is nothing to wait for
+                self.transport.wake_writer = None
+                await close_politely(self.transport)
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -165,6 +162,7 @@ class Connection:
             return
         if last_words is not None:
             self.outbox.put_urgent(last_words)
+        self.requests.refused = "the connection is over"  # what the last read still brought
         self.streams.fail_all(error)
         self.ended.set()
         self.acceptance.set()

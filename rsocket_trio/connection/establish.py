@@ -8,7 +8,8 @@ of its own, and the answer to that KEEPALIVE is one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
 
-__all__ = ["begin_as_client", "receive_setup", "refuse", "wait_accepted"]
+_LINGER: Final = 1.0
+"""How long the peer may take to read what was sent last and to close too, in seconds."""
+
+__all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait_accepted"]
 
 
 async def receive_setup(
@@ -86,13 +90,29 @@ async def refuse(
     """
     data = str(error).encode() if isinstance(error, RemoteProtocolError) else error.data
     with trio.move_on_after(config.close_timeout):
-        try:
+        # A peer that does not listen, or talks nonsense, is refused all the same.
+        with suppress(trio.BrokenResourceError, RemoteProtocolError):
             await transport.send_frames([encode_error(0, error.code, data)])
-            await transport.close_sending()
+            await close_politely(transport)
+
+
+async def close_politely(transport: FrameTransport) -> None:
+    """Say that nothing more comes, and give the peer a moment to read what came last.
+
+    Closing a socket with data unread resets the connection, and what was sent last may never be
+    read then. So this takes and drops what still comes until the peer closes too.
+
+    Raises:
+        trio.BrokenResourceError: The transport is gone.
+        RemoteProtocolError: The peer talks nonsense.
+
+    Checkpoint: always.
+    If cancelled: close the transport.
+    """
+    with trio.move_on_after(_LINGER):
+        if await transport.close_sending():
             while await transport.receive_frames():
                 pass
-        except (trio.BrokenResourceError, RemoteProtocolError):
-            pass  # it does not listen, or talks nonsense: it is refused all the same
 
 
 def begin_as_client(

@@ -13,12 +13,13 @@ from a peer that lets too many of them pile up (`Outbox.clogged`).
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from outcome import Error
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+from .failure import again
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
@@ -39,8 +40,10 @@ class Outbox:
     """
 
     __slots__ = (
+        "_broken",
         "_closed",
         "_frames",
+        "_handed",
         "_urgent",
         "_waiting",
         "_wants_flush",
@@ -62,12 +65,14 @@ class Outbox:
         self.writing = False
         self.batches = 0
         self._frames: list[bytes] = []
+        self._handed = 0  # bytes of room given to tasks that have not run since
         self._urgent: list[bytes] = []
         self._waiting: deque[tuple[Task, int]] = deque()
         self._watchers: list[Task] = []
         self._writer: Task | None = None
         self._wants_flush = False
         self._closed: Exception | None = None
+        self._broken = False
 
     # -- for those who send -----------------------------------------------------------------
 
@@ -98,7 +103,9 @@ class Outbox:
             self.wake_writer()
 
     async def reserve(self, size: int) -> None:
-        """Wait for room for ``size`` bytes; then call `put_reserved`, with no checkpoint between.
+        """Wait for room for ``size`` bytes.
+
+        Then call `put_reserved`, or `release` what is not needed any more; no checkpoint between.
 
         Raises:
             Exception: What the outbox was closed with.
@@ -107,7 +114,7 @@ class Outbox:
         If cancelled: nothing is reserved.
         """
         if self._closed is not None:
-            raise copy.copy(self._closed)
+            raise again(self._closed)
         if self.size < self.limit:
             # Nobody waits: room that comes free is handed to those who wait, first come first
             # served, until there is none or nobody.
@@ -121,6 +128,12 @@ class Outbox:
             return Abort.SUCCEEDED
 
         await wait_task_rescheduled(abort)
+        self._handed -= size
+
+    def release(self, size: int) -> None:
+        """Give back room that was reserved and is not needed: others may be waiting for it."""
+        self.size -= size
+        self._hand_out()
 
     def put_reserved(self, frame: bytes) -> None:
         """Queue a frame whose room has been reserved."""
@@ -135,7 +148,7 @@ class Outbox:
         If cancelled: nothing changes.
         """
         await checkpoint()
-        while self.writing or self._frames or self._urgent or self._waiting:
+        while not self._broken and (self.writing or self._frames or self._urgent or self._waiting):
             await self._watch()
 
     async def wait_unclogged(self) -> None:
@@ -166,10 +179,11 @@ class Outbox:
         self._closed = error
         while self._waiting:
             task, _ = self._waiting.popleft()
-            reschedule(task, Error(copy.copy(error)))
+            reschedule(task, Error(again(error)))
 
     def discard(self) -> None:
         """Nothing can be sent any more: forget what is queued. After `close`."""
+        self._broken = True
         self._frames.clear()
         self._urgent.clear()
         self.writing = False
@@ -205,14 +219,19 @@ class Outbox:
             self._urgent = []
         self.batches += 1
         self.control_size = 0
-        self.size = 0
+        self.size = self._handed
         self._release_watchers()
+        self._hand_out()
+        return frames
+
+    def _hand_out(self) -> None:
+        """Give the room there is to those who wait for it, in order."""
         waiting = self._waiting
         while waiting and self.size < self.limit:
             task, size = waiting.popleft()
             self.size += size
+            self._handed += size
             reschedule(task)
-        return frames
 
     def _abort_take(self, _raise_cancel: Any) -> Abort:
         self._writer = None

@@ -72,7 +72,7 @@ class Reader:
                     return
         except RemoteProtocolError as error:
             connection.protocol_error(error)
-        except trio.BrokenResourceError as error:
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             connection.lost(error)
 
     def _dispatch_all(self, frames: list[bytes]) -> None:

@@ -58,8 +58,8 @@ class Requests:
         self._table = streams.table
         self._streams = streams
         self._workers = workers
-        self._prefetch = config.prefetch
         self._limits = config.limits
+        self._prefetch = min(config.prefetch, config.limits.max_prefetch)
         # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
         self._parity = 0 if client else 1
         self._incomplete = 0

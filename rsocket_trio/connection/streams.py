@@ -7,10 +7,10 @@ the outbox. It never waits for anything but that room.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ..errors import LocalProtocolError
 from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
@@ -21,6 +21,7 @@ from ..protocol.fragmentation import (
     fragment_request,
 )
 from ..protocol.stream_ids import StreamIds
+from .failure import again
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -76,7 +77,7 @@ class Streams:
     ) -> bool:
         """Send a request at once; see `Outbound.try_open`."""
         if self.refusal is not None:
-            raise copy.copy(self.refusal)
+            raise again(self.refusal)
         data = payload.data
         metadata = payload.metadata
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
@@ -106,10 +107,15 @@ class Streams:
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
         await outbox.reserve(size)
-        if self.refusal is not None:
-            raise copy.copy(self.refusal)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
-        stream_id = self._ids.next(self.table)
+        if self.refusal is not None:
+            outbox.release(size)
+            raise again(self.refusal)
+        try:
+            stream_id = self._ids.next(self.table)
+        except LocalProtocolError:
+            outbox.release(size)
+            raise
         operation.stream_id = stream_id
         self.table[stream_id] = operation
         frames = fragment_request(
@@ -119,6 +125,7 @@ class Streams:
         for frame in frames:
             await outbox.reserve(len(frame))
             if self.table.get(stream_id) is not operation:
+                outbox.release(len(frame))
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
 
@@ -147,6 +154,7 @@ class Streams:
         for frame in frames:
             await outbox.reserve(len(frame))
             if self.table.get(stream_id) is not operation:
+                outbox.release(len(frame))
                 return  # the stream ended while this waited
             outbox.put_reserved(frame)
 
@@ -169,7 +177,7 @@ class Streams:
             ConnectionClosed: The connection is over, or may not be used.
         """
         if self.refusal is not None:
-            raise copy.copy(self.refusal)
+            raise again(self.refusal)
         await self._outbox.reserve(size)
 
     def reassembler(self, stream_id: int) -> Reassembler:
@@ -191,13 +199,13 @@ class Streams:
         operations = list(self.table.values())
         self.table.clear()
         for operation in operations:
-            operation.connection_closed(copy.copy(error))
+            operation.connection_closed(again(error))
 
 
 def _not_bytes(payload: object) -> Exception:
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
-    if not isinstance(data, bytes):
+    if type(data) is not bytes:  # subclasses are slower everywhere, and rarely meant
         return TypeError(
             f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
             f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"

@@ -48,6 +48,8 @@ logger = logging.getLogger("rsocket_trio")
 _MAX_IDLE: Final = 64
 """Idle workers kept for the next burst; each costs a few kilobytes."""
 
+_FAILED: Final = "a handler failed while its task was being cancelled"
+
 _BURST: Final = 64
 """Requests answered in a row by one worker without letting another task run."""
 
@@ -128,7 +130,14 @@ class Workers:
         except Exception:
             # A handler's nursery may raise beside its cancellation, and a handler that left a
             # scope open is found out here. Neither is a reason to end the connection.
-            logger.exception("a handler failed while its task was being cancelled")
+            logger.exception(_FAILED)
+        except BaseExceptionGroup as group:
+            # The same, when it is the connection that ends: the cancellation goes on.
+            failures, rest = group.split(Exception)
+            if failures is not None:
+                logger.error(_FAILED, exc_info=failures)  # noqa: TRY400 - the failures alone
+            if rest is not None:
+                raise rest from None
 
     async def _run_requests(self, scope: trio.CancelScope) -> None:
         queue = self._queue
@@ -136,6 +145,7 @@ class Workers:
         outbox = self._outbox
         task = current_task()
         clean = contextvars.copy_context()
+        innermost = _innermost_scope(task)
         served = 0
 
         def abort(_raise_cancel: Any) -> Abort:
@@ -155,6 +165,7 @@ class Workers:
                     if (
                         operation.scope_cancelled
                         or task.child_nurseries
+                        or _innermost_scope(task) is not innermost
                         or contextvars.copy_context() != clean
                     ):
                         return
@@ -173,3 +184,12 @@ class Workers:
         self.size -= operation.size
         if self.on_done is not None:
             self.on_done()
+
+
+def _innermost_scope(task: Task) -> object:
+    """What changes when a handler leaves a cancel scope open, e.g. one in a generator it left.
+
+    That scope would cancel the worker's next request. trio has no public name for it; without
+    this one, nothing would be found out and nothing else break.
+    """
+    return getattr(task, "_cancel_status", None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..errors import RemoteProtocolError, RSocketError, stream_error
+from ..errors import Canceled, RemoteProtocolError, RSocketError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.error import encode_error
 from ..frames.header import COMPLETE, NEXT, FrameType
@@ -24,7 +24,7 @@ from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
-from .sending import send_items
+from .sending import close_iterator, send_items
 
 if TYPE_CHECKING:
     from ..payload import Payload
@@ -150,7 +150,7 @@ class _ChannelOperation(Operation):
 class _Requester(_ChannelOperation):
     """Sends the items of a source, and delivers what comes back to a `PayloadStream`."""
 
-    __slots__ = ("credit", "payloads", "pump_scope", "source_error", "state")
+    __slots__ = ("credit", "left", "payloads", "pump_scope", "source_error", "state")
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
@@ -159,6 +159,7 @@ class _Requester(_ChannelOperation):
         self.payloads = PayloadStream(self, outbound, window, max_window)
         self.source_error: Exception | None = None
         self.pump_scope = trio.CancelScope()
+        self.left = False
 
     def receive_cancel(self) -> None:
         if self.state.receive(Event.CANCEL):
@@ -174,6 +175,13 @@ class _Requester(_ChannelOperation):
         self.credit.close()
         self.pump_scope.cancel(reason=reason)
 
+    def leave(self) -> None:
+        """The block is over. Closing is final: a source that is still running is stopped."""
+        self.left = True
+        self.payloads.close()
+        self.send_cancel()
+        self.stop_sending("the request_channel block was left")
+
     async def pump(
         self,
         source: AsyncIterable[Payload] | Iterable[Payload],
@@ -183,9 +191,13 @@ class _Requester(_ChannelOperation):
     ) -> None:
         """Send the source. What it raises ends the channel, and the body with it."""
         with self.pump_scope:
-            items = source if isinstance(source, AsyncIterable) else _iterate(source)
             try:
-                await self._send(aiter(items), first, route)
+                items = aiter(source if isinstance(source, AsyncIterable) else _iterate(source))
+                try:
+                    await self._send(items, first, route)
+                finally:
+                    # Also where the channel was never opened, or not for long.
+                    await close_iterator(items)
             except Exception as error:
                 # Whatever the user's source raises must reach the user, and end the stream.
                 if not self.live:
@@ -193,6 +205,10 @@ class _Requester(_ChannelOperation):
                 self.source_error = error
                 self.send_error(answer_to(error, self.stream_id, quiet=True), error)
                 body.cancel(reason="the source of the channel failed")
+
+    def abandoned(self) -> bool:
+        """Whether the block has been left, which can happen at any checkpoint."""
+        return self.left
 
     async def _send(
         self,
@@ -207,6 +223,8 @@ class _Requester(_ChannelOperation):
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
+        if self.abandoned():
+            return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n
         try:
             payload = route(first)
@@ -215,6 +233,9 @@ class _Requester(_ChannelOperation):
         except (RSocketError, trio.ClosedResourceError) as error:
             # Not the source's fault: the reader of the replies is told.
             self.quit(error)
+            return
+        if self.abandoned():
+            self.send_cancel()  # while the request waited for room it could not be cancelled
             return
         await send_items(self, items, self.credit)
         if self.live:
@@ -243,19 +264,21 @@ async def request_channel(
     """
     channel = _Requester(outbound, window, max_window)
     body_error: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(channel.pump, source, first, route, nursery.cancel_scope)
-        try:
-            yield channel.payloads
-        except Exception as error:
-            # Kept out of the nursery, so that it is never grouped; raised below.
-            body_error = error
-        finally:
-            # Synchronous, so that CANCEL leaves from a cancelled task too. Closing is final: a
-            # source that is still running is stopped.
-            channel.payloads.close()
-            channel.send_cancel()
-            channel.stop_sending("the request_channel block was left")
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(channel.pump, source, first, route, nursery.cancel_scope)
+            try:
+                yield channel.payloads
+            except Exception as error:
+                # Kept out of the nursery, so that it is never grouped; raised below.
+                body_error = error
+            finally:
+                # Synchronous, so that CANCEL leaves from a cancelled task too.
+                channel.leave()
+    except trio.Cancelled:
+        if body_error is not None:
+            raise body_error from None  # an error is not lost to a cancellation while closing
+        raise
     if body_error is not None:
         raise body_error
     if channel.source_error is not None:
@@ -299,12 +322,16 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
-        self.quit(None)
+        # The cancellation first: a handler that waits for an item must not take this for the
+        # end of the requester's items.
+        if self.scope is None:
+            self.payloads.close()  # no handler will read them
         super().stop(reason)
+        self.quit(Canceled(reason, stream_id=self.stream_id))
 
     def connection_closed(self, error: Exception) -> None:
+        super().stop(str(error))
         self.quit(error)
-        self.stop(str(error))
 
     def fail(self, error: Exception) -> None:
         if self.state.closed:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .demand import CreditGate
     from .operation import Operation
 
-__all__ = ["send_items"]
+__all__ = ["close_iterator", "send_items"]
 
 _BURST: Final = 64
 """Items sent in a row without letting another task run."""
@@ -62,7 +62,7 @@ async def send_items(
                 await _throw(iterator, error)
                 return
     finally:
-        await _close(iterator)
+        await close_iterator(iterator)
 
 
 async def _throw(iterator: AsyncIterator[Payload], error: BaseException) -> None:
@@ -81,8 +81,8 @@ async def _throw(iterator: AsyncIterator[Payload], error: BaseException) -> None
     raise error
 
 
-async def _close(iterator: AsyncIterator[Payload]) -> None:
-    """Close a generator, or a channel; there are iterators that cannot be closed."""
+async def close_iterator(iterator: object) -> None:
+    """Close a generator, or a channel; whatever cannot be closed is left. Twice does no harm."""
     aclose = getattr(iterator, "aclose", None)
     if aclose is None:
         return

@@ -127,7 +127,11 @@ async def frame_peer_server(
             async with connect(
                 client_end, responder=responder, setup=setup, config=config
             ) as requester:
-                yield peer, requester
+                try:
+                    yield peer, requester
+                finally:
+                    # The script is over, so nobody would answer the client's goodbye.
+                    server_end.close()
 
 
 @asynccontextmanager

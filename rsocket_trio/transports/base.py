@@ -87,15 +87,22 @@ class FrameTransport(trio.abc.AsyncResource):
         If cancelled: nothing is lost; call again.
         """
 
-    async def close_sending(self) -> None:
-        """Say that nothing more will be sent, while receiving goes on. Best effort.
+    async def close_sending(self) -> bool:
+        """Say that nothing more will be sent, while receiving goes on.
 
-        TCP shuts down its sending half, WebSocket sends its close frame; a transport that has no
-        such thing does nothing.
+        TCP shuts down its sending half, WebSocket sends its close frame. Only while no other task
+        is sending.
+
+        Returns:
+            Whether it was said; False where the transport has no way to, e.g. TLS.
+
+        Raises:
+            trio.BrokenResourceError: The peer is gone.
 
         Checkpoint: not necessarily.
         If cancelled: it may or may not have been said; close the transport.
         """
+        return False
 
     @abstractmethod
     async def aclose(self) -> None:

@@ -96,6 +96,17 @@ class ByteStreamTransport(FrameTransport):
             raise trio.BrokenResourceError("the connection ended inside a frame")
         return []
 
+    async def close_sending(self) -> bool:
+        """See `FrameTransport.close_sending`.
+
+        Checkpoint: always, where the stream can do it.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or not isinstance(self.stream, trio.abc.HalfCloseableStream):
+            return False
+        await self.stream.send_eof()
+        return True
+
     async def aclose(self) -> None:
         """Close the stream. What was sent still arrives; what was not read is lost.
 

@@ -87,6 +87,17 @@ class MemoryTransport(FrameTransport):
             raise trio.ClosedResourceError("this transport is closed")
         return pipe.take_all()
 
+    async def close_sending(self) -> bool:
+        """See `FrameTransport.close_sending`.
+
+        Checkpoint: always.
+        If cancelled: it was said all the same.
+        """
+        self._outgoing.writer_closed = True
+        self._outgoing.changed.unpark_all()
+        await trio.lowlevel.checkpoint()
+        return True
+
     def close(self) -> None:
         """Close, synchronously. What was sent can still be received."""
         self._outgoing.writer_closed = True

@@ -34,7 +34,8 @@ class WebSocketTransport(FrameTransport):
 
     Args:
         ws: The connection, after its handshake.
-        info: Facts for acceptors and logs; what the connection knows, unless given.
+        info: Facts for acceptors and logs; what the connection knows, unless given. On a server
+            it does not know the headers of the request: take them from its WebSocketRequest.
         max_frame_size: The peer's messages may be this long, in bytes.
     """
 
@@ -114,6 +115,17 @@ class WebSocketTransport(FrameTransport):
         self._failure_code = int(code)
         return self._failure
 
+    async def close_sending(self) -> bool:
+        """The closing handshake, as trio-websocket has it; see `FrameTransport.close_sending`.
+
+        Checkpoint: always.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or self._failure is not None:
+            return False
+        await self._ws.aclose()
+        return True
+
     async def aclose(self) -> None:
         """Close with the closing handshake, if the peer takes part in it at once.
 
@@ -128,8 +140,10 @@ class WebSocketTransport(FrameTransport):
                 else:
                     await self._ws.aclose(self._failure_code, str(self._failure)[:100])
         finally:
-            # A client that the server closed first would keep its socket open for ever.
-            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - there is no other way
+            # A closing handshake cut short would leave trio-websocket's reader waiting for room
+            # for ever, and a client that the server closed first would keep its socket open.
+            self._ws._recv_channel.close()  # noqa: SLF001 - there is no other way
+            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - likewise
 
 
 def _describe(error: trio_websocket.ConnectionClosed) -> str:
@@ -146,10 +160,6 @@ def _info(ws: trio_websocket.WebSocketConnection) -> TransportInfo:
         peer=_address(remote),
         local=_address(ws.local),
         path=ws.path or "",
-        headers=tuple(
-            (name.decode("ascii", "replace").lower(), value.decode("latin-1"))
-            for name, value in ws.handshake_headers
-        ),
     )
 
 

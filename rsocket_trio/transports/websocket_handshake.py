@@ -16,7 +16,7 @@ import trio
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
 from wsproto.events import AcceptConnection, RejectConnection, Request
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+from wsproto.utilities import RemoteProtocolError
 
 from ..errors import ConnectFailed
 from ..uri import Uri
@@ -138,10 +138,7 @@ async def accept_websocket(stream: trio.abc.Stream, path: str) -> Handshake:
     if request.target.partition("?")[0] != path.partition("?")[0]:
         return await _refuse(stream, 404, "There is no WebSocket at this path")
     subprotocol = next((name for name in SUBPROTOCOLS if name in request.subprotocols), None)
-    try:
-        answer = websocket.send(AcceptConnection(subprotocol=subprotocol))
-    except LocalProtocolError as error:
-        return await _refuse(stream, 400, str(error))
+    answer = websocket.send(AcceptConnection(subprotocol=subprotocol))
     await stream.send_all(answer)
     assert websocket.connection is not None  # Accepted just now.
     headers = [("host", request.host)]

@@ -58,6 +58,7 @@ class WsprotoTransport(FrameTransport):
         self._reader = MessageReader(connection, max_frame_size)
         self._ready = self._reader.feed(trailing_data)
         self._sending = False
+        self._close_sent = False
         self._ended = False
         self._closed = False
 
@@ -130,6 +131,17 @@ class WsprotoTransport(FrameTransport):
             raise trio.BrokenResourceError(describe_close(code, reason))
         return []
 
+    async def close_sending(self) -> bool:
+        """Send a close frame; see `FrameTransport.close_sending`.
+
+        Checkpoint: always, where it has not been sent already.
+        If cancelled: it may or may not have been said; close the transport.
+        """
+        if self._closed or self._close_sent or self._sending or self._ended:
+            return False
+        await self._send_close()
+        return True
+
     async def aclose(self) -> None:
         """Send a close frame, if that is possible without much waiting, and close the stream.
 
@@ -140,12 +152,13 @@ class WsprotoTransport(FrameTransport):
         """
         already, self._closed = self._closed, True
         try:
-            if not (already or self._sending or self._ended):
+            if not (already or self._close_sent or self._sending or self._ended):
                 await self._send_close()
         finally:
             await self.stream.aclose()
 
     async def _send_close(self) -> None:
+        self._close_sent = True
         reader = self._reader
         if reader.failure is not None:
             event = CloseConnection(code=reader.failure_code, reason=str(reader.failure))

@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 from argparse import Namespace
@@ -11,10 +12,15 @@ from pathlib import Path
 import pytest
 import trustme
 
+from rsocket_trio.cli import client
+from rsocket_trio.cli.exits import Failure
+from rsocket_trio.uri import parse_uri
+
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
 
 APP = """\
+import trio
 from rsocket_trio import Payload, RejectedSetup, Responder
 
 class Echo(Responder):
@@ -29,6 +35,12 @@ class Echo(Responder):
                           setup.metadata_mime_type, setup.keepalive_interval, setup.max_lifetime)
             case b"header":
                 answer = setup.transport.header("x-name")
+            case b"never":
+                print("asked", flush=True)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    print("cancelled", flush=True)
         return Payload(repr(answer).encode())
 
 async def app(setup, requester):
@@ -54,10 +66,10 @@ def serve(start_cli: StartCli, tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
-    """A directory with ca.pem, and cert.pem for localhost."""
+    """A directory with ca.pem, and cert.pem for 127.0.0.1."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    issued = authority.issue_cert("localhost")
+    issued = authority.issue_cert("127.0.0.1")
     issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "cert.pem"))
     return tmp_path
 
@@ -90,7 +102,7 @@ def test_header(cli: Cli, serve: Callable[..., str]) -> None:
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
 def test_tls(cli: Cli, serve: Callable[..., str], certificate: Path, scheme: str) -> None:
     """--ca trusts a certificate, --insecure any, and neither does not."""
-    uri = serve(f"{scheme}://localhost:0", "--tls-cert", "cert.pem")
+    uri = serve(f"{scheme}://127.0.0.1:0", "--tls-cert", "cert.pem")
     for option in (("--ca", "ca.pem"), ("--insecure",)):
         assert cli("request", uri, "header", *option).stdout == b"None\n"
     done = cli("request", uri, "header")
@@ -118,6 +130,44 @@ def test_nobody_there(cli: Cli, tmp_path: Path, scheme: str) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+def test_silent_peer(cli: Cli) -> None:
+    """With --no-confirm-setup a peer that never says anything can be sent messages."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        received = b""
+
+        def receive() -> None:
+            nonlocal received
+            with listener.accept()[0] as connection:
+                while data := connection.recv(1000):
+                    received += data
+
+        receiving = threading.Thread(target=receive)
+        receiving.start()
+        uri = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        done = cli("fnf", uri, "it rained", "--no-confirm-setup")
+        receiving.join()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert received.endswith(b"it rained")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["request", "--route", "r" * 256], "255 bytes"),
+        (["stream", "--prefetch", "65537"], "Limits.max_prefetch"),
+    ],
+)
+def test_impossible_requests(
+    cli: Cli, server: dict[str, str], arguments: list[str], message: str
+) -> None:
+    """What the protocol or a limit does not allow is wrong usage."""
+    done = cli(*arguments, server["tcp"])
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_verbose(cli: Cli, tmp_path: Path) -> None:
     """--verbose shows where an error comes from, before its one line."""
     done = cli("request", f"unix://{tmp_path}/absent", "--verbose")
@@ -137,6 +187,20 @@ def test_closed_at_once(cli: Cli) -> None:
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.startswith(b"rsocket-trio: error: ")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_control_c(start_cli: StartCli, tmp_path: Path) -> None:
+    """Ctrl-C cancels a request at the peer and ends: no traceback, status 130."""
+    (tmp_path / "app.py").write_text(APP)
+    server = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
+    assert server.stdout is not None
+    uri = server.stdout.readline().decode().removeprefix("listening on ").strip()
+    process = start_cli("request", uri, "never")
+    assert server.stdout.readline() == b"asked\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == (b"", b"")
+    assert process.returncode == 130
+    assert server.stdout.readline() == b"cancelled\n"
 
 
 def test_control_c_while_connecting(start_cli: StartCli) -> None:
@@ -159,6 +223,7 @@ OPTIONS = {
     "insecure": False,
     "keepalive": None,
     "lifetime": None,
+    "no_confirm_setup": False,
 }
 
 

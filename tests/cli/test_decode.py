@@ -1,6 +1,8 @@
 """``decode``: what it prints, and its exit status."""
 
+import ast
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import rsocket_trio
 from rsocket_trio.cli.main import main
 from rsocket_trio.frames.dump import as_fields, describe
 
@@ -140,11 +143,19 @@ def test_prints_at_once(start_cli: Callable[..., subprocess.Popen[bytes]]) -> No
 
 
 def test_imports_are_few() -> None:
-    """Decoding loads no sockets and no WebSockets: it starts fast."""
+    """Decoding loads nothing of the commands that connect, and no package beyond our own."""
     program = (
-        "import sys; from rsocket_trio.cli.main import main; "
-        f"main(['decode', '{PING}']); "
-        "print(sorted({'trio', 'trio_websocket', 'wsproto', 'ssl', 'cbor2'} & set(sys.modules)))"
+        "import sys, rsocket_trio; before = set(sys.modules); "
+        f"from rsocket_trio.cli.main import main; main(['decode', '{PING}']); "
+        "names = set(sys.modules) - before; "
+        "print({name for name in names if name.partition('.')[0] not in sys.stdlib_module_names})"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout.splitlines()[-1] == b"[]"
+    environment = os.environ | {"PYTHONPATH": str(Path(rsocket_trio.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, env=environment
+    )
+    loaded = ast.literal_eval(done.stdout.splitlines()[-1].decode())
+    commands = {f"rsocket_trio.cli.{name}" for name in ("serve", "client", "bench", "stdio")}
+    assert "rsocket_trio.cli.decode" in loaded
+    assert {name.partition(".")[0] for name in loaded} == {"rsocket_trio"}
+    assert not loaded & commands

@@ -72,15 +72,17 @@ def test_take(cli: Cli, server: dict[str, str], take: int) -> None:
 @pytest.mark.parametrize(
     ("prefetch", "take", "expected"),
     [
-        (None, None, {"prefetch": None}),
-        (7, None, {"prefetch": 7}),
-        (None, 256, {"prefetch": 0, "initial_request_n": 256}),
-        (None, 257, {"prefetch": None}),
-        (7, 7, {"prefetch": 0, "initial_request_n": 7}),
-        (7, 8, {"prefetch": 7}),
+        (None, None, (None, None)),
+        (7, None, (7, None)),
+        (None, 256, (0, 256)),
+        (None, 257, (None, None)),
+        (7, 7, (0, 7)),
+        (7, 8, (7, None)),
     ],
 )
-def test_demand(prefetch: int | None, take: int | None, expected: dict[str, int | None]) -> None:
+def test_demand(
+    prefetch: int | None, take: int | None, expected: tuple[int | None, int | None]
+) -> None:
     """What fits in one window is asked for exactly, so that no item is made for nothing."""
     assert _demand(prefetch, take) == expected
 

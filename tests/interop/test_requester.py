@@ -110,8 +110,8 @@ async def test_request_stream(stack, count):
 async def test_manual_demand(stack):
     """With manual demand the peer sends what was asked for, when it was asked for."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
-        async with requester.request_stream(Payload(b"5"), prefetch=0) as stream:
-            stream.request_n(2)
+        demand = {"prefetch": 0, "initial_request_n": 2}
+        async with requester.request_stream(Payload(b"5"), **demand) as stream:
             assert [(await stream.receive()).data for _ in range(2)] == [b"0", b"1"]
             # Were more on its way, it would be here before the answer to this.
             await requester.request_response(Payload(b"behind"))
@@ -136,6 +136,22 @@ async def test_request_channel(stack):
         async with requester.request_channel(sent, prefetch=16) as echo:
             received = [item.data async for item in echo]
     assert received == [item.data for item in sent]
+
+
+async def test_channel_of_one_item(stack):
+    """A channel whose source has one item."""
+    async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
+        async with requester.request_channel([Payload(b"only")]) as echo:
+            assert [item.data async for item in echo] == [b"only"]
+
+
+@pytest.mark.needs("items without data")
+async def test_items_without_data(stack):
+    """Items without data are items too."""
+    sent = [Payload(b"a"), Payload(), Payload(b"c"), Payload()]
+    async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
+        async with requester.request_channel(sent) as echo:
+            assert [item async for item in echo] == sent
 
 
 @pytest.mark.needs("metadata in answers")
@@ -193,11 +209,22 @@ async def test_interactions_beside_each_other(stack):
                 nursery.start_soon(task, requester)
 
 
+async def test_leaving_is_answered(stack):
+    """The peer closes in answer when we leave: nothing waits for the time limit of a close."""
+    # An hour: the peer's program does not run that long, see support/processes.py.
+    config = rsocket_trio.ConnectionConfig(close_timeout=3600)
+    async with stack.serve() as (uri, _):
+        async with rsocket_trio.connect(uri, config=config) as requester:
+            assert await requester.request_response(Payload(b"hello")) == Payload(b"hello")
+        with pytest.raises(trio.ClosedResourceError):
+            await requester.request_response(Payload(b"too late"))
+
+
 async def test_connection_loss(stack):
     """When the peer's process dies, what waits for it is told, and so is whoever comes after."""
     async with stack.serve() as (uri, peer), rsocket_trio.connect(uri) as requester:
+        # The request itself grants one item.
         async with requester.request_stream(Payload(b"1000"), prefetch=0) as stream:
-            stream.request_n(1)
             assert (await stream.receive()).data == b"0"
             await peer.kill()
             with pytest.raises(rsocket_trio.ConnectionClosed):

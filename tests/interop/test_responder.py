@@ -87,9 +87,10 @@ async def test_stream_by_request_n(stack, serving):
     async with serving(stack) as (client, _):
         call = await client.start("request_stream", b"5", initial_n=2)
         assert [(await client.next_item(call))[0] for _ in range(2)] == [b"0", b"1"]
-        # Had more been sent, the peer would tell of it before it tells of this.
+        # Had more been sent, the peer would have told of it before it tells of this.
         other = await client.start("request_stream", b"1", initial_n=1)
         assert await client.items(other) == [b"0"]
+        assert not client.pending(call)
         await client.request_n(call, 3)
         assert await client.items(call) == [b"2", b"3", b"4"]
 
@@ -116,6 +117,15 @@ async def test_channel_of_one_item(stack, serving):
     async with serving(stack) as (client, _):
         call = await client.start("request_channel", items=[b"only"], initial_n=10, open=False)
         assert await client.items(call) == [b"only"]
+
+
+@pytest.mark.needs("items without data")
+async def test_items_without_data(stack, serving):
+    """Items without data are items too."""
+    items = [b"a", b"", b"c", b""]
+    async with serving(stack) as (client, _):
+        call = await client.start("request_channel", items=items, initial_n=10, open=False)
+        assert await client.items(call) == items
 
 
 async def test_cancelled_channel(stack, serving):
@@ -149,6 +159,15 @@ async def test_connection_loss(stack, serving):
         await client.start("request_response", b"never")
         await client.response(b"behind")
         await client.kill()
+        await responder.never_cancelled.wait()
+
+
+async def test_the_peers_close(stack, serving):
+    """When the peer closes, the handlers that work for it are cancelled."""
+    async with serving(stack) as (client, responder):
+        await client.start("request_response", b"never")
+        await client.response(b"behind")
+        await client.close()
         await responder.never_cancelled.wait()
 
 

@@ -97,7 +97,6 @@ JS_FAULTS = {
     "to complete without a value": "its request_response always answers with NEXT",
     "to be completed without a value": "its request_response waits for NEXT for ever",
     "to send fragments": "it reassembles, but never fragments",
-    "completion in REQUEST_CHANNEL": "it does not look at COMPLETE in a REQUEST_CHANNEL",
 }
 PY_FAULTS = {
     "to complete without a value": "its request_response always answers with NEXT",

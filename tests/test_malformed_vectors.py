@@ -1,0 +1,212 @@
+"""Every malformed golden vector, over a real TCP socket, in the role its context names."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from rsocket_trio import connect, serve
+from rsocket_trio.errors import ConnectionClosed, StreamError
+from rsocket_trio.frames import (
+    ErrorFrame,
+    PayloadFrame,
+    RequestNFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
+from rsocket_trio.payload import Payload
+from rsocket_trio.testing.frame_peer import FramePeer
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports.base import TransportInfo
+from rsocket_trio.transports.byte_stream import ByteStreamTransport
+
+VECTORS = [
+    vector
+    for vector in json.loads((Path(__file__).parent / "vectors" / "rsocket.json").read_text())
+    if vector["kind"] == "malformed"
+]
+
+NOT_YET = {
+    "setup_token_in_use": "needs a server with resume",
+    "setup_resume_empty_token": "needs a server with resume",
+    "resume_unknown_token": "needs a server with resume",
+    "resume_version_2_0": "needs a server with resume",
+    "resume_after_resume": "needs a server with resume",
+    "lease_truncated": "needs a client with leases",
+}
+"""Vectors whose context asks for what is not there yet."""
+
+CUSHION = 0.05
+"""Seconds of quiet that count as silence on a real socket."""
+
+
+def chosen(role: str) -> list[object]:
+    return [
+        pytest.param(vector, id=vector["name"])
+        for vector in VECTORS
+        if vector["context"].startswith(role) and vector["name"] not in NOT_YET
+    ]
+
+
+def test_no_vector_is_forgotten():
+    """Each malformed vector is run here in one role, or left out by name and for a reason."""
+    names = {vector["name"] for vector in VECTORS}
+    run = {param.id for role in ("server", "client") for param in chosen(role)}
+    assert run | set(NOT_YET) == names
+    assert not run & set(NOT_YET)
+
+
+def transport_of(stream: trio.SocketStream) -> ByteStreamTransport:
+    return ByteStreamTransport(stream, info=TransportInfo(scheme="tcp"))
+
+
+class Watched(KnownAnswers):
+    """Tells when a handler of its streams is cancelled or closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.closed = trio.Event()
+
+    async def request_stream(self, payload):
+        try:
+            for number in range(int(payload.data)):
+                yield Payload(b"%d" % number)
+        finally:
+            self.closed.set()
+
+
+@asynccontextmanager
+async def raw_client(responder):
+    """A scripted client of our server, and the stream under it."""
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve, responder, "tcp://127.0.0.1:0"))
+        port = int(server.uris[0].rpartition(":")[2])
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        async with FramePeer(transport_of(stream), cushion=CUSHION) as peer:
+            yield peer, stream
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("vector", chosen("server"))
+async def test_at_a_server(vector):
+    """A raw client sends it to our server, and sees the expected outcome."""
+    responder = Watched()
+    first = "first frame" in vector["context"]
+    active = "stream 1" in vector["context"]
+    async with raw_client(responder) as (peer, stream):
+        if not first:
+            await peer.setup()
+            await peer.expect_alive()
+        if active:
+            await peer.send(RequestStreamFrame(1, 1, data=b"3"))
+            await peer.receive(PayloadFrame)
+        await stream.send_all(bytes.fromhex(vector["tcp_hex"]))
+
+        action = vector["expect"]["action"]
+        if action == "ERROR on stream 0":
+            await peer.expect_closed(int(vector["expect"]["error_code"][-6:-1], 16))
+        elif action == "ERROR on stream 1":
+            error = await peer.receive(ErrorFrame)
+            code = int(vector["expect"]["error_code"][-6:-1], 16)
+            assert (error.stream_id, error.code) == (1, code)
+            await peer.expect_alive()
+        elif action == "process as CANCEL":
+            with trio.fail_after(5):
+                await responder.closed.wait()
+            await peer.send(RequestNFrame(1, 5))
+            await peer.expect_nothing()
+        else:
+            assert action == "ignore"
+            await peer.expect_nothing()
+            await peer.expect_alive()
+            if active:  # the stream was not disturbed
+                await peer.send(RequestNFrame(1, 1))
+                assert (await peer.receive(PayloadFrame)).data == b"1"
+        assert vector["expect"]["close_connection"] is (action == "ERROR on stream 0")
+
+
+@asynccontextmanager
+async def raw_server(use):
+    """A scripted server that accepted our client, on which ``use`` runs, and the stream."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+
+    async def client():
+        async with connect(f"tcp://127.0.0.1:{port}") as requester:
+            await use(requester)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client)
+        async with listener:
+            stream = await listener.accept()
+        async with FramePeer(transport_of(stream), cushion=CUSHION) as peer:
+            await peer.accept()
+            yield peer, stream
+
+
+class Asking:
+    """What our client asks, and what it gets."""
+
+    def __init__(self, question: str):
+        self.question = question
+        self.items: list[bytes] = []
+        self.outcome: object = None
+        self.done = trio.Event()
+        self.leave = trio.Event()
+
+    async def use(self, requester):
+        if self.question == "response":
+            try:
+                self.outcome = await requester.request_response(Payload(b"?"))
+            except (StreamError, ConnectionClosed) as error:
+                self.outcome = error
+        elif self.question == "stream":
+            async with requester.request_stream(Payload(b"?")) as stream:
+                async for payload in stream:
+                    self.items.append(payload.data)
+            self.outcome = "complete"
+        self.done.set()
+        await self.leave.wait()
+
+
+@pytest.mark.parametrize("vector", chosen("client"))
+async def test_at_a_client(vector):
+    """A raw server sends it to our client, which does what is expected."""
+    context, action = vector["context"], vector["expect"]["action"]
+    asking = Asking("stream" if "REQUEST_STREAM" in context else "response")
+    async with raw_server(asking.use) as (peer, stream):
+        request = await peer.receive()
+        assert isinstance(request, RequestResponseFrame | RequestStreamFrame)
+        await stream.send_all(bytes.fromhex(vector["tcp_hex"]))
+
+        if action == "ERROR on stream 0":
+            await peer.expect_closed(int(vector["expect"]["error_code"][-6:-1], 16))
+            asking.leave.set()
+            assert isinstance(asking.outcome, ConnectionClosed)
+            return
+        if action == "ignore":
+            await peer.expect_nothing()
+            await peer.expect_alive()
+            assert asking.outcome is None
+            await peer.send(PayloadFrame(1, next=True, complete=True, data=b"answer"))
+            expected = Payload(b"answer")
+        elif action == "deliver COMPLETE only, drop the data":
+            expected = "complete"
+        else:
+            assert action == "end stream 1 with that error"
+            expected = StreamError(b"x", code=0xFFFFFFFF)
+        with trio.fail_after(5):
+            await asking.done.wait()
+        if isinstance(expected, StreamError):
+            assert isinstance(asking.outcome, StreamError)
+            assert (asking.outcome.code, asking.outcome.data) == (expected.code, expected.data)
+        else:
+            assert asking.outcome == expected
+        assert asking.items == []
+        await peer.expect_alive()
+        asking.leave.set()

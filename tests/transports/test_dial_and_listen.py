@@ -1,0 +1,313 @@
+"""Transports by address: what is bound, what fails and how it is said, what a fault may end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.errors import ConnectFailed
+from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
+from rsocket_trio.transports.dial import describe_failure
+from rsocket_trio.uri import Uri, parse_uri
+
+MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
+Serve = Callable[..., Any]
+
+
+async def echo(transport: FrameTransport) -> None:
+    while frames := await transport.receive_frames():
+        await transport.send_frames(frames)
+
+
+async def listen(nursery: trio.Nursery, uri: str, handle: Any = echo, **options: Any) -> list[Uri]:
+    uris: list[Uri] = await nursery.start(partial(serve_listener, uri, handle, **options))
+    return uris
+
+
+async def test_facts_about_a_transport(make_pair: MakePair, request: Any, tmp_path: Path) -> None:
+    """Both ends know the scheme, whom they talk to, and what the handshake said."""
+    kind = request.node.callspec.params["make_pair"]
+    async with make_pair() as (client, server):
+        for info in (client.info, server.info):
+            assert info.scheme == (kind if "trio" not in kind else "ws")
+        if kind == "unix":
+            path = f"{tmp_path}/socket"
+            assert (client.info.peer, server.info.local) == (path, path)
+            own = (os.getpid(), os.getuid(), os.getgid())
+            assert client.info.extra["peer_credentials"] == own
+            assert server.info.extra["peer_credentials"] == own
+        else:
+            assert client.info.peer == server.info.local
+            assert client.info.local == server.info.peer
+        if "ws" in kind:
+            assert client.info.path == server.info.path == "/rsocket"
+            assert (server.info.header("Host") or "").startswith("127.0.0.1:")
+        if kind in {"tls", "wss"}:
+            certificate: Any = client.info.extra["peer_certificate"]
+            assert ("DNS", "localhost") in certificate["subjectAltName"]
+            assert server.info.extra["peer_certificate"] is None
+
+
+async def test_a_small_frame_leaves_at_once(nursery: trio.Nursery) -> None:
+    """TCP_NODELAY is set on both sides."""
+    options: list[int] = []
+
+    async def note(transport: Any) -> None:
+        options.append(transport.stream.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await transport.receive_frames()
+
+    (uri,) = await listen(nursery, "tcp://127.0.0.1:0", note)
+    async with open_transport(uri) as client:
+        await note_client(client, options)
+    await trio.testing.wait_all_tasks_blocked()
+    assert options == [1, 1]
+    nursery.cancel_scope.cancel()
+
+
+async def note_client(client: Any, options: list[int]) -> None:
+    options.append(client.stream.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+async def test_an_ipv6_address_is_bound_and_dialled(nursery: trio.Nursery) -> None:
+    """The bound address is one to dial, brackets and all."""
+    try:
+        (uri,) = await listen(nursery, "ws://[::1]:0/rsocket")
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+    assert uri.port
+    async with open_transport(str(uri)) as client:
+        assert client.info.peer == uri.authority
+        await client.send_frames([b"frame"])
+        assert await client.receive_frames() == [b"frame"]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "ws", "wss"])
+async def test_nobody_listens(scheme: str, unused_port: int) -> None:
+    """The error is plain, names the address and the reason, and holds the OSError."""
+    uri = parse_uri(f"{scheme}://127.0.0.1:{unused_port}")
+    with pytest.raises(ConnectFailed, match=r"cannot connect to .*: Connection refused") as caught:
+        async with open_transport(uri):
+            raise AssertionError("connected")
+    assert str(uri) in str(caught.value)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+async def test_several_addresses_fail() -> None:
+    """Where a name has several addresses, each reason is told once."""
+    cause = ExceptionGroup("", [OSError(111, "Connection refused")] * 2 + [OSError("odd")])
+    error = OSError("all attempts failed")
+    error.__cause__ = cause
+    assert describe_failure(error) == "Connection refused; odd"
+    assert describe_failure(ssl.SSLError(1, "certificate")) == "certificate"
+    assert describe_failure(trio.BrokenResourceError()) == "BrokenResourceError"
+
+
+async def test_a_host_that_cannot_be_resolved() -> None:
+    """A name that cannot exist (a label has 63 characters at most) is a failure to connect."""
+    host = "a" * 64 + ".invalid"
+    with pytest.raises(ConnectFailed, match=host):
+        async with open_transport(f"tcp://{host}:1"):
+            raise AssertionError("connected")
+
+
+async def test_what_is_no_address_is_a_value_error() -> None:
+    """Addresses are read before anything is tried, on both sides."""
+    with pytest.raises(ValueError, match="no scheme"):
+        async with open_transport("localhost:1"):
+            raise AssertionError("connected")
+    with pytest.raises(ValueError, match="no scheme"):
+        await serve_listener("localhost:1", echo)
+    with pytest.raises(ValueError, match="ssl_context"):
+        await serve_listener("tls://localhost:1", echo)
+
+
+async def test_an_address_in_use(nursery: trio.Nursery) -> None:
+    """A second listener at one port is an OSError, raised plainly."""
+    (uri,) = await listen(nursery, "tcp://127.0.0.1:0")
+    with pytest.raises(OSError, match="in use"):
+        await serve_listener(uri, echo)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_certificate_that_is_not_trusted(
+    nursery: trio.Nursery, tls: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a context the system's authorities decide; both sides say why it failed."""
+    (uri,) = await listen(nursery, "tls://127.0.0.1:0", ssl_context=tls.server)
+    with pytest.raises(ConnectFailed, match="certificate verify failed"):
+        async with open_transport(uri):
+            raise AssertionError("connected")
+    with trio.fail_after(5):
+        while "handshake with 127.0.0.1" not in caplog.text:
+            await trio.lowlevel.checkpoint()
+    async with open_transport(uri, ssl_context=tls.client) as client:
+        await client.send_frames([b"still there"])
+        assert await client.receive_frames() == [b"still there"]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_path_that_does_not_exist(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client hears of HTTP 404, the server goes on."""
+    (uri,) = await listen(nursery, "ws://127.0.0.1:0/rsocket")
+    with pytest.raises(ConnectFailed, match="HTTP 404 Not Found") as caught:
+        async with open_transport(f"ws://{uri.authority}/elsewhere"):
+            raise AssertionError("connected")
+    assert f"ws://{uri.authority}/elsewhere" in str(caught.value)
+    async with open_transport(f"ws://{uri.authority}/rsocket?a=b", headers=[("X", "y")]) as client:
+        assert client.info.header("x") == "y"
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_header_that_cannot_be_sent(nursery: trio.Nursery) -> None:
+    """A wrong header is the caller's mistake, no failure to connect."""
+    (uri,) = await listen(nursery, "ws://127.0.0.1:0/rsocket")
+    with pytest.raises(ValueError, match="header"):
+        async with open_transport(uri, headers=[("no name", "")]):
+            raise AssertionError("connected")
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("scheme", ["tls", "ws", "wss"])
+async def test_a_handshake_that_never_ends(
+    scheme: str,
+    nursery: trio.Nursery,
+    tls: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A silent client is closed after the time allowed, and others are served meanwhile."""
+    (uri,) = await listen(
+        nursery, f"{scheme}://127.0.0.1:0", ssl_context=tls.server, handshake_timeout=0.05
+    )
+    async with await trio.open_tcp_stream("127.0.0.1", uri.port) as silent:
+        assert await silent.receive_some() == b""
+    assert "no end of it in 0.05 s" in caplog.text
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_crash_ends_one_connection(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a handler raises is logged; the transport is closed and the server goes on."""
+
+    async def handle(transport: FrameTransport) -> None:
+        (frame,) = await transport.receive_frames()
+        if frame == b"fail":
+            raise ValueError("a fault")
+        if frame == b"group":
+            raise BaseExceptionGroup("", [ExceptionGroup("", [ValueError("deep")])])
+        await transport.send_frames([frame])
+
+    (uri,) = await listen(nursery, "tcp://127.0.0.1:0", handle)
+    for frame, answer in ((b"fail", []), (b"group", []), (b"fine", [b"fine"])):
+        async with open_transport(uri) as client:
+            await client.send_frames([frame])
+            assert await client.receive_frames() == answer
+            if answer:
+                assert await client.receive_frames() == []
+    crashes = [record for record in caplog.records if "crashed" in record.message]
+    assert [record.levelno for record in crashes] == [logging.ERROR] * 2
+    assert "a fault" in caplog.text
+    assert "deep" in caplog.text
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_is_no_ordinary_fault_is_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """An interrupt in a handler is raised on, and what came with it is logged."""
+
+    async def handle(transport: FrameTransport) -> None:
+        raise BaseExceptionGroup("", [KeyboardInterrupt(), ValueError("beside")])
+
+    async def interrupted() -> None:
+        async with trio.open_nursery() as nursery:
+            (uri,) = await listen(nursery, "tcp://127.0.0.1:0", handle)
+            async with open_transport(uri) as client:
+                await client.receive_frames()
+                await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await interrupted()
+    assert caught.group_contains(KeyboardInterrupt)
+    assert not caught.group_contains(ValueError)
+    assert "beside" in caplog.text
+
+
+async def test_no_more_connections_than_allowed(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One more than allowed is closed at once; when one leaves there is room again."""
+    (uri,) = await listen(nursery, "tcp://127.0.0.1:0", max_connections=1)
+    async with open_transport(uri) as first:
+        await first.send_frames([b"frame"])
+        assert await first.receive_frames() == [b"frame"]
+        async with open_transport(uri) as second:
+            assert await second.receive_frames() == []
+    assert "max_connections" in caplog.text
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    async with open_transport(uri) as third:
+        await third.send_frames([b"frame"])
+        assert await third.receive_frames() == [b"frame"]
+    nursery.cancel_scope.cancel()
+
+
+async def test_connections_may_outlive_the_listening(nursery: trio.Nursery) -> None:
+    """With a nursery of their own, cancelling the listener leaves them be."""
+    listening = trio.CancelScope()
+
+    async def run(task_status: trio.TaskStatus[list[Uri]]) -> None:
+        with listening:
+            await serve_listener(
+                "tcp://127.0.0.1:0", echo, handler_nursery=nursery, task_status=task_status
+            )
+
+    (uri,) = await nursery.start(run)
+    async with open_transport(uri) as client:
+        await client.send_frames([b"one"])
+        assert await client.receive_frames() == [b"one"]
+        listening.cancel()
+        await client.send_frames([b"two"])
+        assert await client.receive_frames() == [b"two"]
+        with pytest.raises(ConnectFailed):
+            async with open_transport(uri):
+                raise AssertionError("connected")
+
+
+async def test_cancelled_while_dialling(nursery: trio.Nursery) -> None:
+    """A cancelled handshake leaves nothing open: the other side sees the end."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+
+    async def dial(scope: trio.CancelScope) -> None:
+        with scope:
+            async with open_transport(f"ws://127.0.0.1:{port}/"):
+                raise AssertionError("connected")
+
+    scope = trio.CancelScope()
+    async with listener:
+        nursery.start_soon(dial, scope)
+        async with await listener.accept() as stream:
+            assert await stream.receive_some()
+            scope.cancel()
+            assert await stream.receive_some() == b""

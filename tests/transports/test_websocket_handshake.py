@@ -1,0 +1,229 @@
+"""The opening handshake: what is agreed to, what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.errors import ConnectFailed
+from rsocket_trio.transports.websocket_handshake import (
+    MAX_HEAD_SIZE,
+    Handshake,
+    accept_websocket,
+    request_websocket,
+)
+from rsocket_trio.uri import Uri, parse_uri
+
+GOOD = {
+    "Host": "example.org",
+    "Upgrade": "websocket",
+    "Connection": "keep-alive, Upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+ACCEPT = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455, section 1.3
+
+
+def request(line: str = "GET /rsocket HTTP/1.1", **changes: str | None) -> bytes:
+    headers = GOOD | {name.replace("_", "-"): value for name, value in changes.items()}
+    lines = [line, *(f"{name}: {value}" for name, value in headers.items() if value is not None)]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+async def ask(data: bytes, path: str = "/rsocket") -> tuple[Handshake | ConnectFailed, bytes]:
+    """What a server makes of a request, and what it answers."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(data)
+    outcome: Handshake | ConnectFailed
+    try:
+        outcome = await accept_websocket(ours, path)
+    except ConnectFailed as error:
+        outcome = error
+    await ours.aclose()
+    return outcome, b"".join([bytes(part) async for part in theirs])
+
+
+async def test_both_sides_agree(nursery: trio.Nursery) -> None:
+    """The server learns path and headers of the request, the client proposes a subprotocol."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    handshakes: list[Handshake] = []
+
+    async def serve() -> None:
+        handshakes.append(await accept_websocket(theirs, "/rsocket"))
+
+    nursery.start_soon(serve)
+    headers = [("Authorization", "Bearer x"), ("sec-websocket-protocol", "other, rsocket")]
+    client = await request_websocket(ours, parse_uri("ws://h:7879/rsocket?a=b"), headers)
+    (server,) = handshakes
+    assert client.path == server.path == "/rsocket?a=b"
+    assert server.headers[0] == ("host", "h:7879")
+    assert ("authorization", "Bearer x") in server.headers
+    assert ("sec-websocket-protocol", "other, rsocket") in server.headers
+    assert client.headers[0] == ("authorization", "Bearer x")
+
+
+async def test_the_answer_of_the_specification() -> None:
+    """The key of RFC 6455's example gets the answer of the example, and no extension."""
+    outcome, answer = await ask(request())
+    assert isinstance(outcome, Handshake)
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b": " + ACCEPT + b"\r\n" in answer
+    assert b"permessage-deflate" not in answer
+
+
+async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
+    """The request may come byte by byte."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    nursery.start_soon(accept_websocket, ours, "/rsocket")
+    for byte in request():
+        await theirs.send_all(bytes([byte]))
+        await trio.testing.wait_all_tasks_blocked()
+    assert bytes(await theirs.receive_some()).startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "why"),
+    [
+        (request(Upgrade=None, Connection=None), 400, "Upgrade"),
+        (request("GET / HTTP/1.1"), 404, "no WebSocket at this path"),
+        (request("GET /rsocket/more HTTP/1.1"), 404, "no WebSocket at this path"),
+        (request("POST /rsocket HTTP/1.1"), 400, "GET"),
+        (request(Sec_WebSocket_Version="8"), 426, "Version"),
+        (request(Sec_WebSocket_Version=None), 400, "Version"),
+        (request(Sec_WebSocket_Key=None), 400, "Key"),
+        (request(Connection="\xe9"), 400, "not ASCII"),
+        (request(Host=None), 400, ""),
+        (b"nonsense\r\n\r\n", 400, "Bad HTTP"),
+        (b"\x16\x03\x01\x02\n\n", 400, "Bad HTTP"),
+        (b"\r\n\r\n", 400, ""),
+        (request() + b"\x82\x85early", 400, "before the handshake"),
+        (request(X="x" * MAX_HEAD_SIZE), 431, "headers"),
+        (request(X="x" * (MAX_HEAD_SIZE - 250)) + b"\n" * 200, 400, "before"),
+        (b"G" * (MAX_HEAD_SIZE + 1), 431, "headers"),
+    ],
+)
+async def test_what_is_no_handshake_gets_an_http_error(data: bytes, status: int, why: str) -> None:
+    """The client is told by status and text, and the server's log by the error."""
+    outcome, answer = await ask(data)
+    assert isinstance(outcome, ConnectFailed)
+    assert f"HTTP {status}" in str(outcome)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert why.encode() in body
+    assert (b"Sec-WebSocket-Version: 13" in head) == (status == 426)
+
+
+async def test_a_request_that_ends_early() -> None:
+    """A connection closed before the blank line gets no answer."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(b"GET /")
+    await theirs.send_eof()
+    with pytest.raises(ConnectFailed, match="ended during"):
+        await accept_websocket(ours, "/")
+
+
+async def answered(answer: bytes, uri: Uri | None = None) -> Handshake:
+    """What a client makes of an answer; the accept token is filled in."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    result: list[Handshake] = []
+
+    async def serve() -> None:
+        asked = bytes(await theirs.receive_some())
+        key = asked.split(b"Sec-WebSocket-Key: ")[1].split(b"\r\n")[0]
+        digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+        await theirs.send_all(answer.replace(b"TOKEN", base64.b64encode(digest)))
+        await theirs.aclose()
+
+    failure: ConnectFailed | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        try:
+            result.append(await request_websocket(ours, uri or parse_uri("ws://h:1/")))
+        except ConnectFailed as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return result[0]
+
+
+SWITCHING = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: TOKEN\r\n"
+)
+
+
+async def test_frames_right_behind_the_answer_are_kept() -> None:
+    """A server may send at once."""
+    handshake = await answered(SWITCHING + b"\r\n\x82\x01x")
+    assert handshake.trailing_data == b"\x82\x01x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP 404 Not Found"),
+        (b"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n", "HTTP 301 Moved Permanently"),
+        (b"HTTP/1.1 799 Odd\r\n\r\n", "HTTP 799"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP 103"),
+        (SWITCHING.replace(b"TOKEN", b"wrong") + b"\r\n", "accept token"),
+        (SWITCHING + b"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "extension"),
+        (SWITCHING + b"Sec-WebSocket-Protocol: other\r\n\r\n", "subprotocol"),
+        (SWITCHING + b"Sec-WebSocket-Protocol: \xe9\r\n\r\n", "ascii"),
+        (b"\0\0\x10nonsense\n\n", "Bad HTTP"),
+        (b"x" * (MAX_HEAD_SIZE + 1), "headers"),
+        (b"HTTP/1.1 101", "ended during"),
+    ],
+)
+async def test_a_client_says_why_there_is_no_agreement(answer: bytes, why: str) -> None:
+    """The status of a refusal, or what was wrong with the answer."""
+    with pytest.raises(ConnectFailed, match=why):
+        await answered(answer)
+
+
+@pytest.mark.parametrize(
+    ("uri", "headers", "host"),
+    [
+        ("ws://h:7879/", [], b"h:7879"),
+        ("ws://h/", [], b"h"),
+        ("wss://h/", [], b"h"),
+        ("ws://[::1]/", [], b"[::1]"),
+        ("ws://[::1]:81/", [], b"[::1]:81"),
+        ("ws://127.0.0.1:1/", [("Host", "virtual.example")], b"virtual.example"),
+    ],
+)
+async def test_the_host_header(
+    uri: str, headers: list[tuple[str, str]], host: bytes, nursery: trio.Nursery
+) -> None:
+    """The default port is left out, as browsers do; a given Host replaces the address's."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    nursery.start_soon(request_websocket, ours, parse_uri(uri), headers)
+    asked = bytes(await theirs.receive_some())
+    assert b"\r\nHost: " + host + b"\r\n" in asked
+    assert asked.startswith(b"GET / HTTP/1.1\r\n")
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Bad Name", "x"),
+        ("", "x"),
+        ("X", "a\r\nY: b"),
+        ("X", "\0"),
+        ("X", "\u20ac"),
+        ("Connection", "close"),
+        ("Sec-WebSocket-Key", "x"),
+    ],
+)
+async def test_headers_that_cannot_be_sent(header: tuple[str, str]) -> None:
+    """Nothing is smuggled into a request, and the handshake's own headers are its own."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    with pytest.raises(ValueError, match=r"header|handshake"):
+        await request_websocket(ours, parse_uri("ws://h:1/"), [header])
+    await ours.aclose()
+    assert await theirs.receive_some() == b""
