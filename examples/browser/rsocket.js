@@ -66,8 +66,8 @@ class Connection {
     return this.#open(REQUEST_STREAM, route, data, prefetch);
   }
 
-  send(bytes) {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(bytes);
+  send(encoded) {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(encoded);
   }
 
   #newId() {
