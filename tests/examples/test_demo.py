@@ -1,8 +1,12 @@
 """``make demo``: what a person sees, and what they see when a part of it fails."""
 
+import os
 import re
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -79,3 +83,21 @@ def test_a_part_fails(broken_demo, file, old, new, says):
     for port in re.findall(r"^a server .* tcp://127.0.0.1:(\d+)", done.stdout):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(port)))
+
+
+def test_interrupted(examples, environment):
+    """Ctrl-C ends all of it, at once and without a traceback."""
+    with subprocess.Popen(
+        [sys.executable, examples / "demo.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,  # as a shell does: the signal goes to the whole group
+    ) as process:
+        assert process.stdout.readline().startswith("a server")
+        while "host.facts" not in process.stdout.readline():
+            pass
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        assert (process.returncode, errors) == (130, "")
