@@ -50,7 +50,7 @@ _MAX_IDLE: Final = 64
 
 _FAILED: Final = "a handler failed while its task was being cancelled"
 
-_BURST: Final = 64
+_BURST: Final = 32
 """Requests answered in a row by one worker without letting another task run."""
 
 
@@ -110,7 +110,11 @@ class Workers:
                 reschedule(idle.pop())
             else:
                 nursery.start_soon(self._work)
+            here = len(queue)
             await cancel_shielded_checkpoint()
+            if len(queue) == here:
+                # trio runs what is ready in either order, and this task came first.
+                await cancel_shielded_checkpoint()
 
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Once the outbox has room again, go on."""
@@ -162,9 +166,11 @@ class Workers:
                         await operation.run(scope)
                     finally:
                         self._done(operation)
+                    if task.child_nurseries:
+                        await _finish_nurseries(task)
+                        return
                     if (
                         operation.scope_cancelled
-                        or task.child_nurseries
                         or _innermost_scope(task) is not innermost
                         or contextvars.copy_context() != clean
                     ):
@@ -184,6 +190,19 @@ class Workers:
         self.size -= operation.size
         if self.on_done is not None:
             self.on_done()
+
+
+async def _finish_nurseries(task: Task) -> None:
+    """End the nurseries a handler left open: a task that has one must not end.
+
+    As with `_innermost_scope`, trio has no public name for what finishes a nursery. Without it
+    the fault of the handler would end the connection.
+    """
+    for nursery in reversed(task.child_nurseries):
+        nursery.cancel_scope.cancel(reason="the handler that opened this nursery left it open")
+        finish = getattr(nursery, "_nested_child_finished", None)
+        if finish is not None:
+            await finish(None)
 
 
 def _innermost_scope(task: Task) -> object:
