@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
@@ -45,6 +46,7 @@ class Requests:
 
     Attributes:
         responder: Who answers them; set once the connection is accepted.
+        dropped: Messages without an answer that were not taken on, by interaction.
         refused: While set, every new request is answered with REJECTED and this text.
     """
 
@@ -59,6 +61,7 @@ class Requests:
         client: bool,
     ) -> None:
         self.refused: str | None = None
+        self.dropped: Counter[str] = Counter()
         self._table = streams.table
         self._streams = streams
         self._workers = workers
@@ -123,7 +126,7 @@ class Requests:
                 self._streams, stream_id, payload, self.responder, initial_n
             )
         else:
-            operation = RequestChannelResponder(
+            operation = channel = RequestChannelResponder(
                 self._streams,
                 stream_id,
                 payload,
@@ -133,6 +136,10 @@ class Requests:
                 window=Window(self._prefetch, uncredited=1),
                 max_window=self._limits.max_prefetch,
             )
+            self._table[stream_id] = channel
+            channel.begin()
+            workers.add(channel)
+            return
         self._table[stream_id] = operation
         workers.add(operation)
 
@@ -144,14 +151,21 @@ class Requests:
         if self._workers.has_room(operation.size):
             self._workers.add(operation)
         else:
-            logger.warning("metadata_push dropped: too many requests are waiting")
+            self._drop("metadata_push", "too many requests")
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
         if frame_type != _REQUEST_FNF:
             self._streams.send_control(encode_error(stream_id, code, text.encode()))
         else:
-            logger.warning("fire_and_forget dropped on stream %d: %s", stream_id, text)
+            self._drop("fire_and_forget", text)
+
+    def _drop(self, what: str, reason: str) -> None:
+        """Nobody is told but the log, and that once: a peer must not be able to fill a disk."""
+        self.dropped[what] += 1
+        count = self.dropped[what]
+        level = logging.WARNING if count == 1 else logging.DEBUG
+        logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
     def _begin(
         self,

@@ -158,7 +158,7 @@ async def test_only_so_many_idle_workers_are_kept():
     ],
 )
 async def test_more_requests_than_allowed(limits, fits):
-    """Past max_streams or max_requests_size the answer is REJECTED; a single request always fits."""
+    """Past max_streams or max_requests_size the answer is REJECTED; a single one always fits."""
     tasks = Tasks()
     rejected = []
 
