@@ -21,12 +21,14 @@ from rsocket_trio import (
     UnsupportedSetup,
     connect,
     serve,
+    serve_transport,
 )
 from rsocket_trio.frames import ErrorFrame, PayloadFrame, RequestResponseFrame
 from rsocket_trio.testing.frame_peer import FramePeer
-from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import open_transport
+from rsocket_trio.transports.memory import memory_transport_pair
 
 LOCAL = "tcp://127.0.0.1:0"
 
@@ -303,10 +305,15 @@ async def test_a_client_that_is_told_of_the_close(autojump_clock):
 
 async def test_a_transport_closed_under_a_connection(caplog):
     """Closing the transport of serve_transport ends its connection, quietly."""
-    async with frame_peer_client(Responder()) as peer:
-        await peer.aclose()
+    here, there = memory_transport_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_transport, Responder(), there)
+        async with FramePeer(here) as peer:
+            await peer.setup()
+            await peer.expect_alive()
+            await there.aclose()
+            await peer.expect_closed()
     assert "crashed" not in caplog.text
-    assert isinstance(peer, FramePeer)
 
 
 async def test_config_is_used():
