@@ -55,7 +55,7 @@ async def enter(script, **options):
         (0x301, SetupError),
     ],
 )
-async def test_refusals(code, kind):
+async def test_refusals(code, kind, autojump_clock):
     """Each refusal is an exception of connect: typed, bare, with code and reason."""
 
     async def refuse(peer):
@@ -79,7 +79,7 @@ async def test_a_peer_that_hangs_up():
         await enter(hang_up)
 
 
-async def test_a_peer_that_talks_nonsense():
+async def test_a_peer_that_talks_nonsense(autojump_clock):
     """Bytes that are no frame instead of an answer end the attempt."""
 
     async def nonsense(peer):
@@ -147,7 +147,7 @@ async def test_cancelled_while_connecting():
     assert await there.receive_frames()
 
 
-async def test_a_clients_own_acceptor():
+async def test_a_clients_own_acceptor(autojump_clock):
     """It may refuse, before anything is sent; a falsy responder is a responder all the same."""
 
     async def refuse(_setup, _requester):
@@ -207,7 +207,7 @@ async def test_requests_open_at_the_end_of_the_block():
     assert outcomes == ["closed"]
 
 
-async def test_the_transport_closed_by_its_owner():
+async def test_the_transport_closed_by_its_owner(autojump_clock):
     """Closing one's own transport under the block is a lost connection, not a crash."""
     here, there = memory_transport_pair()
     async with FramePeer(there) as peer, trio.open_nursery() as nursery:

@@ -300,6 +300,7 @@ async def test_a_client_that_is_told_of_the_close(autojump_clock):
         assert (await peer.receive(ErrorFrame)).code == 0x202
         await peer.send(PayloadFrame(1, next=True, complete=True, data=b"answer"))
         await requester.wait_closed()
+        await trio.testing.wait_all_tasks_blocked()
         assert answers == [Payload(b"answer")]
 
 
