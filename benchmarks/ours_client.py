@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
 import trio
+import trio.testing
 
 from benchmarks.control import (
     BURST,
@@ -34,9 +36,11 @@ async def request_response(
     watch = Stopwatch(seconds)
 
     async def ask() -> None:
-        while perf_counter() < watch.deadline:
+        while True:  # once at least, however late this task begins
             answer = await requester.request_response(payload, route=route)
             watch.count += 1
+            if perf_counter() >= watch.deadline:
+                break
         assert len(answer.data) == size
 
     async with trio.open_nursery() as nursery:
@@ -122,28 +126,34 @@ async def many_streams(
 
 async def many_connections(uri: str, *, seconds: float, connections: int) -> Outcome:
     payload = Payload(b"x" * ITEM_SIZE)
-    begin = trio.Event()
+    begin, leave = trio.Event(), trio.Event()
     watch = Stopwatch(seconds)  # started anew once all are connected
 
-    async def ask(*, task_status: trio.TaskStatus[None]) -> None:
+    async def hold(*, task_status: trio.TaskStatus[Requester] = trio.TASK_STATUS_IGNORED) -> None:
         async with connect(uri) as requester:
-            task_status.started()
-            await begin.wait()
-            while perf_counter() < watch.deadline:
-                await requester.request_response(payload)
-                watch.count += 1
-            results.append(watch.outcome())
+            task_status.started(requester)
+            await leave.wait()
 
-    results: list[Outcome] = []
+    async def ask(requester: Requester) -> None:
+        await begin.wait()
+        while perf_counter() < watch.deadline:
+            await requester.request_response(payload)
+            watch.count += 1
+
     async with trio.open_nursery() as nursery:
-        for _ in range(connections):
-            await nursery.start(ask)
-        watch = Stopwatch(seconds)
-        begin.set()
-    return results[-1]
+        requesters = [await nursery.start(hold) for _ in range(connections)]
+        async with trio.open_nursery() as asking:
+            for requester in requesters:
+                asking.start_soon(ask, requester)
+            await trio.testing.wait_all_tasks_blocked()
+            watch = Stopwatch(seconds)
+            begin.set()
+        outcome = watch.outcome()
+        leave.set()
+    return outcome
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Awaitable[Outcome]]] = {
     "sequential": sequential,
     "request_response": request_response,
     "request_stream": request_stream,

@@ -158,8 +158,8 @@ async def serve(
                     async with trio.open_nursery() as listeners:
                         try:
                             for uri in parsed:
-                                bound: list[Uri] = await listeners.start(
-                                    _listen, uri, handle, config, ssl_context, connections
+                                bound = await _start_listening(
+                                    listeners, uri, handle, config, ssl_context, connections
                                 )
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
@@ -172,6 +172,21 @@ async def serve(
         server._stopped.set()  # noqa: SLF001 - the class and this function are one thing
     if refused is not None:
         raise refused
+
+
+async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
+    """Listen at one address; what goes wrong names it.
+
+    Raises:
+        OSError: It cannot be listened on.
+        ValueError: The TLS context is missing.
+    """
+    try:
+        bound: list[Uri] = await listeners.start(_listen, uri, *args)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+    return bound
 
 
 async def _listen(

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SELECTED = ["tcp/request", "tcp/fire", "tcp/router", "ws/request_response-64", "server", "memory"]
+SELECTED = [
+    "tcp/request_response-1",  # and -1000
+    "tcp/fire",
+    "tcp/router",
+    "ws/request_response-64",
+    "server/request_stream",
+    "memory",
+]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -16,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=300,
         check=False,
     )
 
@@ -45,9 +52,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_every_selected_case_has_a_rate(report: str) -> None:
     """Each selected case stands in the table of its group with a rate of ours."""
     for heading, count in [
-        ("Client and server, a process each, over TCP", 8),
+        ("Client and server, a process each, over TCP", 4),
         ("Client and server, a process each, over WebSocket", 1),
-        ("The server alone, against a neutral raw client, over TCP", 3),
+        ("The server alone, against a neutral raw client, over TCP", 1),
     ]:
         table = rows(report, heading)
         assert len(table) == count
@@ -58,7 +65,7 @@ def test_ratios_stand_beside_the_rates(report: str) -> None:
     """A case that the floor knows too has its ratio, as a number, in the last column."""
     table = rows(report, "Client and server, a process each, over TCP")
     ratios = [row[-1] for row in table if row[2] != "–"]
-    assert len(ratios) == 6
+    assert len(ratios) == 3
     assert all(float(ratio) > 0 for ratio in ratios)
 
 

@@ -74,7 +74,7 @@ async def items_of(requester, frames, peer, prefetch=8):
         try:
             async with requester.request_stream(Payload(), prefetch=prefetch) as stream:
                 async for payload in stream:
-                    items.append(payload.data)  # noqa: PERF401 - kept when the stream fails
+                    items.append(payload.data)
             items.append("complete")
         except ApplicationError as error:
             items.append(error.message)

@@ -77,12 +77,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        raise Failure(_with_cause(error), UNREACHABLE) from error
-
-
-def _with_cause(error: Exception) -> str:
-    text, cause = str(error), str(error.__cause__ or "")
-    return text if cause in text else f"{text}: {cause}" if text else cause
+        raise Failure(str(error) or type(error).__name__, UNREACHABLE) from error
 
 
 def _setup(args: argparse.Namespace) -> Payload:
@@ -91,7 +86,7 @@ def _setup(args: argparse.Namespace) -> Payload:
 
 
 def _config(args: argparse.Namespace) -> ConnectionConfig:
-    config = ConnectionConfig()
+    config = ConnectionConfig(confirm_setup=not args.no_confirm_setup)
     try:
         if args.keepalive is not None:
             config = attrs.evolve(config, keepalive_interval=args.keepalive)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rsocket_trio._version import __version__
 
+from .command_parser import CommandParser
 from .options import (
     above_zero,
     add_connection_options,
@@ -25,7 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  its only name
+    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  its only name
 
 __all__ = ["build_parser"]
 
@@ -50,12 +51,14 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
-        "  rsocket-trio decode 000000011000 70696e67\n\n" + _STATUSES,
+        '  rsocket-trio decode "00000001 1000 70696e67"\n\n' + _STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=CommandParser
+    )
     _add_serve(commands)
     _add_request(commands)
     _add_fnf(commands)
@@ -69,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add(
     commands: Commands, name: str, module: str, summary: str, details: str, *examples: str
-) -> argparse.ArgumentParser:
+) -> CommandParser:
     lines = "".join(f"  rsocket-trio {name} {example}\n" for example in examples)
     parser = commands.add_parser(
         name,
@@ -196,8 +199,10 @@ def _add_push(commands: Commands) -> None:
     )
     add_uri(parser)
     parser.add_argument(
-        "data", metavar="DATA", nargs="?", default="", help="text, 0xHEX, @FILE, or - for stdin"
+        "data", metavar="DATA", nargs="?", help="text, 0xHEX, @FILE or - (default: empty)"
     )
+    parser.last_positional = "data"
+    parser.add_argument("--metadata", metavar="VALUE", help="another way to give DATA")
     add_connection_options(parser)
 
 
@@ -216,6 +221,7 @@ def _add_decode(commands: Commands) -> None:
     parser.add_argument(
         "frames", metavar="HEX", nargs="+", help="a frame in hexadecimal, or - for standard input"
     )
+    parser.last_positional = "frames"
     parser.add_argument(
         "--protocol", choices=["rsocket"], default="rsocket", help="default: rsocket (1.0)"
     )

@@ -11,6 +11,8 @@ from typing import Final
 
 from rsocket_trio.uri import parse_uri
 
+from .command_parser import CommandParser
+
 __all__ = [
     "above_zero",
     "add_connection_options",
@@ -38,7 +40,7 @@ def add_uri(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_payload_options(parser: argparse.ArgumentParser, *, many: bool = False) -> None:
+def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
     """URI, DATA, and what goes with them."""
     add_uri(parser)
     if many:
@@ -53,9 +55,9 @@ def add_payload_options(parser: argparse.ArgumentParser, *, many: bool = False) 
             "data",
             metavar="DATA",
             nargs="?",
-            default="",
             help="data of the request: text, @FILE, or - for stdin (default: empty)",
         )
+    parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
     parser.add_argument(
         "--metadata", metavar="VALUE", help="metadata of the request: text, 0xHEX, or @FILE"
@@ -98,6 +100,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="silence after which the peer counts as dead (default 90)",
         metavar="SECONDS",
         type=above_zero,
+    )
+    group.add_argument(
+        "--no-confirm-setup",
+        action="store_true",
+        help="do not wait for a KEEPALIVE that shows that SETUP was accepted; for peers that"
+        " answer none",
     )
     group.add_argument(
         "--header",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rsocket_trio import NO_PAYLOAD, Payload
 
 from .client import run_client
-from .exits import DONE
+from .exits import DONE, USAGE, Failure
 from .output import render
 from .payloads import read_metadata, read_value
 from .stdio import Writer
@@ -23,7 +23,9 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> int:
     """Send what the command says; print the response of a request, if it has one."""
     if args.command == "push":
-        metadata = read_metadata(args.data) or b""
+        if args.data is not None and args.metadata is not None:
+            raise Failure("DATA and --metadata are the same thing here: give one", USAGE)
+        metadata = read_metadata(args.metadata if args.data is None else args.data) or b""
 
         async def push(requester: Requester) -> int:
             await requester.metadata_push(metadata)
@@ -31,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
         return run_client(args, push)
 
-    payload = Payload(read_value(args.data), read_metadata(args.metadata))
+    payload = Payload(read_value(args.data or ""), read_metadata(args.metadata))
 
     async def fire_and_forget(requester: Requester) -> int:
         await requester.fire_and_forget(payload, route=args.route)

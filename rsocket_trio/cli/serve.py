@@ -82,7 +82,7 @@ async def _serve(
                 lines = "".join(f"listening on {uri}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
     if failure is not None:
-        raise Failure(f"cannot listen: {failure}", UNREACHABLE) from failure
+        raise Failure(str(failure.strerror or failure), UNREACHABLE) from failure
     return stop.status
 
 

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     metadata = read_metadata(args.metadata)
     prefetch, first = _demand(args.prefetch, args.take)
     if args.command == "stream":
-        request = Payload(read_value(args.data), metadata)
+        request = Payload(read_value(args.data or ""), metadata)
 
         async def request_stream(requester: Requester) -> int:
             opened = requester.request_stream(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..errors import LocalProtocolError
-from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..protocol.fragmentation import (
@@ -70,7 +69,7 @@ class Streams:
     def try_open(
         self,
         operation: Operation,
-        frame_type: FrameType,
+        frame_type: int,
         flags: int,
         initial_n: int | None,
         payload: Payload,
@@ -97,7 +96,7 @@ class Streams:
     async def open(
         self,
         operation: Operation,
-        frame_type: FrameType,
+        frame_type: int,
         flags: int,
         initial_n: int | None,
         payload: Payload,

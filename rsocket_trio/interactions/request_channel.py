@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
+_TYPE: Final = FrameType.REQUEST_CHANNEL.value
+
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
 
 _EVENTS: Final[dict[tuple[bool, bool], Event | None]] = {
@@ -206,6 +208,10 @@ class _Requester(_ChannelOperation):
                 self.send_error(answer_to(error, self.stream_id, quiet=True), error)
                 body.cancel(reason="the source of the channel failed")
 
+    def abandoned(self) -> bool:
+        """Whether the block has been left, which can happen at any checkpoint."""
+        return self.left
+
     async def _send(
         self,
         items: AsyncIterator[Payload],
@@ -224,13 +230,13 @@ class _Requester(_ChannelOperation):
         n = self.payloads.initial_request_n
         try:
             payload = route(first)
-            if not self.outbound.try_open(self, FrameType.REQUEST_CHANNEL, 0, n, payload):
-                await self.outbound.open(self, FrameType.REQUEST_CHANNEL, 0, n, payload)
+            if not self.outbound.try_open(self, _TYPE, 0, n, payload):
+                await self.outbound.open(self, _TYPE, 0, n, payload)
         except (RSocketError, trio.ClosedResourceError) as error:
             # Not the source's fault: the reader of the replies is told.
             self.quit(error)
             return
-        if self.left:
+        if self.abandoned():
             self.send_cancel()  # while the request waited for room it could not be cancelled
             return
         await send_items(self, items, self.credit)

@@ -81,11 +81,8 @@ async def _throw(iterator: AsyncIterator[Payload], error: BaseException) -> None
     raise error
 
 
-async def close_iterator(iterator: AsyncIterator[Payload]) -> None:
-    """Close a generator, or a channel; there are iterators that cannot be closed.
-
-    Once more does no harm.
-    """
+async def close_iterator(iterator: object) -> None:
+    """Close a generator, or a channel; whatever cannot be closed is left. Twice does no harm."""
     aclose = getattr(iterator, "aclose", None)
     if aclose is None:
         return

@@ -130,6 +130,44 @@ def test_nobody_there(cli: Cli, tmp_path: Path, scheme: str) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+def test_silent_peer(cli: Cli) -> None:
+    """With --no-confirm-setup a peer that never says anything can be sent messages."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        received = b""
+
+        def receive() -> None:
+            nonlocal received
+            with listener.accept()[0] as connection:
+                while data := connection.recv(1000):
+                    received += data
+
+        receiving = threading.Thread(target=receive)
+        receiving.start()
+        uri = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        done = cli("fnf", uri, "it rained", "--no-confirm-setup")
+        receiving.join()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert received.endswith(b"it rained")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["request", "--route", "r" * 256], "255 bytes"),
+        (["stream", "--prefetch", "65537"], "Limits.max_prefetch"),
+    ],
+)
+def test_impossible_requests(
+    cli: Cli, server: dict[str, str], arguments: list[str], message: str
+) -> None:
+    """What the protocol or a limit does not allow is wrong usage."""
+    done = cli(*arguments, server["tcp"])
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_verbose(cli: Cli, tmp_path: Path) -> None:
     """--verbose shows where an error comes from, before its one line."""
     done = cli("request", f"unix://{tmp_path}/absent", "--verbose")
@@ -185,6 +223,7 @@ OPTIONS = {
     "insecure": False,
     "keepalive": None,
     "lifetime": None,
+    "no_confirm_setup": False,
 }
 
 

@@ -1,6 +1,7 @@
 """The entry point: usage, help, and how a command ends."""
 
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from rsocket_trio._version import __version__
 from rsocket_trio.cli import decode
+from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.main import main
 
 COMMANDS = ["serve", "request", "fnf", "stream", "channel", "push", "decode", "bench"]
@@ -31,14 +33,26 @@ def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(re.search(rf"^    {command} ", shown, re.MULTILINE) for command in COMMANDS)
 
 
-def test_examples_of_decode(capsys: pytest.CaptureFixture[str]) -> None:
-    """The examples of decode in the help do what they say."""
-    assert main(["decode", "--help"]) == 0
-    examples = re.findall(r"^  rsocket-trio (decode .*)$", capsys.readouterr().out, re.MULTILINE)
-    assert len(examples) == 3
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_examples(command: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The examples of every help are right usage."""
+    assert main([command, "--help"] if command else ["--help"]) == 0
+    examples = re.findall(r"^  rsocket-trio (.+ .*)$", capsys.readouterr().out, re.MULTILINE)
+    assert len(examples) >= 2
     for example in examples:
-        if "-" not in example.split():
-            assert main(example.split()) == 0
+        words = shlex.split(re.sub(r" [<|] .*", "", example))
+        assert build_parser().parse_args(words).command == words[0]
+
+
+def test_examples_of_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    """The frames in the examples are frames."""
+    for arguments in (["--help"], ["decode", "--help"]):
+        assert main(arguments) == 0
+        shown = capsys.readouterr().out
+        examples = re.findall(r"^  rsocket-trio (decode [^<\n]*)$", shown, re.MULTILINE)
+        assert examples
+        for example in examples:
+            assert main(shlex.split(example)) == 0
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

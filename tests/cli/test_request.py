@@ -80,6 +80,15 @@ def test_push(cli: Cli, server: dict[str, str], data: str, sent: str) -> None:
     assert cli("request", server["tcp"], "last-push").stdout == f"{sent}\n".encode()
 
 
+def test_push_metadata(cli: Cli, server: dict[str, str]) -> None:
+    """--metadata is another way to give the metadata; not both ways at a time."""
+    assert cli("push", server["tcp"], "--metadata", "other").returncode == 0
+    assert cli("request", server["tcp"], "last-push").stdout == b"other\n"
+    done = cli("push", server["tcp"], "data", "--metadata", "other")
+    assert done.returncode == 2
+    assert b"give one" in done.stderr
+
+
 def test_missing_file(cli: Cli, server: dict[str, str]) -> None:
     """A file that is not there is told of before anything is sent."""
     done = cli("request", server["tcp"], "@missing")

@@ -87,9 +87,10 @@ async def test_stream_by_request_n(stack, serving):
     async with serving(stack) as (client, _):
         call = await client.start("request_stream", b"5", initial_n=2)
         assert [(await client.next_item(call))[0] for _ in range(2)] == [b"0", b"1"]
-        # Had more been sent, the peer would tell of it before it tells of this.
+        # Had more been sent, the peer would have told of it before it tells of this.
         other = await client.start("request_stream", b"1", initial_n=1)
         assert await client.items(other) == [b"0"]
+        assert not client.pending(call)
         await client.request_n(call, 3)
         assert await client.items(call) == [b"2", b"3", b"4"]
 

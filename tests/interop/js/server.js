@@ -1,5 +1,6 @@
 'use strict';
-// node server.js tcp|ws: rsocket-js as the server. Says where it listens, and serves until killed.
+// node server.js tcp|ws: rsocket-js as the server. Says where it listens, and serves until it is
+// killed or its stdin ends.
 
 const net = require('net');
 const WebSocket = require('ws');
@@ -43,3 +44,5 @@ new RSocketServer({
   getRequestHandler: () => knownAnswers(),
   transport: transports[process.argv[2]](),
 }).start();
+
+process.stdin.on('end', () => process.exit(0)).resume();

@@ -1,11 +1,13 @@
 """``python server.py [FRAGMENT_SIZE]``: rsocket-py as the server, over TCP.
 
-Says where it listens, and serves until killed. Replies are fragmented where a size is given.
+Says where it listens, and serves until it is killed or its stdin ends. Replies are fragmented where
+a size is given.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 from known_answers import KnownAnswers
@@ -29,7 +31,12 @@ async def main(fragment_size: int | None = None) -> None:
     server = await asyncio.start_server(session, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     print(f"listening on tcp://127.0.0.1:{port}", flush=True)
-    await server.serve_forever()
+    commander = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commander), sys.stdin)
+    await commander.read()
+    # Tasks of rsocket-py outlive its sessions: leave without waiting for them.
+    os._exit(0)
 
 
 asyncio.run(main(*map(int, sys.argv[1:])))

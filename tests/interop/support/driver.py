@@ -82,6 +82,10 @@ class Client:
         """The next event of an interaction, or of the connection itself."""
         return await self._channel(call)[1].receive()
 
+    def pending(self, call: int) -> int:
+        """How many events of an interaction have come and were not read."""
+        return self._channel(call)[1].statistics().current_buffer_used
+
     async def next_item(self, call: int) -> tuple[bytes, bytes | None]:
         """The next event, which must be an item: its data and metadata."""
         event = await self.event(call)

@@ -1,13 +1,15 @@
-"""A peer's program as a subprocess that cannot outlive its test."""
+"""A peer's program as a subprocess that does not outlive its test.
+
+It is killed when the test is over. Should the test runner itself be killed, the program sees the
+end of its stdin and goes by itself.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
@@ -59,15 +61,12 @@ async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                start_new_session=True,
             )
         try:
             with trio.fail_after(LONGEST):
                 yield Peer(process, errors)
         finally:
-            # The whole group: a browser is many processes.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             # Killed, it ends at once: the deadline is for a machine that does not.
             with trio.move_on_after(5, shield=True):
                 await process.wait()

@@ -1,0 +1,70 @@
+"""Options may stand anywhere among the arguments."""
+
+import itertools
+
+import pytest
+
+from rsocket_trio.cli.command_parser import CommandParser
+from rsocket_trio.cli.grammar import build_parser
+
+URI = "tcp://127.0.0.1:7878"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["uri", "data", "route", "json"])))
+def test_any_order(order: tuple[str, ...]) -> None:
+    """URI goes before DATA; options stand before, between and behind them."""
+    positionals = iter([URI, "hello"])
+    words = {"route": ["--route", "greet"], "json": ["--json"]}
+    arguments = [word for name in order for word in words.get(name) or [next(positionals)]]
+    args = build_parser().parse_args(["request", *arguments])
+    assert (args.uri, args.data, args.route, args.json) == (URI, "hello", "greet", True)
+
+
+def test_lists() -> None:
+    """Lists go on behind options, in order."""
+    args = build_parser().parse_args(["channel", URI, "a", "--json", "b", "--take", "1", "c"])
+    assert args.data == ["a", "b", "c"]
+    args = build_parser().parse_args(["decode", "00", "--json", "11", "-"])
+    assert args.frames == ["00", "11", "-"]
+
+
+def test_nothing() -> None:
+    """DATA may be left out."""
+    assert build_parser().parse_args(["request", URI, "--route", "r"]).data is None
+    assert build_parser().parse_args(["channel", URI, "--route", "r"]).data == []
+
+
+@pytest.mark.parametrize("options", [[], ["--route", "r"]])
+def test_behind_two_dashes(options: list[str]) -> None:
+    """What begins with a dash is a value behind --, also behind options; - always is."""
+    assert build_parser().parse_args(["request", URI, *options, "--", "-5"]).data == "-5"
+    assert build_parser().parse_args(["request", URI, *options, "-"]).data == "-"
+    args = build_parser().parse_args(["channel", URI, "a", *options, "--", "-b", "--c"])
+    assert args.data == ["a", "-b", "--c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unknown"),
+    [
+        (["request", URI, "a", "b"], ["b"]),
+        (["request", URI, "--json", "a", "b"], ["b"]),
+        (["request", URI, "a", "--json", "b"], ["b"]),
+        (["request", URI, "--other", "a"], ["--other"]),
+        (["channel", URI, "a", "--other", "b"], ["--other"]),
+        (["serve", "app.py", "--listen", URI, "other"], ["other"]),
+    ],
+)
+def test_left_over(
+    arguments: list[str], unknown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What belongs to nothing is wrong usage."""
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(arguments)
+    expected = f"unrecognized arguments: {' '.join(unknown)}"
+    assert capsys.readouterr().err.splitlines()[-1].endswith(expected)
+
+
+def test_no_last_positional() -> None:
+    """A parser without such an argument is as any other."""
+    _, extras = CommandParser().parse_known_args(["left", "over"])
+    assert extras == ["left", "over"]
