@@ -24,5 +24,5 @@ def test_payloads_are_values():
 
 def test_no_payload_is_told_by_identity():
     """It equals an empty payload, so only ``is`` tells it apart."""
-    assert NO_PAYLOAD == Payload()
+    assert Payload() == NO_PAYLOAD
     assert NO_PAYLOAD is not Payload()

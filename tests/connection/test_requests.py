@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import trio
 
-
 from rsocket_trio import ConnectionConfig, Limits, Responder
 from rsocket_trio.frames import (
     CancelFrame,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import trio
 import trio.testing
@@ -86,10 +88,8 @@ async def test_a_generator_that_goes_on(link, caplog):
 
     async def stubborn():
         while True:
-            try:
+            with suppress(AttributeError):
                 yield "no payload"
-            except AttributeError:
-                pass
 
     async with link(Streams(stubborn)) as here:
         async with here.requester.request_stream() as items:
