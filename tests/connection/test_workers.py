@@ -95,7 +95,8 @@ async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, 
         async with trio.open_nursery() as nursery:
 
             async def next_request():
-                assert await ask(client, b"sleep") == b"clean"
+                with trio.fail_after(20):
+                    assert await ask(client, b"sleep") == b"clean"
 
             nursery.start_soon(next_request)
             await trio.sleep(2)
