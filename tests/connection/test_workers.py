@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ApplicationError, ConnectionConfig, Limits, Payload, Rejected, Responder
+from rsocket_trio import ConnectionConfig, Limits, Payload, Rejected, Responder
 from rsocket_trio.testing.in_memory import connected_pair
 
 SEEN = contextvars.ContextVar("SEEN", default="clean")
@@ -28,6 +28,8 @@ class Tasks(Responder):
                 await trio.sleep_forever()
             case b"yield":
                 await trio.lowlevel.checkpoint()
+            case b"sleep":
+                await trio.sleep(5)
             case b"context":
                 SEEN.set("dirty")
             case b"scope":
@@ -89,12 +91,18 @@ async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, 
     async with connected_pair(tasks) as client:
         answer = await ask(client, trace)
         assert answer == (b"dirty" if trace == b"context" else b"clean")
-        for left in tasks.left:
-            if isinstance(left, trio.CancelScope):
-                left.cancel()
-        await trio.sleep(2)
-        assert await ask(client, b"yield") == b"clean"
         await at_rest()
+        async with trio.open_nursery() as nursery:
+
+            async def next_request():
+                with trio.fail_after(20):
+                    assert await ask(client, b"sleep") == b"clean"
+
+            nursery.start_soon(next_request)
+            await trio.sleep(2)
+            for left in tasks.left:
+                if isinstance(left, trio.CancelScope):
+                    left.cancel()
         assert tasks.tasks[0] is not tasks.tasks[1]
         assert await ask(client) == b"clean"
         assert client.statistics().open_streams == 0
@@ -146,7 +154,7 @@ async def test_only_so_many_idle_workers_are_kept():
     ],
 )
 async def test_more_requests_than_allowed(limits, fits):
-    """Past max_streams or max_requests_size the answer is REJECTED; a single one always fits."""
+    """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
     tasks = Tasks()
     rejected = []
 

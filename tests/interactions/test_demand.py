@@ -56,11 +56,11 @@ async def test_every_way_to_read():
 
 
 async def test_arguments():
-    """What makes no sense is a ValueError, or a LocalProtocolError where demand is automatic."""
+    """What makes no sense is a ValueError, or a LocalProtocolError where it is about demand."""
     stream, _ = make()
     with pytest.raises(ValueError, match="limit"):
         await stream.receive_many(0)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(LocalProtocolError, match="at least 1"):
         stream.request_n(0)
     with pytest.raises(LocalProtocolError, match="prefetch=0"):
         stream.request_n(1)
