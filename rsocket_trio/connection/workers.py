@@ -50,7 +50,7 @@ _MAX_IDLE: Final = 64
 
 _FAILED: Final = "a handler failed while its task was being cancelled"
 
-_BURST: Final = 16
+_BURST: Final = 24
 """Requests answered in a row by one worker without letting another task run."""
 
 _INNERMOST_SCOPE: Final = "_cancel_status"
