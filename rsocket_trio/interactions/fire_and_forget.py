@@ -57,13 +57,7 @@ class _Requester(Operation):
 class FireAndForgetResponder(ResponderOperation):
     """Runs the handler. What goes wrong is nobody's business but the log's."""
 
-    __slots__ = ("responder",)
-
-    def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
-    ) -> None:
-        super().__init__(outbound, stream_id, payload)
-        self.responder = responder
+    __slots__ = ()
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope

@@ -128,13 +128,7 @@ class _Requester(Operation):
 class RequestResponseResponder(ResponderOperation):
     """Runs the handler and sends what it returns."""
 
-    __slots__ = ("responder",)
-
-    def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
-    ) -> None:
-        super().__init__(outbound, stream_id, payload)
-        self.responder = responder
+    __slots__ = ()
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope
