@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .operation import Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio

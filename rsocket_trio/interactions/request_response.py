@@ -17,7 +17,7 @@ from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..payload import NO_PAYLOAD, Payload
-from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .operation import Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
