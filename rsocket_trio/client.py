@@ -12,7 +12,7 @@ import trio
 from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
-from .errors import InternalError
+from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
 from .metadata.mime_types import MIME
 from .payload import Payload
 from .requester import Requester
@@ -71,12 +71,35 @@ async def connect(
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
+    body_error: Exception | None = None
+    try:
+        async with _transport(target, headers, ssl_context, config) as transport:
+            async with _connection(
+                transport, responder, setup, data_mime_type, metadata_mime_type, config
+            ) as requester:
+                try:
+                    yield requester
+                except Exception as error:
+                    # Kept out of all that is closed here, so that it is neither grouped nor lost.
+                    body_error = error
+    except trio.Cancelled:
+        if body_error is None:
+            raise
+        # The close was cut short; what the body raised is what has happened.
+    if body_error is not None:
+        raise body_error
+
+
+@asynccontextmanager
+async def _transport(
+    target: str | FrameTransport,
+    headers: Sequence[tuple[str, str]],
+    ssl_context: ssl.SSLContext | None,
+    config: ConnectionConfig,
+) -> AsyncIterator[FrameTransport]:
     if isinstance(target, FrameTransport):
         async with target:
-            async with _connection(
-                target, responder, setup, data_mime_type, metadata_mime_type, config
-            ) as requester:
-                yield requester
+            yield target
     else:
         async with open_transport(
             target,
@@ -84,10 +107,7 @@ async def connect(
             ssl_context=ssl_context,
             max_frame_size=config.limits.max_frame_size,
         ) as transport:
-            async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config
-            ) as requester:
-                yield requester
+            yield transport
 
 
 @asynccontextmanager
@@ -114,7 +134,7 @@ async def _connection(
     connection.open(
         await accept_with(Responder() if responder is None else responder, facts, requester)
     )
-    body_error: Exception | None = None
+    refused: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             try:
@@ -122,23 +142,19 @@ async def _connection(
                 if config.confirm_setup:
                     await wait_accepted(connection)
                 yield requester
-            except Exception as error:
+            except (SetupError, ConnectionClosed, ConnectFailed) as error:
                 # Kept out of the nursery, so that it is never grouped; raised below.
-                body_error = error
+                refused = error
             finally:
                 # Synchronous: every stream fails now, CANCELs are queued by those who leave.
                 connection.close()
-    except trio.Cancelled:
-        if body_error is not None:
-            raise body_error from None  # an error is not lost to a cancellation while closing
-        raise
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:
             raise  # Cancelled, KeyboardInterrupt: let them be
         raise InternalError("a task of the connection crashed; please report this") from group
-    if body_error is not None:
-        raise body_error
+    if refused is not None:
+        raise refused
 
 
 async def _run(

@@ -122,6 +122,9 @@ async def accept_with(
     Raises:
         SetupError: It refuses.
         TypeError: It answers with something that is no responder.
+
+    Checkpoint: as the acceptor does.
+    If cancelled: the acceptor is.
     """
     accept = responder.accept if isinstance(responder, Responder) else responder
     accepted = await accept(setup, requester)

@@ -74,7 +74,7 @@ async def items_of(requester, frames, peer, prefetch=8):
         try:
             async with requester.request_stream(Payload(), prefetch=prefetch) as stream:
                 async for payload in stream:
-                    items.append(payload.data)  # noqa: PERF401 - kept when the stream fails
+                    items.append(payload.data)
             items.append("complete")
         except ApplicationError as error:
             items.append(error.message)
@@ -237,7 +237,7 @@ async def test_credit_of_zero_is_neither_sent_nor_taken():
             requester.request_stream(Payload(), prefetch=0, initial_request_n=0)
         async with requester.request_stream(Payload(), prefetch=0, initial_request_n=2) as stream:
             assert (await peer.receive(RequestStreamFrame)).initial_request_n == 2
-            with pytest.raises(ValueError, match="at least 1"):
+            with pytest.raises(LocalProtocolError, match="at least 1"):
                 stream.request_n(0)
             await peer.expect_nothing()
             stream.request_n(3)

@@ -56,6 +56,9 @@ async def receive_setup(
         RejectedResume: Likewise.
         RemoteProtocolError: Likewise: what came is no frame.
         ConnectionLost: The peer went away before it had said anything.
+
+    Checkpoint: always.
+    If cancelled: nothing is known; close the transport.
     """
     frames: list[bytes] = []
     with trio.move_on_after(config.setup_timeout):

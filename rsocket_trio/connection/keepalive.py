@@ -23,7 +23,11 @@ __all__ = ["watch"]
 
 
 async def watch(connection: Connection) -> None:
-    """Send KEEPALIVEs when due, until the peer is found dead."""
+    """Send KEEPALIVEs when due, until the peer is found dead.
+
+    Checkpoint: always.
+    If cancelled: nobody watches any more.
+    """
     clock = connection.clock
     outbox = connection.outbox
     lifetime = clock.max_lifetime

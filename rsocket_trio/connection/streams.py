@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..errors import LocalProtocolError
-from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..protocol.fragmentation import (
@@ -70,7 +69,7 @@ class Streams:
     def try_open(
         self,
         operation: Operation,
-        frame_type: FrameType,
+        frame_type: int,
         flags: int,
         initial_n: int | None,
         payload: Payload,
@@ -97,12 +96,16 @@ class Streams:
     async def open(
         self,
         operation: Operation,
-        frame_type: FrameType,
+        frame_type: int,
         flags: int,
         initial_n: int | None,
         payload: Payload,
     ) -> None:
-        """Send a request as room allows, in fragments if need be; see `Outbound.open`."""
+        """Send a request as room allows, in fragments if need be; see `Outbound.open`.
+
+        Checkpoint: where there is no room.
+        If cancelled: the stream may be open, and in the table; it is the caller's to cancel.
+        """
         outbox = self._outbox
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
@@ -145,7 +148,11 @@ class Streams:
         return True
 
     async def send_payload(self, stream_id: int, flags: int, payload: Payload) -> None:
-        """Queue a PAYLOAD as room allows, in fragments if need be; see `Outbound.send_payload`."""
+        """Queue a PAYLOAD as room allows, in fragments if need be; see `Outbound.send_payload`.
+
+        Checkpoint: where there is no room.
+        If cancelled: fragments may have left; the stream is good only for ending.
+        """
         outbox = self._outbox
         operation = self.table.get(stream_id)
         frames = fragment_payload(
@@ -175,6 +182,9 @@ class Streams:
 
         Raises:
             ConnectionClosed: The connection is over, or may not be used.
+
+        Checkpoint: where there is no room.
+        If cancelled: nothing is reserved.
         """
         if self.refusal is not None:
             raise again(self.refusal)

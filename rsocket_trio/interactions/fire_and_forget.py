@@ -7,7 +7,7 @@ ever sends anything else on it: no ERROR, no CANCEL of a whole request.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FireAndForgetResponder", "fire_and_forget"]
 
+_TYPE: Final = FrameType.REQUEST_FNF.value
+
 logger = logging.getLogger("rsocket_trio")
 
 
@@ -31,9 +33,9 @@ async def fire_and_forget(outbound: Outbound, payload: Payload) -> None:
     # the cost of all else here.
     await (checkpoint if outbound.burst() else checkpoint_if_cancelled)()
     operation = _Requester(outbound)
-    if not outbound.try_open(operation, FrameType.REQUEST_FNF, 0, None, payload):
+    if not outbound.try_open(operation, _TYPE, 0, None, payload):
         try:
-            await outbound.open(operation, FrameType.REQUEST_FNF, 0, None, payload)
+            await outbound.open(operation, _TYPE, 0, None, payload)
         except BaseException:
             # Cancelled between two fragments (Protocol.md, "Fragmentation and Reassembly").
             if operation.stream_id:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
+_TYPE: Final = FrameType.REQUEST_CHANNEL.value
+
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
 
 _EVENTS: Final[dict[tuple[bool, bool], Event | None]] = {
@@ -223,13 +225,13 @@ class _Requester(_ChannelOperation):
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
-        if self.abandoned():
+        if not self.live:
             return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n
         try:
             payload = route(first)
-            if not self.outbound.try_open(self, FrameType.REQUEST_CHANNEL, 0, n, payload):
-                await self.outbound.open(self, FrameType.REQUEST_CHANNEL, 0, n, payload)
+            if not self.outbound.try_open(self, _TYPE, 0, n, payload):
+                await self.outbound.open(self, _TYPE, 0, n, payload)
         except (RSocketError, trio.ClosedResourceError) as error:
             # Not the source's fault: the reader of the replies is told.
             self.quit(error)
@@ -288,7 +290,7 @@ async def request_channel(
 class RequestChannelResponder(_ChannelOperation, ResponderOperation):
     """Runs the handler: the peer's items in, its own items out."""
 
-    __slots__ = ("credit", "payloads", "responder", "state")
+    __slots__ = ("complete", "credit", "payloads", "responder", "state")
 
     def __init__(
         self,
@@ -307,12 +309,21 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.state = StreamState(_CHANNEL, Side.RESPONDER)
         self.credit = CreditGate(initial_request_n)
         self.payloads = PayloadStream(self, outbound, window, max_window)
-        self.payloads.deliver(payload, free=True)
-        if complete:
+        self.complete = complete
+
+    def begin(self) -> None:
+        """Take the item of the request frame, and grant the first credit."""
+        try:
+            self.payloads.deliver(self.payload, free=True)
+        except RemoteProtocolError as error:
+            self.reject(error)
+            return
+        # Always answered, also where the requester has completed: requesters may wait for it.
+        n = self.payloads.initial_request_n
+        self.outbound.send_control(encode_request_n(self.stream_id, n))
+        if self.complete:
             self.state.receive(Event.COMPLETE)
             self.payloads.end()
-        # Always answered, also where the requester has completed: requesters may wait for it.
-        outbound.send_control(encode_request_n(stream_id, window.initial_request_n))
 
     def receive_cancel(self) -> None:
         if self.state.receive(Event.CANCEL):
@@ -324,10 +335,10 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
     def stop(self, reason: str) -> None:
         # The cancellation first: a handler that waits for an item must not take this for the
         # end of the requester's items.
-        if self.scope is None:
-            self.payloads.close()  # no handler will read them
         super().stop(reason)
         self.quit(Canceled(reason, stream_id=self.stream_id))
+        if self.scope is None:
+            self.payloads.close()  # no handler will read them
 
     def connection_closed(self, error: Exception) -> None:
         super().stop(str(error))

@@ -8,9 +8,8 @@ written out: the first PAYLOAD, ERROR or CANCEL ends the stream.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from outcome import Error, Outcome, Value
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
 from ..errors import RemoteProtocolError, stream_error
@@ -22,9 +21,11 @@ from .operation import Handlers, Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
-
+    from outcome import Outcome
 
 __all__ = ["RequestResponseResponder", "request_response"]
+
+_TYPE: Final = FrameType.REQUEST_RESPONSE.value
 
 _ANSWER: Final = NEXT | COMPLETE
 
@@ -32,34 +33,48 @@ _ANSWER: Final = NEXT | COMPLETE
 async def request_response(outbound: Outbound, payload: Payload) -> Payload:
     """Send a request and wait for its response; see `rsocket_trio.Requester.request_response`."""
     operation = _Requester(outbound)
-    if not outbound.try_open(operation, FrameType.REQUEST_RESPONSE, 0, None, payload):
+    if not outbound.try_open(operation, _TYPE, 0, None, payload):
         try:
-            await outbound.open(operation, FrameType.REQUEST_RESPONSE, 0, None, payload)
+            await outbound.open(operation, _TYPE, 0, None, payload)
         except BaseException:
             operation.give_up()
             raise
-        if operation.outcome is not None:
+        if operation.result is not None:
             # It came while the last fragments of the request were leaving.
-            return operation.outcome.unwrap()
+            return operation.unwrap()
     operation.task = current_task()
-    # The outcome arrives as the value this task is rescheduled with.
     response: Payload = await wait_task_rescheduled(operation.abort)
     return response
 
 
 class _Requester(Operation):
-    """Waits for the response."""
+    """Waits for the response; and is the outcome that its caller's task is resumed with.
 
-    __slots__ = ("outcome", "task")
+    trio asks nothing of an outcome but `unwrap`, and a new `outcome.Value` per request would cost
+    as much as all else that a response costs here.
+    """
+
+    __slots__ = ("result", "task")
 
     def __init__(self, outbound: Outbound) -> None:
         # Not super().__init__: a call less, on the hottest path.
         self.outbound = outbound
         self.stream_id = 0
-        self.live = True
         self.assembling = None
         self.task: trio.lowlevel.Task | None = None
-        self.outcome: Outcome[Payload] | None = None
+        self.result: Payload | Exception | None = None
+
+    def unwrap(self) -> Payload:
+        """The response, or the error instead of it. Once: an error must not hold its own frame."""
+        result = self.result
+        if isinstance(result, Payload):
+            return result
+        self.result = NO_PAYLOAD
+        assert result is not None
+        try:
+            raise result
+        finally:
+            del result
 
     def abort(self, _raise_cancel: Any) -> Abort:
         """The caller was cancelled while it waited."""
@@ -70,44 +85,44 @@ class _Requester(Operation):
     def give_up(self) -> None:
         """The caller does not wait any more: CANCEL, if the request has left and is unanswered."""
         self.discard_fragments()
-        if self.stream_id and self.outcome is None:
+        if self.stream_id and self.result is None:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self.outbound.finish(self)
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
         if flags & (NEXT | FOLLOWS) == NEXT and self.assembling is None:
-            self._settle(Value(Payload(data, metadata)))
-            return
-        if not flags & (NEXT | COMPLETE | FOLLOWS) and self.assembling is None:
-            return  # neither an item nor an end, so it means nothing
-        if flags & COMPLETE and not flags & NEXT and self.assembling is None:
-            self._settle(Value(NO_PAYLOAD))
-            return
-        try:
-            payload = self.whole(flags, metadata, data)
-        except RemoteProtocolError as error:
-            self.outbound.send_control(encode_cancel(self.stream_id))
-            self._settle(Error(error))
-            return
-        if payload is not None:
-            self._settle(Value(payload))
+            self._settle(Payload(data, metadata))
+        elif flags & (NEXT | FOLLOWS) or self.assembling is not None:
+            try:
+                payload = self.whole(flags, metadata, data)
+            except RemoteProtocolError as error:
+                self.outbound.send_control(encode_cancel(self.stream_id))
+                self._fail(error)
+                return
+            if payload is not None:
+                self._settle(payload)
+        elif flags & COMPLETE:
+            self._settle(NO_PAYLOAD)
+        # Else it is neither an item nor an end, so it means nothing.
 
     def receive_error(self, code: int, data: bytes) -> None:
-        self._settle(Error(stream_error(code, data, self.stream_id)))
+        self._fail(stream_error(code, data, self.stream_id))
 
     def connection_closed(self, error: Exception) -> None:
-        self._settle(Error(error))
+        self._fail(error)
 
-    def _settle(self, outcome: Outcome[Payload]) -> None:
-        self.outcome = outcome
-        if self.assembling is not None:
-            self.discard_fragments()
+    def _fail(self, error: Exception) -> None:
+        self.discard_fragments()
+        self._settle(error)
+
+    def _settle(self, result: Payload | Exception) -> None:
+        self.result = result
         self.outbound.finish(self)
         task = self.task
         if task is not None:
             self.task = None
-            reschedule(task, outcome)
+            reschedule(task, cast("Outcome[Payload]", self))
 
 
 class RequestResponseResponder(ResponderOperation):

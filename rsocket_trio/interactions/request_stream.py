@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestStreamResponder", "request_stream"]
 
+_TYPE: Final = FrameType.REQUEST_STREAM.value
+
 
 @asynccontextmanager
 async def request_stream(
@@ -32,8 +34,8 @@ async def request_stream(
     operation = _Requester(outbound, window, max_window)
     n = window.initial_request_n
     try:
-        if not outbound.try_open(operation, FrameType.REQUEST_STREAM, 0, n, payload):
-            await outbound.open(operation, FrameType.REQUEST_STREAM, 0, n, payload)
+        if not outbound.try_open(operation, _TYPE, 0, n, payload):
+            await outbound.open(operation, _TYPE, 0, n, payload)
         yield operation.payloads
     finally:
         # Synchronous, so that CANCEL leaves from a cancelled task too.

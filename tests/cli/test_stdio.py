@@ -31,7 +31,7 @@ async def test_lines_as_they_come(pipe: tuple[int, int], nursery: trio.Nursery) 
 
     async def read() -> None:
         async for line in LineReader(reader):
-            lines.append(line)  # noqa: PERF401  the test looks at it in between
+            lines.append(line)
         lines.append(b"(end)")
 
     nursery.start_soon(read)

@@ -188,7 +188,7 @@ def target():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parent.parent.parent,
-        env={"PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
     ) as process:
         try:
             tcp, ws = json.loads(process.stdout.readline())

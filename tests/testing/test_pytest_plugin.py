@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -38,7 +39,7 @@ def test_a_users_suite_gets_the_fixtures(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(rsocket_trio.__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(rsocket_trio.__file__).parent.parent)},
         capture_output=True,
         text=True,
     )

@@ -1,0 +1,118 @@
+"""A command-line client of host_telemetry.py over WebSocket.
+
+    python examples/websocket_tool.py facts
+    python examples/websocket_tool.py load --every 0.5 --take 5
+    python examples/websocket_tool.py lines typing.py | head
+    python examples/websocket_tool.py grep typing.py Protocol deque
+    python examples/websocket_tool.py --uri ws://127.0.0.1:7879/rsocket note 'all is well'
+
+It knows of the service what it says in JSON, and shares no code with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any, Final
+
+import trio
+
+from rsocket_trio import Payload, Requester, RSocketError, StreamError, connect
+
+DEFAULT_URI: Final = "ws://127.0.0.1:7879/rsocket"
+
+
+def pack(value: object) -> Payload:
+    return Payload(json.dumps(value).encode())
+
+
+def unpack(payload: Payload) -> Any:
+    return json.loads(payload.data)
+
+
+async def facts(requester: Requester, args: argparse.Namespace) -> None:
+    answer = unpack(await requester.request_response(route="host.facts"))
+    for name, value in answer.items():
+        print(f"{name.replace('_', ' '):<18}{value}")
+
+
+async def load(requester: Requester, args: argparse.Namespace) -> None:
+    request = pack({"every": args.every})
+    async with requester.request_stream(request, route="host.load", prefetch=2) as samples:
+        async for payload in samples:
+            sample = unpack(payload)
+            bar = "#" * round(sample["busy"] * 40)
+            print(f"{sample['busy']:4.0%} {bar:<40} load {sample['load_1']:.2f}", flush=True)
+            args.take -= 1
+            if args.take == 0:
+                break  # leaving the block cancels the stream
+
+
+async def lines(requester: Requester, args: argparse.Namespace) -> None:
+    async with requester.request_stream(pack(args.file), route="file.lines") as stream:
+        async for payload in stream:
+            print(unpack(payload))
+
+
+async def grep(requester: Requester, args: argparse.Namespace) -> None:
+    patterns = [pack({"file": args.file, "pattern": pattern}) for pattern in args.patterns]
+    async with requester.request_channel(patterns, route="file.grep") as matches:
+        async for payload in matches:
+            match = unpack(payload)
+            print(f"{match['number']}: {match['line']}")
+
+
+async def note(requester: Requester, args: argparse.Namespace) -> None:
+    await requester.fire_and_forget(pack(args.text), route="note")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(description="A client of the telemetry example, over WebSocket.")
+    top.add_argument("--uri", default=DEFAULT_URI, help=f"ws:// or wss://; default {DEFAULT_URI}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(run: Any, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(run.__name__, help=text, description=text)
+        added.set_defaults(run=run)
+        return added
+
+    command(facts, "what the machine is")
+    one = command(load, "how busy it is, as it goes on")
+    one.add_argument("--every", type=float, default=1.0, help="seconds between samples; default 1")
+    one.add_argument("--take", type=int, default=0, help="stop after that many samples")
+    command(lines, "the lines of a file").add_argument("file")
+    one = command(grep, "the lines of a file that contain one of the patterns")
+    one.add_argument("file")
+    one.add_argument("patterns", nargs="+", metavar="PATTERN")
+    command(note, "leave a note").add_argument("text")
+    return top
+
+
+async def talk(args: argparse.Namespace) -> None:
+    async with connect(args.uri, data_mime_type="application/json") as requester:
+        await args.run(requester, args)
+
+
+def main() -> str | int:
+    args = parser().parse_args()
+    try:
+        trio.run(talk, args)
+    except BrokenPipeError:  # whoever read our output has enough: | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except StreamError as error:
+        return f"the service refuses: {error.message}"
+    except (RSocketError, ValueError) as error:  # no connection, or no address
+        return str(error)
+    return 0
+
+
+if __name__ == "__main__":
+    status: str | int = 130  # as shells report Ctrl-C
+    try:
+        status = main()
+    except* KeyboardInterrupt:
+        pass
+    sys.exit(status)

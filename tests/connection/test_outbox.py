@@ -1,0 +1,271 @@
+"""The outbox: order, room, fairness, and what ends it."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio import ConnectionLost
+from rsocket_trio.connection.outbox import Outbox
+
+
+def error():
+    failure = ConnectionLost("gone")
+    failure.__cause__ = OSError("cable")
+    return failure
+
+
+async def test_the_urgent_go_first():
+    """Frames of stream 0 overtake; all others leave as they were put, control or not."""
+    outbox = Outbox(100, 100)
+    outbox.put(b"one")
+    outbox.put_control(b"two")
+    outbox.put_urgent(b"zero")
+    await outbox.reserve(5)
+    outbox.put_reserved(b"three")
+    outbox.put_urgent(b"null")
+    assert (outbox.size, outbox.control_size) == (8, 11)
+    assert await outbox.take() == [b"zero", b"null", b"one", b"two", b"three"]
+    assert (outbox.size, outbox.control_size, outbox.batches) == (0, 0, 1)
+
+
+async def test_the_writer_is_woken():
+    """A writer that waits gets the frame at once, and an empty batch on a bare wake-up."""
+    outbox = Outbox(100, 100)
+    taken = []
+
+    async def write():
+        while True:
+            taken.append(await outbox.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        await trio.testing.wait_all_tasks_blocked()
+        for put in (outbox.put, outbox.put_control, outbox.put_urgent, outbox.put_reserved):
+            put(b"frame")
+            await trio.testing.wait_all_tasks_blocked()
+        outbox.wake_writer()
+        await trio.testing.wait_all_tasks_blocked()
+        assert taken == [[b"frame"]] * 4 + [[]]
+        nursery.cancel_scope.cancel()
+    outbox.put(b"late")  # a writer that was cancelled is not woken again
+    assert await outbox.take() == [b"late"]
+
+
+async def producer(outbox, name, size, log):
+    await outbox.reserve(size)
+    log.append(name)
+    outbox.put_reserved(b"x" * size)
+
+
+async def test_room_is_handed_out_in_order():
+    """Those who wait get room first come, first served, as much as the limit allows."""
+    outbox = Outbox(10, 100)
+    log = []
+    outbox.put(b"x" * 10)
+    async with trio.open_nursery() as nursery:
+        for name in range(6):
+            nursery.start_soon(producer, outbox, name, 6, log)
+            await trio.testing.wait_all_tasks_blocked()
+        assert log == []
+        for expected in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5]):
+            await outbox.take()
+            assert outbox.size == 12
+            await trio.testing.wait_all_tasks_blocked()
+            assert sorted(log) == expected
+
+
+async def test_a_cancelled_waiter_takes_no_room():
+    """One that gives up is forgotten, and those behind it move up."""
+    outbox = Outbox(10, 100)
+    log = []
+    outbox.put(b"x" * 10)
+    scope = trio.CancelScope()
+
+    async def give_up():
+        with scope:
+            await producer(outbox, "never", 10, log)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(give_up)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(producer, outbox, "next", 10, log)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        await outbox.take()
+    assert log == ["next"]
+    assert outbox.size == 10
+
+
+async def test_room_given_back_goes_to_the_next():
+    """Room that was reserved and is not used does not stay with nobody."""
+    outbox = Outbox(10, 100)
+    log = []
+    await outbox.reserve(10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(producer, outbox, "next", 10, log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == []
+        outbox.release(10)
+    assert log == ["next"]
+    assert outbox.size == 10
+
+
+async def test_room_handed_out_is_still_counted_after_a_quick_batch():
+    """A writer that takes again before a woken producer has run does not forget its room."""
+    outbox = Outbox(10, 100)
+    log = []
+    outbox.put(b"x" * 10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(producer, outbox, "a", 10, log)
+        await trio.testing.wait_all_tasks_blocked()
+        await outbox.take()
+        outbox.put_control(b"!")
+        await outbox.take()
+        assert log == []
+        assert outbox.size == 10
+    assert outbox.size == 10
+    assert await outbox.take() == [b"x" * 10]
+    assert outbox.size == 0
+
+
+async def test_idle():
+    """It is idle once the writer has come back for more and found nothing."""
+    outbox = Outbox(10, 100)
+    outbox.put(b"x")
+    steps = []
+
+    async def wait():
+        await outbox.wait_idle()
+        steps.append("idle")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        await outbox.take()
+        await trio.testing.wait_all_tasks_blocked()
+        assert steps == []
+        assert outbox.writing
+        nursery.start_soon(outbox.take)
+        await trio.testing.wait_all_tasks_blocked()
+        assert steps == ["idle"]
+        nursery.cancel_scope.cancel()
+    with trio.CancelScope() as scope:
+        outbox.put(b"x")
+        scope.cancel()
+        await outbox.wait_idle()
+    assert scope.cancelled_caught
+    with trio.move_on_after(0):
+        await outbox.wait_idle()
+    assert await outbox.take() == [b"x"]
+
+
+async def test_clogged():
+    """It is clogged while more control bytes wait than may, and not once they are taken."""
+    outbox = Outbox(10, 3)
+    outbox.put_control(b"123")
+    assert not outbox.clogged
+    await outbox.wait_unclogged()
+    outbox.put_urgent(b"4")
+    assert outbox.clogged
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.wait_unclogged)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(await outbox.take()) == 2
+    assert not outbox.clogged
+
+
+async def test_a_cancelled_watcher():
+    """Giving up on a clogged outbox changes nothing."""
+    outbox = Outbox(10, 1)
+    outbox.put_control(b"12")
+    with trio.move_on_after(0) as scope:
+        await outbox.wait_unclogged()
+    assert scope.cancelled_caught
+    assert await outbox.take() == [b"12"]
+
+
+async def test_closing():
+    """Those who wait for room learn why, each for itself; what is queued still leaves."""
+    outbox = Outbox(10, 100)
+    outbox.put(b"x" * 10)
+    failure = error()
+    caught = []
+
+    async def wait():
+        try:
+            await outbox.reserve(1)
+        except ConnectionLost as reason:
+            caught.append(reason)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        outbox.close(failure)
+    await wait()
+    assert len({id(reason) for reason in [failure, *caught]}) == 4
+    assert all(reason.__cause__ is failure.__cause__ for reason in caught)
+    outbox.put_urgent(b"last words")
+    assert await outbox.take() == [b"last words", b"x" * 10]
+
+
+async def test_a_broken_one_is_idle():
+    """Where nothing can be sent any more, nobody waits for it, whatever is put."""
+    outbox = Outbox(10, 100)
+    outbox.put(b"x")
+    await outbox.take()
+    outbox.put(b"y")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.wait_idle)
+        await trio.testing.wait_all_tasks_blocked()
+        outbox.close(error())
+        outbox.discard()
+    outbox.put_urgent(b"z")
+    with trio.fail_after(1):
+        await outbox.wait_idle()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), max_size=12),
+    quits=st.sets(st.integers(0, 11)),
+    drops=st.sets(st.integers(0, 11)),
+)
+def test_room_is_never_lost(sizes, quits, drops):
+    """Producers that come, give up and hand back: in the end there is room, and all were served."""
+    limit = 20
+
+    async def run():
+        outbox = Outbox(limit, 100)
+        served = []
+
+        async def produce(number, size, scope):
+            with scope:
+                await outbox.reserve(size)
+                assert outbox.size < limit + 30
+                if number in drops:
+                    outbox.release(size)
+                else:
+                    outbox.put_reserved(b"x" * size)
+                served.append(number)
+
+        async with trio.open_nursery() as nursery:
+            scopes = [trio.CancelScope() for _ in sizes]
+            for number, size in enumerate(sizes):
+                nursery.start_soon(produce, number, size, scopes[number])
+            await trio.testing.wait_all_tasks_blocked()
+            for number in quits & set(range(len(sizes))):
+                scopes[number].cancel()
+            for _ in sizes:
+                outbox.wake_writer()
+                await outbox.take()
+                await trio.testing.wait_all_tasks_blocked()
+        outbox.wake_writer()
+        await outbox.take()
+        assert outbox.size == 0
+        assert set(range(len(sizes))) - quits <= set(served)
+
+    trio.run(run)

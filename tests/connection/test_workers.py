@@ -1,0 +1,199 @@
+"""The workers: who runs which request, what they leave behind, and when they pause."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionConfig, Limits, Payload, Rejected, Responder
+from rsocket_trio.testing.in_memory import connected_pair
+
+SEEN = contextvars.ContextVar("SEEN", default="clean")
+
+
+class Tasks(Responder):
+    """Notes the task of every request, and does what its data says."""
+
+    def __init__(self):
+        self.tasks = []
+        self.left = []
+
+    async def request_response(self, payload):
+        self.tasks.append(trio.lowlevel.current_task())
+        match payload.data:
+            case b"wait":
+                await trio.sleep_forever()
+            case b"yield":
+                await trio.lowlevel.checkpoint()
+            case b"sleep":
+                await trio.sleep(5)
+            case b"context":
+                SEEN.set("dirty")
+            case b"scope":
+                scope = trio.CancelScope()
+                scope.__enter__()
+                self.left.append(scope)
+            case b"deadline":
+                scope = trio.move_on_after(1)
+                scope.__enter__()
+                self.left.append(scope)
+            case b"nursery":
+                manager = trio.open_nursery()
+                self.left.append((manager, await manager.__aenter__()))
+            case b"fail":
+                raise KeyError
+        return Payload(SEEN.get().encode())
+
+
+async def ask(client, data=b""):
+    return (await client.request_response(Payload(data))).data
+
+
+async def at_rest():
+    """The worker of the last request is waiting for the next."""
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_few_workers_serve_what_does_not_block():
+    """Requests one after the other, and at once, do not cost a task each where none blocks."""
+    tasks = Tasks()
+    async with connected_pair(tasks) as client:
+        for _ in range(3):
+            await ask(client)
+            await at_rest()
+        async with trio.open_nursery() as nursery:
+            for _ in range(40):
+                nursery.start_soon(ask, client)
+    assert len(tasks.tasks) == 43
+    assert len(set(tasks.tasks)) <= 2
+
+
+async def test_a_handler_that_blocks_has_its_task_to_itself():
+    """Each of those that wait has a task, and what comes behind has another."""
+    tasks = Tasks()
+    async with connected_pair(tasks) as client, trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(ask, client, b"wait")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(set(tasks.tasks)) == 5
+        await ask(client)
+        assert tasks.tasks[-1] not in tasks.tasks[:-1]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("trace", [b"context", b"scope", b"deadline", b"nursery"])
+async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, caplog):
+    """Context variables, open scopes and nurseries stay with the request that left them."""
+    tasks = Tasks()
+    async with connected_pair(tasks) as client:
+        answer = await ask(client, trace)
+        assert answer == (b"dirty" if trace == b"context" else b"clean")
+        await at_rest()
+        async with trio.open_nursery() as nursery:
+
+            async def next_request():
+                with trio.fail_after(20):
+                    assert await ask(client, b"sleep") == b"clean"
+
+            nursery.start_soon(next_request)
+            await trio.sleep(2)
+            for left in tasks.left:
+                if isinstance(left, trio.CancelScope):
+                    left.cancel()
+        assert tasks.tasks[0] is not tasks.tasks[1]
+        assert await ask(client) == b"clean"
+        assert client.statistics().open_streams == 0
+    assert "please report" not in caplog.text
+
+
+async def test_a_cancelled_worker_ends():
+    """CANCEL cancels the worker's scope, so the next request has another."""
+    tasks = Tasks()
+    async with connected_pair(tasks) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, client, b"wait")
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        await ask(client)
+    assert tasks.tasks[0] is not tasks.tasks[1]
+
+
+async def test_only_so_many_idle_workers_are_kept():
+    """After a burst of requests that wait, 64 workers stay for the next."""
+    before = trio.lowlevel.current_statistics().tasks_living
+    gate = trio.Event()
+
+    class Gated(Responder):
+        async def request_response(self, payload):
+            await gate.wait()
+            return payload
+
+    async with connected_pair(Gated()) as client:
+        await trio.testing.wait_all_tasks_blocked()
+        quiet = trio.lowlevel.current_statistics().tasks_living
+        async with trio.open_nursery() as nursery:
+            for _ in range(200):
+                nursery.start_soon(ask, client)
+            await trio.testing.wait_all_tasks_blocked()
+            gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living == quiet + 64
+    assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+@pytest.mark.parametrize(
+    ("limits", "fits"),
+    [
+        (Limits(max_streams=2), 2),
+        (Limits(max_requests_size=10), 2),
+        (Limits(max_requests_size=1), 1),
+    ],
+)
+async def test_more_requests_than_allowed(limits, fits):
+    """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
+    tasks = Tasks()
+    rejected = []
+
+    async def waiting(client):
+        try:
+            await ask(client, b"wait")
+        except Rejected:
+            rejected.append(1)
+
+    async with connected_pair(tasks, config=ConnectionConfig(limits=limits)) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(waiting, client)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(tasks.tasks) == fits
+            assert len(rejected) == 4 - fits
+            nursery.cancel_scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await ask(client) == b"clean"
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+async def test_a_full_outbox_pauses_and_resumes(size):
+    """Thousands of answers through an outbox of a few bytes: all arrive."""
+    config = ConnectionConfig(limits=Limits(outbox_size=100))
+    answers = []
+
+    class Large(Responder):
+        async def request_response(self, payload):
+            if payload.data[-1:] == b"7":
+                await trio.lowlevel.checkpoint()
+            return Payload(payload.data * size)
+
+    async def one(client, number):
+        answers.append(await ask(client, b"%d" % number))
+
+    async with connected_pair(Large(), config=config) as client:
+        async with trio.open_nursery() as nursery:
+            for number in range(2000):
+                nursery.start_soon(one, client, number)
+        assert sorted(answers) == sorted(b"%d" % number * size for number in range(2000))
+        assert client.statistics().open_streams == 0

@@ -1,0 +1,237 @@
+"""The page in a headless browser, and the two servers behind it."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import memory_stream_pair
+from trio_websocket import open_websocket_url
+
+from rsocket_trio import RejectedSetup, connect, serve
+
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1000,760",
+    "--remote-debugging-port=0",
+]
+
+
+@asynccontextmanager
+async def running(command, **options):
+    """A program, for the length of the block, killed at its end."""
+    process = await trio.lowlevel.open_process([str(part) for part in command], **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    await pipe.aclose()
+
+
+async def text_after(stream, marker):
+    """What follows a marker, up to the next blank."""
+    seen = ""
+    while marker not in seen or not seen.partition(marker)[2].split(None, 1)[1:]:
+        some = await stream.receive_some()
+        assert some, f"no {marker!r} in {seen!r}"
+        seen += some.decode()
+    return seen.partition(marker)[2].split()[0]
+
+
+class Page:
+    """A page of a browser, by the browser's debugging protocol."""
+
+    def __init__(self, websocket):
+        self._websocket = websocket
+        self._session = {}
+        self._calls = 0
+
+    def _message(self, method, **params):
+        self._calls += 1
+        return json.dumps({"id": self._calls, "method": method, "params": params, **self._session})
+
+    async def call(self, method, **params):
+        await self._websocket.send_message(self._message(method, **params))
+        while (answer := json.loads(await self._websocket.get_message())).get("id") != self._calls:
+            pass  # events
+        return answer["result"]
+
+    async def open(self, url):
+        """Go there, in the one page that is open, and wait until it is loaded."""
+        targets = (await self.call("Target.getTargets"))["targetInfos"]
+        [target] = [each["targetId"] for each in targets if each["type"] == "page"]
+        attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = {"sessionId": attached["sessionId"]}
+        await self.call("Page.enable")
+        await self._websocket.send_message(self._message("Page.navigate", url=url))
+        while (
+            json.loads(await self._websocket.get_message()).get("method") != "Page.loadEventFired"
+        ):
+            pass
+
+    async def run(self, script):
+        answer = await self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    async def wait_until(self, condition):
+        """Wait until an expression is true in the page."""
+        await self.run(
+            "new Promise((done) => { const look = () => "
+            f"({condition}) ? done() : requestAnimationFrame(look); look(); }})"
+        )
+
+
+@pytest.fixture
+async def page(examples, environment, tmp_path):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        missing = "chromium is not installed: run tests/interop/setup.sh"
+        if os.environ.get("INTEROP") == "required":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    serve_page = [sys.executable, examples / "browser/serve.py", "--http", "0"]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    with trio.fail_after(60):
+        async with running(serve_page, stdout=subprocess.PIPE, env=environment) as server:
+            url = await text_after(server.stdout, "open ")
+            async with running([chromium, *CHROMIUM, profile], stderr=subprocess.PIPE) as it:
+                debugger = await text_after(it.stderr, "DevTools listening on ")
+                async with open_websocket_url(debugger, max_message_size=2**25) as websocket:
+                    page = Page(websocket)
+                    await page.open(url)
+                    yield page
+
+
+RECEIVED = "Number(document.getElementById('demand').textContent.split(' ')[0])"
+GRANTED = "Number(document.getElementById('demand').textContent.split(' ').at(-2))"
+DRAWN = """(() => {
+  const canvas = document.getElementById('chart');
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  let drawn = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    drawn += data[i + 3] === 255 && data[i + 2] - data[i] > 60; // the curve: opaque, and blue
+  }
+  return drawn;
+})()"""
+
+
+@pytest.mark.interop
+async def test_the_page(page, tmp_path):
+    """It shows the facts, draws the load, and while paused it grants no more."""
+    await page.wait_until(f"{RECEIVED} >= 6")
+    assert await page.run("document.getElementById('facts').children.length") == 5
+    assert await page.run("document.getElementById('busy').textContent.endsWith(' %')")
+    assert await page.run(DRAWN) > 0
+    await page.run("document.getElementById('pause').click()")
+    # All that was granted comes; while it is read more is granted long before that.
+    await page.wait_until(f"{RECEIVED} === {GRANTED}")
+    held = await page.run(RECEIVED)
+    await page.run("document.getElementById('pause').click()")
+    await page.wait_until(f"{RECEIVED} > {held}")
+    if directory := os.environ.get("SCREENSHOTS"):  # for people who want to look at it
+        picture = (await page.call("Page.captureScreenshot"))["data"]
+        await trio.Path(directory, "browser.png").write_bytes(base64.b64decode(picture))
+
+
+@pytest.fixture
+def site(load):
+    site = load("browser/serve.py").Site()
+    site.show(8000, "ws://127.0.0.1:7879/rsocket")
+    return site
+
+
+@pytest.mark.parametrize(
+    ("origin", "welcome"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://localhost:8000", True),
+        ("http://127.0.0.1:8001", False),
+        ("http://evil.example", False),
+        ("null", False),
+        (None, False),
+    ],
+)
+async def test_origins(site, nursery, origin, welcome):
+    """Only the page's own origin is let in: other pages run in the same browser."""
+    server = await nursery.start(serve, site.accept, "ws://127.0.0.1:0/rsocket")
+    headers = [] if origin is None else [("Origin", origin)]
+    answers = connect(server.uris[0], headers=headers)
+    if welcome:
+        async with answers as requester:
+            await requester.request_response(route="host.facts")
+    else:
+        with pytest.raises(RejectedSetup, match="another origin"):
+            async with answers:
+                pass
+    await server.aclose()
+
+
+async def ask(site, nursery, request):
+    browser, server = memory_stream_pair()
+    nursery.start_soon(site.answer, server)
+    await browser.send_all(request)
+    return b"".join([part async for part in browser])
+
+
+@pytest.mark.parametrize(
+    ("path", "begins"),
+    [
+        ("/", b"<!doctype html>"),
+        ("/?a=b", b"<!doctype html>"),
+        ("/page.css", b":root"),
+        ("/rsocket.js", b"// RSocket"),
+        ("/rsocket-uri", b"ws://127.0.0.1:7879/rsocket"),
+    ],
+)
+async def test_files(site, nursery, path, begins):
+    """The page's files are there."""
+    response = await ask(site, nursery, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    head, _, content = response.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert f"Content-Length: {len(content)}\r\n".encode() in head
+    assert content.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["GET /serve.py HTTP/1.1", "GET /../host_telemetry.py HTTP/1.1", "POST / HTTP/1.1", "", "\xff"],
+)
+async def test_no_other_files(site, nursery, line):
+    """Nothing else is."""
+    response = await ask(site, nursery, line.encode("latin-1") + b"\r\n\r\n")
+    assert response.startswith(b"HTTP/1.1 404 Not Found\r\n")
+
+
+async def test_bad_browsers(site, nursery, autojump_clock):
+    """A request that is too long, cut off, or does not end is given up."""
+    browser, server = memory_stream_pair()
+    nursery.start_soon(browser.send_all, b"x" * 100_000)
+    await site.answer(server)
+    browser, server = memory_stream_pair()
+    await browser.send_all(b"GET / HT")
+    await browser.send_eof()
+    await site.answer(server)
+    browser, server = memory_stream_pair()
+    began = trio.current_time()
+    await browser.send_all(b"GET / HT")
+    await site.answer(server)
+    assert trio.current_time() - began == pytest.approx(10)

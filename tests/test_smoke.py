@@ -1,0 +1,61 @@
+"""The part of the suite that is run against the installed wheel, from an empty directory."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+
+import rsocket_trio
+from rsocket_trio import Payload, Router, connect, serve
+
+pytestmark = pytest.mark.smoke
+
+
+def test_every_module_is_there():
+    """Every module of the package can be imported, with the extras for tests installed."""
+    names = [
+        module.name
+        for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
+        if not module.name.endswith("__main__")
+    ]
+    for name in names:
+        importlib.import_module(name)
+
+    assert len(names) > 80
+
+
+def test_the_package_is_typed():
+    """Type checkers find its marker."""
+    assert (files(rsocket_trio) / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:0", "ws://127.0.0.1:0/rsocket"])
+async def test_a_server_and_a_client(nursery, address):
+    """A decorated handler answers a client, over each transport."""
+    router = Router()
+
+    @router.request_response("shout")
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    server = await nursery.start(serve, router, address)
+    async with connect(server.uris[0], data_mime_type="text/plain") as requester:
+        reply = await requester.request_response(Payload(b"hello"), route="shout")
+
+    assert reply.data == b"HELLO"
+    await server.aclose(grace=1)
+
+
+def test_the_command_decodes_a_frame():
+    """The command line works from the installed package."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rsocket_trio", "decode", "000000012820706f6e67"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "PAYLOAD" in done.stdout
