@@ -38,6 +38,7 @@ PATIENCE = 30.0
 NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
+    "make bench": "it takes minutes",
     "pip install rsocket-trio": "tests install nothing",
     "pip install 'rsocket-trio[test]'": "likewise",
 }
@@ -130,7 +131,7 @@ class Runner:
         return done.stdout
 
     def console(self, text: str) -> None:
-        commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.M)
+        commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
         assert commands, "a console block without a command"
         for command, shown in commands:
             if command.startswith("rsocket-trio serve"):
