@@ -11,6 +11,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -35,6 +36,7 @@ myst_enable_extensions = ["colon_fence"]
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -81,8 +83,6 @@ def resolve(
     for name in candidates:
         entry = domain.objects.get(name)
         if entry is not None:
-            from sphinx.util.nodes import make_refnode
-
             return make_refnode(
                 app.builder, node["refdoc"], entry.docname, entry.node_id, contents, name
             )
@@ -91,6 +91,18 @@ def resolve(
     return None
 
 
+def show_promises(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Make a paragraph each of the two promises that close the docstring of a coroutine."""
+    for index in reversed(range(len(lines))):
+        for promise in ("Checkpoint:", "If cancelled:"):
+            if lines[index].startswith(promise):
+                lines[index] = lines[index].replace(promise, f"**{promise}**", 1)
+                lines.insert(index, "")
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", show_promises)
     app.connect("missing-reference", resolve)
