@@ -14,6 +14,7 @@ from ._version import __version__
 from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
+from .connection.resume_options import Resume, ResumeOptions, SessionStore
 from .errors import (
     ApplicationError,
     Canceled,
@@ -41,6 +42,7 @@ from .errors import (
 )
 from .interactions.demand import PayloadStream, StreamStatistics
 from .payload import NO_PAYLOAD, Payload
+from .protocol.retry import Retry
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
 from .routing import Route, Router
@@ -80,10 +82,14 @@ __all__ = [
     "RemoteProtocolError",
     "Requester",
     "Responder",
+    "Resume",
+    "ResumeOptions",
+    "Retry",
     "Route",
     "Router",
     "Server",
     "ServerStatistics",
+    "SessionStore",
     "Setup",
     "SetupError",
     "StreamError",
