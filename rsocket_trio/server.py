@@ -281,6 +281,8 @@ async def _serve_connection(
             logger.debug("no connection with %s: %s", transport.info.peer, error)
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
+            if session is not None:
+                session.end()  # the telling may take a moment
             await refuse(transport, error, config)
         finally:
             if session is not None:

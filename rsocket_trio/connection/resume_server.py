@@ -66,7 +66,7 @@ class ServerSession:
             nursery.cancel_scope.cancel(reason="the session is over")
 
     def end(self) -> None:
-        """Forget the session; its token means nothing any more."""
+        """Forget the session; its token means nothing any more. Once is enough."""
         self.link.fail("the session is over")
         self._sessions.forget(self, self._token)
 
@@ -146,8 +146,9 @@ class Sessions:
 
     def forget(self, session: ServerSession, token: bytes) -> None:
         """A session is over."""
-        self._live.discard(session)
-        self.options.store.remove(token)
+        if session in self._live:
+            self._live.remove(session)
+            self.options.store.remove(token)
 
     def stop(self) -> None:
         """The server is being stopped: nobody can come back any more."""
