@@ -67,6 +67,7 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame.
+        ValueError: The URI or a header is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.

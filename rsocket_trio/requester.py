@@ -50,6 +50,9 @@ class ConnectionStatistics:
 class Requester:
     """Sends requests to the peer.
 
+    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes
+    and `MetadataError` for a route that has no place in the connection's metadata.
+
     Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
     number of tasks may use it at the same time; each request waits in its caller's task, so a
     cancel scope around a call is its timeout, and cancels the request at the peer.
@@ -245,6 +248,8 @@ class Requester:
         return self._connection.config.limits.max_prefetch
 
     def _routed(self, payload: Payload, route: str) -> Payload:
+        if not isinstance(payload, Payload):
+            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
         metadata = route_metadata(route, self._metadata_mime_type, payload.metadata)
         return Payload(payload.data, metadata)
 

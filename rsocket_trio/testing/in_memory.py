@@ -26,6 +26,7 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
+from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
 from ..responder import Acceptor, Responder
@@ -45,6 +46,8 @@ async def connected_pair(
     *,
     client_responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_PAYLOAD,
+    data_mime_type: str = MIME.CBOR,
+    metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
@@ -53,6 +56,8 @@ async def connected_pair(
         responder: What the server's end answers with.
         client_responder: What the client's end answers with; nothing by default.
         setup: The setup payload.
+        data_mime_type: MIME type of the data, as for `rsocket_trio.connect`.
+        metadata_mime_type: Likewise of the metadata.
         config: Of both ends.
 
     Yields:
@@ -67,7 +72,12 @@ async def connected_pair(
     client_end, server_end = memory_transport_pair()
     async with _running(partial(serve_transport, responder, server_end, config=config)):
         async with connect(
-            client_end, responder=client_responder, setup=setup, config=config
+            client_end,
+            responder=client_responder,
+            setup=setup,
+            data_mime_type=data_mime_type,
+            metadata_mime_type=metadata_mime_type,
+            config=config,
         ) as requester:
             yield requester
 
