@@ -97,7 +97,7 @@ class Requests:
         if frame_type >= _REQUEST_STREAM and not initial_n:
             self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
         elif flags & FOLLOWS:
-            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
+            self.begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
             complete = bool(flags & COMPLETE)
             self.take_on(frame_type, stream_id, complete, initial_n, Payload(data, metadata))
@@ -145,6 +145,12 @@ class Requests:
 
     # -- the rest ---------------------------------------------------------------------------
 
+    def take_on_reassembled(
+        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+    ) -> None:
+        """A request whose fragments have all come: as `take_on`."""
+        self.take_on(frame_type, stream_id, complete, initial_n, payload)
+
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         operation = MetadataPushResponder(self._streams, metadata, self.responder)
@@ -167,7 +173,7 @@ class Requests:
         level = logging.WARNING if count == 1 else logging.DEBUG
         logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
-    def _begin(
+    def begin(
         self,
         frame_type: int,
         stream_id: int,
@@ -241,7 +247,7 @@ class _FragmentedRequest(Operation):
             return
         if payload is not None:
             self.requests.forget(self)
-            self.requests.take_on(
+            self.requests.take_on_reassembled(
                 self.frame_type, self.stream_id, self.complete, self.initial_n, payload
             )
 
