@@ -40,11 +40,17 @@ class LeasedRequests(Requests):
         self._leases = leases
 
     def take_on(
-        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
     ) -> None:
         """A request that came in one frame."""
         if self._leases.spend():
-            super().take_on(frame_type, stream_id, complete, initial_n, payload)
+            super().take_on(frame_type, stream_id, complete, initial_n, payload, size)
         else:
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
 
@@ -64,7 +70,13 @@ class LeasedRequests(Requests):
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
 
     def take_on_reassembled(
-        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
     ) -> None:
         """It has been counted already."""
-        super().take_on(frame_type, stream_id, complete, initial_n, payload)
+        super().take_on(frame_type, stream_id, complete, initial_n, payload, size)

@@ -99,16 +99,21 @@ class Requests:
         elif flags & FOLLOWS:
             self.begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
-            complete = bool(flags & COMPLETE)
-            self.take_on(frame_type, stream_id, complete, initial_n, Payload(data, metadata))
+            # What the request costs is its frame, whatever is metadata and what data of it.
+            payload = Payload(data, metadata)
+            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, len(frame))
 
     def take_on(
-        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
     ) -> None:
-        """A whole request: hand it to the workers, or refuse it."""
+        """A whole request of ``size`` bytes: hand it to the workers, or refuse it."""
         workers = self._workers
-        metadata = payload.metadata
-        size = len(payload.data) if metadata is None else len(payload.data) + len(metadata)
         if self.refused is not None or not workers.has_room(size):
             self.answer(
                 stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
@@ -119,7 +124,8 @@ class Requests:
             operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
         elif frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
-            workers.add(FireAndForgetResponder(self._streams, stream_id, payload, self.responder))
+            operation = FireAndForgetResponder(self._streams, stream_id, payload, self.responder)
+            workers.add(operation, size)
             return
         elif frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
@@ -132,30 +138,36 @@ class Requests:
                 payload,
                 self.responder,
                 initial_n,
-                complete=complete,
+                complete=bool(complete),
                 window=Window(self._prefetch, uncredited=1),
                 max_window=self._limits.max_prefetch,
             )
             self._table[stream_id] = channel
             channel.begin()
-            workers.add(channel)
+            workers.add(channel, size)
             return
         self._table[stream_id] = operation
-        workers.add(operation)
+        workers.add(operation, size)
 
     # -- the rest ---------------------------------------------------------------------------
 
     def take_on_reassembled(
-        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
     ) -> None:
         """A request whose fragments have all come: as `take_on`."""
-        self.take_on(frame_type, stream_id, complete, initial_n, payload)
+        self.take_on(frame_type, stream_id, complete, initial_n, payload, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         operation = MetadataPushResponder(self._streams, metadata, self.responder)
-        if self._workers.has_room(operation.size):
-            self._workers.add(operation)
+        if self._workers.has_room(len(metadata)):
+            self._workers.add(operation, len(metadata))
         else:
             self._drop("metadata_push", "too many requests")
 
@@ -247,8 +259,9 @@ class _FragmentedRequest(Operation):
             return
         if payload is not None:
             self.requests.forget(self)
+            size = len(payload.data) + len(payload.metadata or b"")
             self.requests.take_on_reassembled(
-                self.frame_type, self.stream_id, self.complete, self.initial_n, payload
+                self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
 
     def receive_request_n(self, n: int) -> None:
