@@ -99,9 +99,9 @@ class Requests:
         elif flags & FOLLOWS:
             self.begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
-            # What the request costs is its frame, whatever is metadata and what data of it.
             payload = Payload(data, metadata)
-            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, len(frame))
+            size = len(frame) - body
+            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, size)
 
     def take_on(
         self,

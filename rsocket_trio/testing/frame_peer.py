@@ -1,5 +1,7 @@
 """A peer that is a script of raw frames: tests of either role that read like wire traces.
 
+::
+
     peer = FramePeer(transport)
     await peer.setup()
     await peer.send(RequestStreamFrame(stream_id=1, initial_request_n=2, data=b"ticks"))

@@ -1,5 +1,7 @@
 """Connections inside one process: two real ends, or one real end and a script of frames.
 
+::
+
     async with connected_pair(my_responder) as requester:
         assert await requester.request_response(Payload(b"ping")) == Payload(b"pong")
 
