@@ -3,7 +3,7 @@
 # Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
 # reads the imports and holds the code to it.
 #
-#     errors payload config uri < frames metadata < protocol < transports < interactions
+#     errors payload config lease uri < frames metadata < protocol < transports < interactions
 #       < connection < requester responder < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
@@ -14,6 +14,7 @@ from ._version import __version__
 from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
+from .connection.leases import ConnectionLeases
 from .errors import (
     ApplicationError,
     Canceled,
@@ -29,6 +30,7 @@ from .errors import (
     LocalProtocolError,
     MalformedFrame,
     MetadataError,
+    MissingLease,
     ProtocolError,
     Rejected,
     RejectedResume,
@@ -40,6 +42,7 @@ from .errors import (
     UnsupportedSetup,
 )
 from .interactions.demand import PayloadStream, StreamStatistics
+from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
@@ -58,6 +61,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionConfig",
+    "ConnectionLeases",
     "ConnectionLost",
     "ConnectionStatistics",
     "CustomError",
@@ -66,10 +70,15 @@ __all__ = [
     "InternalError",
     "Invalid",
     "InvalidSetup",
+    "Lease",
+    "LeaseOptions",
+    "LeaseSource",
+    "LeaseStatistics",
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
     "MetadataError",
+    "MissingLease",
     "Payload",
     "PayloadStream",
     "ProtocolError",

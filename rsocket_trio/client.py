@@ -13,6 +13,7 @@ from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
+from .lease import LeaseOptions
 from .metadata.mime_types import MIME
 from .payload import Payload
 from .requester import Requester
@@ -37,6 +38,7 @@ async def connect(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
+    lease: LeaseOptions | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -57,6 +59,8 @@ async def connect(
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
+        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
+            for ours.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -76,7 +80,7 @@ async def connect(
     try:
         async with _transport(target, headers, ssl_context, config) as transport:
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config
+                transport, responder, setup, data_mime_type, metadata_mime_type, config, lease
             ) as requester:
                 try:
                     yield requester
@@ -119,8 +123,9 @@ async def _connection(
     data_mime_type: str,
     metadata_mime_type: str,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> AsyncIterator[Requester]:
-    connection = Connection(transport, config, client=True)
+    connection = Connection(transport, config, client=True, lease=lease)
     requester = Requester(connection, metadata_mime_type)
     begin_as_client(connection, setup, data_mime_type, metadata_mime_type)
     facts = Setup(

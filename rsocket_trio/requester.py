@@ -23,6 +23,7 @@ from .protocol.credit import Window
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
+    from .connection.leases import ConnectionLeases
     from .transports.base import TransportInfo
 
 __all__ = ["ConnectionStatistics", "Requester"]
@@ -78,6 +79,11 @@ class Requester:
         """Whether the connection is over."""
         return self._connection.failure is not None
 
+    @property
+    def leases(self) -> ConnectionLeases | None:
+        """The leases of the connection, both sides'; ``None`` where none are in use."""
+        return self._connection.leases
+
     def request_response(
         self, payload: Payload = _EMPTY, *, route: str | None = None
     ) -> Coroutine[Any, Any, Payload]:
@@ -95,6 +101,7 @@ class Requester:
             StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
                 `Invalid`, `Canceled` or `CustomError`, with ``code`` and ``data``.
             RemoteProtocolError: The response broke a limit.
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection ended before the response came.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -114,6 +121,7 @@ class Requester:
             route: Put in front of the metadata as routing metadata.
 
         Raises:
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -149,12 +157,13 @@ class Requester:
             cancels the stream at the peer.
 
         Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over. Later errors come out of the
                 stream.
             trio.ClosedResourceError: On entering: the connection was closed here.
             LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
 
-        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
         if route is not None:
@@ -188,6 +197,7 @@ class Requester:
             open cancels the channel at the peer, and stops the source.
 
         Raises:
+            MissingLease: Out of the stream: leases are in use, and the request may not wait.
             Exception: What the source raised, as itself, on leaving the block; the peer has got
                 an ERROR then, and the body is cancelled.
 

@@ -112,7 +112,7 @@ class Streams:
         outbox = self._outbox
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
-        await outbox.reserve(size)
+        await self.admit(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
         if self.refusal is not None:
             outbox.release(size)
@@ -134,6 +134,18 @@ class Streams:
                 outbox.release(len(frame))
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
+
+    async def admit(self, size: int) -> None:
+        """Wait until a request may leave, and for room for its first ``size`` bytes.
+
+        Checkpoint: where there is no room.
+        If cancelled: nothing is reserved.
+        """
+        await self._outbox.reserve(size)
+
+    def refuse(self, error: Exception) -> None:
+        """No new request may be sent from now on, because of ``error``."""
+        self.refusal = error
 
     # -- payloads ---------------------------------------------------------------------------
 
