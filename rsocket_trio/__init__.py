@@ -4,7 +4,7 @@
 # reads the imports and holds the code to it.
 #
 #     errors payload config uri < frames metadata < protocol < transports < interactions
-#       < connection < requester responder < client server routing codecs < cli testing
+#       < connection < tracing < requester responder < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -40,17 +40,26 @@ from .errors import (
     UnsupportedSetup,
 )
 from .interactions.demand import PayloadStream, StreamStatistics
+from .metadata import (
+    BearerAuthentication,
+    Metadata,
+    Sampling,
+    SimpleAuthentication,
+    ZipkinTracing,
+)
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
 from .routing import Route, Router
 from .server import Server, ServerStatistics, serve, serve_transport
+from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = [
     "NO_PAYLOAD",
     "Acceptor",
     "ApplicationError",
+    "BearerAuthentication",
     "Canceled",
     "ClosedByPeer",
     "CodecError",
@@ -69,6 +78,7 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
+    "Metadata",
     "MetadataError",
     "Payload",
     "PayloadStream",
@@ -82,16 +92,21 @@ __all__ = [
     "Responder",
     "Route",
     "Router",
+    "Sampling",
     "Server",
     "ServerStatistics",
     "Setup",
     "SetupError",
+    "SimpleAuthentication",
     "StreamError",
     "StreamStatistics",
+    "Tracing",
     "TransportInfo",
     "UnsupportedSetup",
+    "ZipkinTracing",
     "__version__",
     "connect",
+    "current_trace",
     "serve",
     "serve_transport",
 ]

@@ -290,7 +290,7 @@ async def _accept(
         SetupError: It refuses, or it failed.
     """
     connection = Connection(transport, config, client=False)
-    requester = Requester(connection, frame.metadata_mime_type)
+    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
     setup = Setup(
         data=frame.data,
         metadata=frame.metadata,
