@@ -50,7 +50,7 @@ from .metadata import (
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
-from .routing import Route, Router
+from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
 from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
@@ -82,12 +82,14 @@ __all__ = [
     "MetadataError",
     "Payload",
     "PayloadStream",
+    "Principal",
     "ProtocolError",
     "RSocketError",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
     "RemoteProtocolError",
+    "RequestFacts",
     "Requester",
     "Responder",
     "Route",
@@ -106,6 +108,7 @@ __all__ = [
     "ZipkinTracing",
     "__version__",
     "connect",
+    "constant_time_equal",
     "current_trace",
     "serve",
     "serve_transport",
