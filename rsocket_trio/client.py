@@ -22,10 +22,13 @@ from .errors import (
     LocalProtocolError,
     SetupError,
 )
+from .lease import LeaseOptions
+from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
+from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
 
@@ -41,12 +44,15 @@ async def connect(
     *,
     responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_SETUP,
+    setup_metadata: Metadata | None = None,
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     resume: Resume | None = None,
+    lease: LeaseOptions | None = None,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -62,6 +68,7 @@ async def connect(
             context manager, which gives a transport and closes it.
         responder: Answers the server's requests.
         setup: Data and metadata of the SETUP frame, for the server's acceptor.
+        setup_metadata: Put in front of its metadata, e.g. ``Metadata(auth=...)``.
         data_mime_type: MIME type of the data of all payloads of this connection.
         metadata_mime_type: Likewise of the metadata. Routes need the default, or the MIME type
             of routing metadata.
@@ -72,6 +79,9 @@ async def connect(
             both directions do not notice, except that nothing comes for a while; nothing is lost,
             doubled or reordered. What is on stream 0 (metadata_push) may be lost. The server has
             to offer it. Not for a transport of yours, which cannot be dialled again.
+        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
+            for ours.
+        tracing: Passes the trace of a request being answered on to the requests made here.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -82,10 +92,14 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
+        ValueError: The URI or a header is none.
+        MetadataError: ``setup_metadata`` cannot be written.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
+    if setup_metadata is not None:
+        setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     if resume is not None and isinstance(target, FrameTransport):
         raise LocalProtocolError("a transport cannot be dialled again: resume needs an address")
     dial = _dialler(target, headers, ssl_context, config)
@@ -94,8 +108,16 @@ async def connect(
         async with dial() as transport:
             session = None if resume is None else ClientSession(resume, dial, transport, config)
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config, session
+                transport,
+                responder,
+                setup,
+                data_mime_type,
+                metadata_mime_type,
+                config,
+                lease,
+                session,
             ) as requester:
+                requester.tracing = tracing
                 try:
                     yield requester
                 except Exception as error:
@@ -137,11 +159,12 @@ async def _connection(
     data_mime_type: str,
     metadata_mime_type: str,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
     session: ClientSession | None,
 ) -> AsyncIterator[Requester]:
     carrier = transport if session is None else session.link
-    connection = Connection(carrier, config, client=True)
-    requester = Requester(connection, metadata_mime_type)
+    connection = Connection(carrier, config, client=True, lease=lease)
+    requester = Requester(connection, metadata_mime_type, data_mime_type)
     token = None if session is None else session.token
     begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
     facts = Setup(

@@ -26,6 +26,7 @@ from .errors import (
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
+from .lease import LeaseOptions
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import serve_listener
@@ -127,6 +128,7 @@ async def serve(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
     resume: ResumeOptions | None = None,
+    lease: LeaseOptions | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -144,6 +146,8 @@ async def serve(
         ssl_context: TLS: needed for ``tls`` and ``wss``.
         resume: Keep the sessions of clients that ask for it over the loss of their connections:
             their streams and handlers go on. ``None`` refuses such clients.
+        lease: Grant leases to the clients that ask for them, and need theirs for requests to
+            them. Without it such clients are refused (UNSUPPORTED_SETUP).
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
@@ -163,7 +167,7 @@ async def serve(
     server = Server(accepting, everything, sessions)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, server, sessions)
+        await _serve_connection(responder, transport, config, lease, server, sessions)
 
     refused: OSError | ValueError | None = None
     try:
@@ -230,6 +234,7 @@ async def serve_transport(
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     resume: ResumeOptions | None = None,
+    lease: LeaseOptions | None = None,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -243,18 +248,20 @@ async def serve_transport(
         config: Times, sizes and limits.
         resume: As for `serve`. A session may be resumed by any call with the same options; it
             lives in the call that began it, and ends with that.
+        lease: As for `serve`.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
     sessions = None if resume is None else Sessions(resume)
-    await _serve_connection(responder, transport, config, None, sessions)
+    await _serve_connection(responder, transport, config, lease, None, sessions)
 
 
 async def _serve_connection(
     responder: Responder | Acceptor,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
     server: Server | None,
     sessions: Sessions | None,
 ) -> None:
@@ -263,7 +270,10 @@ async def _serve_connection(
         try:
             with _until_stopped(server) as stopped:
                 frame, frames = await receive_setup(
-                    transport, config, resume_offered=sessions is not None
+                    transport,
+                    config,
+                    resume_offered=sessions is not None,
+                    lease_offered=lease is not None,
                 )
             if stopped.cancelled_caught:
                 return
@@ -275,7 +285,7 @@ async def _serve_connection(
             if sessions is not None and frame.resume_token is not None:
                 session = sessions.begin(frame, frame.resume_token, transport, frames)
             carrier = transport if session is None else session.link
-            connection, accepted = await _accept(responder, frame, carrier, config)
+            connection, accepted = await _accept(responder, frame, carrier, config, lease)
             await _serve_accepted(connection, accepted, frame, frames, server, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
@@ -332,14 +342,15 @@ async def _accept(
     frame: SetupFrame,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> tuple[Connection, Responder]:
     """Ask the acceptor.
 
     Raises:
         SetupError: It refuses, or it failed.
     """
-    connection = Connection(transport, config, client=False)
-    requester = Requester(connection, frame.metadata_mime_type)
+    connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
+    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
     setup = Setup(
         data=frame.data,
         metadata=frame.metadata,

@@ -14,6 +14,7 @@ from rsocket_trio import ResumeOptions, connect, serve
 from rsocket_trio.errors import ConnectionClosed, StreamError
 from rsocket_trio.frames import (
     ErrorFrame,
+    LeaseFrame,
     PayloadFrame,
     RequestNFrame,
     RequestResponseFrame,
@@ -22,6 +23,7 @@ from rsocket_trio.frames import (
     ResumeOkFrame,
     SetupFrame,
 )
+from rsocket_trio.lease import LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.peer import KnownAnswers
@@ -33,11 +35,6 @@ VECTORS = [
     for vector in json.loads((Path(__file__).parent / "vectors" / "rsocket.json").read_text())
     if vector["kind"] == "malformed"
 ]
-
-NOT_YET = {
-    "lease_truncated": "needs a client with leases",
-}
-"""Vectors whose context asks for what is not there yet."""
 
 TOKEN = bytes.fromhex("00112233445566778899aabbccddeeff")
 """The token of the vectors that name a session."""
@@ -52,16 +49,15 @@ def chosen(role: str) -> list[object]:
     return [
         pytest.param(vector, id=vector["name"])
         for vector in VECTORS
-        if vector["context"].startswith(role) and vector["name"] not in NOT_YET
+        if vector["context"].startswith(role)
     ]
 
 
 def test_no_vector_is_forgotten():
-    """Each malformed vector is run here in one role, or left out by name and for a reason."""
+    """Each malformed vector is run here, in one role."""
     names = {vector["name"] for vector in VECTORS}
     run = {param.id for role in ("server", "client") for param in chosen(role)}
-    assert run | set(NOT_YET) == names
-    assert not run & set(NOT_YET)
+    assert run == names
 
 
 def transport_of(stream: trio.SocketStream) -> ByteStreamTransport:
@@ -145,13 +141,14 @@ async def test_at_a_server(vector):
 
 
 @asynccontextmanager
-async def raw_server(use):
+async def raw_server(use, *, lease):
     """A scripted server that accepted our client, on which ``use`` runs, and the stream."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
 
     async def client():
-        async with connect(f"tcp://127.0.0.1:{port}") as requester:
+        options = LeaseOptions() if lease else None
+        async with connect(f"tcp://127.0.0.1:{port}", lease=options) as requester:
             await use(requester)
 
     async with trio.open_nursery() as nursery:
@@ -159,7 +156,10 @@ async def raw_server(use):
         async with listener:
             stream = await listener.accept()
         async with FramePeer(transport_of(stream), cushion=CUSHION) as peer:
-            await peer.accept()
+            assert (await peer.accept()).lease is lease
+            if lease:
+                await peer.receive(LeaseFrame)
+                await peer.send(LeaseFrame(10_000, 1))
             yield peer, stream
 
 
@@ -193,7 +193,7 @@ async def test_at_a_client(vector):
     """A raw server sends it to our client, which does what is expected."""
     context, action = vector["context"], vector["expect"]["action"]
     asking = Asking("stream" if "REQUEST_STREAM" in context else "response")
-    async with raw_server(asking.use) as (peer, stream):
+    async with raw_server(asking.use, lease="with L" in context) as (peer, stream):
         request = await peer.receive()
         assert isinstance(request, RequestResponseFrame | RequestStreamFrame)
         await stream.send_all(bytes.fromhex(vector["tcp_hex"]))

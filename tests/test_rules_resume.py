@@ -5,17 +5,19 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from functools import partial
 
+import attrs
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ResumeOptions, serve_transport
+from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve_transport
 from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import ErrorCode, RejectedSetup
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
     KeepaliveFrame,
+    LeaseFrame,
     MetadataPushFrame,
     PayloadFrame,
     RequestNFrame,
@@ -48,10 +50,10 @@ def resume(received: int, available: int, token: bytes = TOKEN) -> ResumeFrame:
 class Server:
     """A resumable server, and scripted clients of it."""
 
-    def __init__(self, nursery, responder, options):
+    def __init__(self, nursery, responder, options, lease):
         self.nursery = nursery
         self.options = options
-        self.serve = partial(serve_transport, responder, resume=options)
+        self.serve = partial(serve_transport, responder, resume=options, lease=lease)
 
     def dial(self) -> FramePeer:
         client, server = memory_transport_pair()
@@ -76,7 +78,7 @@ class Server:
 
 
 @asynccontextmanager
-async def resumable(responder=None, options=None):
+async def resumable(responder=None, options=None, lease=None):
     failure = None
     async with trio.open_nursery() as nursery:
         try:
@@ -84,6 +86,7 @@ async def resumable(responder=None, options=None):
                 nursery,
                 KnownAnswers() if responder is None else responder,
                 ResumeOptions() if options is None else options,
+                lease,
             )
         except Exception as error:  # kept out of the nursery, which would group it
             failure = error
@@ -437,6 +440,18 @@ async def test_a_client_that_confirms_is_never_failed():
                 elif isinstance(frame, KeepaliveFrame) and frame.respond:
                     await peer.send(KeepaliveFrame(False, received, frame.data))
     assert not log.evicted
+
+
+async def test_leases_begin_anew():
+    """R-RESUME-21: the server sends a LEASE on each connection of the session."""
+    async with resumable(lease=LeaseOptions(Lease(5, 10.0))) as server:
+        async with server.dial() as peer:
+            await peer.send(attrs.evolve(setup(), lease=True))
+            assert (await peer.receive(LeaseFrame)).number_of_requests == 5
+            await peer.expect_alive()
+        for _ in range(2):
+            async with server.resumed(0, 0, position=0) as peer:
+                assert (await peer.receive(LeaseFrame)).number_of_requests == 5
 
 
 def test_the_options_are_checked():

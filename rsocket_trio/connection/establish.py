@@ -45,7 +45,11 @@ __all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait
 
 
 async def receive_setup(
-    transport: FrameTransport, config: ConnectionConfig, *, resume_offered: bool = False
+    transport: FrameTransport,
+    config: ConnectionConfig,
+    *,
+    resume_offered: bool = False,
+    lease_offered: bool = False,
 ) -> tuple[SetupFrame | ResumeFrame, list[bytes]]:
     """Server: wait for the first frame and judge it.
 
@@ -53,6 +57,7 @@ async def receive_setup(
         transport: Where it comes from.
         config: How long it may take.
         resume_offered: Whether sessions are kept for resumption.
+        lease_offered: Whether leases are granted.
 
     Returns:
         The SETUP, or a RESUME where that is offered, and what came right behind it, unread.
@@ -84,7 +89,7 @@ async def receive_setup(
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
     setup = check_first_frame(first, resume_offered=resume_offered)
     if isinstance(setup, SetupFrame):
-        check_setup(setup, resume_offered=resume_offered)
+        check_setup(setup, resume_offered=resume_offered, lease_offered=lease_offered)
     return setup, frames[1:]
 
 
@@ -153,6 +158,7 @@ def begin_as_client(
         metadata_mime_type=metadata_mime_type,
         payload=setup,
         resume_token=resume_token,
+        lease=connection.leases is not None,
     ).encode()
     at_most = config.limits.max_frame_size
     if len(frame) > at_most:

@@ -22,7 +22,7 @@ does not survive its transport: that is how a close is told from a loss.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -75,6 +75,7 @@ class ResumableLink(FrameTransport):
         closing: An end was announced, by us or by the peer: the session is not resumed any more.
         attachment: The transport of the moment; ``None`` while there is none.
         failure: Why there will never be one again, once that is so.
+        on_lost: Called when a transport is lost.
 
     Args:
         transport: The first transport; `attach` it too.
@@ -97,6 +98,7 @@ class ResumableLink(FrameTransport):
         self.closing = False
         self.attachment: Attachment | None = None
         self.failure: Exception | None = None
+        self.on_lost: Callable[[], None] | None = None
         self._interval = interval
         self._max_lifetime = max_lifetime
         self._changed = trio.Event()
@@ -147,6 +149,8 @@ class ResumableLink(FrameTransport):
         attachment.transport.wake_writer = None
         self.attachment = None
         attachment.lost.set()
+        if self.on_lost is not None:
+            self.on_lost()
         if self.closing:
             self.fail(reason, cause)
         else:

@@ -203,6 +203,7 @@ class FramePeer(trio.abc.AsyncResource):
         metadata_mime_type: str = "message/x.rsocket.composite-metadata.v0",
         data: bytes = b"",
         metadata: bytes | None = None,
+        lease: bool = False,
     ) -> None:
         """Play the client: send a good SETUP. Nothing is expected back: SETUP has no answer.
 
@@ -213,6 +214,7 @@ class FramePeer(trio.abc.AsyncResource):
             metadata_mime_type: Of every payload's metadata.
             data: Setup data.
             metadata: Setup metadata.
+            lease: Ask for leases (L).
 
         Checkpoint: always.
         If cancelled: as `send`.
@@ -227,6 +229,7 @@ class FramePeer(trio.abc.AsyncResource):
                 metadata_mime_type=metadata_mime_type,
                 data=data,
                 metadata=metadata,
+                lease=lease,
             )
         )
 

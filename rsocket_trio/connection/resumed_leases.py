@@ -1,0 +1,41 @@
+"""Leases of a session that may be resumed: `run_leases`.
+
+Protocol.md, "Resume Operation": leases do not carry over, each connection of a session begins
+them anew. A request that was lost with its connection is sent again, and counts against the first
+lease of the new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from .resumable_link import ResumableLink
+
+if TYPE_CHECKING:
+    from ..transports.base import FrameTransport
+    from .leases import ConnectionLeases
+
+__all__ = ["run_leases"]
+
+
+async def run_leases(leases: ConnectionLeases, transport: FrameTransport) -> None:
+    """Grant leases; over a link, once for each of its transports.
+
+    Checkpoint: always.
+    If cancelled: nothing more is granted but by hand.
+    """
+    if not isinstance(transport, ResumableLink):
+        await leases.run()
+        return
+    transport.on_lost = leases.restart
+    while transport.failure is None:
+        try:
+            attachment = await transport.wait_attached()
+        except trio.BrokenResourceError:
+            return  # the session is over
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leases.run)
+            await attachment.lost.wait()
+            nursery.cancel_scope.cancel(reason="leases begin anew with each connection")
