@@ -42,7 +42,7 @@ class Lease:
 
     @property
     def time_to_live_ms(self) -> int:
-        """The time to live in milliseconds: at least 1, unless it is 0."""
+        """The time to live as it is sent, in milliseconds. Only 0 is sent as 0."""
         return max(1, round(self.time_to_live * 1000)) if self.time_to_live else 0
 
 

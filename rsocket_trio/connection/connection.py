@@ -34,7 +34,7 @@ from .keepalive import watch
 from .latency import Timed
 from .leased_requests import LeasedRequests
 from .leased_streams import LeasedStreams
-from .leases import ConnectionLeases
+from .leases import Leases
 from .outbox import Outbox
 from .reader import Reader
 from .requests import Requests
@@ -86,14 +86,14 @@ class Connection:
         self.acceptance = trio.Event()
         self.outbox = Outbox(config.limits.outbox_size, config.limits.max_control_size)
         self.workers = Workers(config.limits, self.outbox)
-        self.leases: ConnectionLeases | None = None
+        self.leases: Leases | None = None
         self.streams: Streams
         self.requests: Requests
         if lease is None:
             self.streams = Streams(config, self.outbox, client=client)
             self.requests = Requests(config, self.streams, self.workers, client=client)
         else:
-            leases = self.leases = ConnectionLeases(lease, self.outbox, self.workers)
+            leases = self.leases = Leases(lease, self.outbox, self.workers)
             self.streams = LeasedStreams(config, self.outbox, leases, client=client)
             self.requests = LeasedRequests(
                 config, self.streams, self.workers, leases, client=client

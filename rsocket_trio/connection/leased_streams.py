@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
     from ..payload import Payload
-    from .leases import ConnectionLeases
+    from .leases import Leases
     from .outbox import Outbox
 
 __all__ = ["LeasedStreams"]
@@ -39,7 +39,7 @@ class LeasedStreams(Streams):
     """As `Streams`; each request of ours is counted against the peer's lease."""
 
     def __init__(
-        self, config: ConnectionConfig, outbox: Outbox, leases: ConnectionLeases, *, client: bool
+        self, config: ConnectionConfig, outbox: Outbox, leases: Leases, *, client: bool
     ) -> None:
         super().__init__(config, outbox, client=client)
         self._leases = leases
