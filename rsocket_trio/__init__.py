@@ -4,7 +4,7 @@
 # reads the imports and holds the code to it.
 #
 #     errors payload config lease uri < frames metadata < protocol < transports < interactions
-#       < connection < requester responder < client server routing codecs < cli testing
+#       < connection < tracing < requester responder < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -43,17 +43,26 @@ from .errors import (
 )
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
+from .metadata import (
+    BearerAuthentication,
+    Metadata,
+    Sampling,
+    SimpleAuthentication,
+    ZipkinTracing,
+)
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
-from .routing import Route, Router
+from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
+from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = [
     "NO_PAYLOAD",
     "Acceptor",
     "ApplicationError",
+    "BearerAuthentication",
     "Canceled",
     "ClosedByPeer",
     "CodecError",
@@ -77,30 +86,39 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
+    "Metadata",
     "MetadataError",
     "MissingLease",
     "Payload",
     "PayloadStream",
+    "Principal",
     "ProtocolError",
     "RSocketError",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
     "RemoteProtocolError",
+    "RequestFacts",
     "Requester",
     "Responder",
     "Route",
     "Router",
+    "Sampling",
     "Server",
     "ServerStatistics",
     "Setup",
     "SetupError",
+    "SimpleAuthentication",
     "StreamError",
     "StreamStatistics",
+    "Tracing",
     "TransportInfo",
     "UnsupportedSetup",
+    "ZipkinTracing",
     "__version__",
     "connect",
+    "constant_time_equal",
+    "current_trace",
     "serve",
     "serve_transport",
 ]

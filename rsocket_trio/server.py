@@ -300,7 +300,7 @@ async def _accept(
         SetupError: It refuses, or it failed.
     """
     connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
-    requester = Requester(connection, frame.metadata_mime_type)
+    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
     setup = Setup(
         data=frame.data,
         metadata=frame.metadata,

@@ -21,6 +21,7 @@ LAYERS = [
     ["transports"],
     ["interactions"],
     ["connection"],
+    ["tracing"],
     ["requester", "responder"],
     ["client", "server", "routing", "codecs"],
     ["spool", "reactivesocket", "reactive_streams", "rsio", "lumberjack", "ttrpc"],

@@ -30,6 +30,7 @@ from rsocket_trio.uri import Uri, parse_uri
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
+from .metadata import setup_metadata
 from .payloads import read_metadata
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         connect,
         args.uri,
         setup=_setup(args),
+        setup_metadata=setup_metadata(args),
         data_mime_type=args.data_mime,
         metadata_mime_type=args.metadata_mime,
         config=_config(args),

@@ -61,7 +61,17 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
     parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
     parser.add_argument(
-        "--metadata", metavar="VALUE", help="metadata of the request: text, 0xHEX, or @FILE"
+        "--metadata",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="metadata of the request: text, 0xHEX, or @FILE; or MIME=VALUE for one entry of"
+        " composite metadata, which may be repeated",
+    )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="begin a trace, to be sampled; its id is printed on stderr",
     )
 
 
@@ -92,6 +102,16 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--setup-data", help="data of SETUP: text, 0xHEX, or @FILE", metavar="VALUE")
     group.add_argument(
         "--setup-metadata", help="its metadata: text, 0xHEX, or @FILE", metavar="VALUE"
+    )
+    who = group.add_mutually_exclusive_group()
+    who.add_argument(
+        "--auth-simple",
+        metavar="USER:PASSWORD",
+        help="authenticate with SETUP: @FILE, or env:NAME for the content of a variable, keeps the"
+        " password off the command line",
+    )
+    who.add_argument(
+        "--auth-bearer", metavar="TOKEN", help="likewise with a token: TOKEN, @FILE or env:NAME"
     )
     group.add_argument(
         "--keepalive", help="interval of KEEPALIVE (default 20)", metavar="SECONDS", type=above_zero

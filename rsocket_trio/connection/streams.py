@@ -77,8 +77,11 @@ class Streams:
         """Send a request at once; see `Outbound.try_open`."""
         if self.refusal is not None:
             raise again(self.refusal)
-        data = payload.data
-        metadata = payload.metadata
+        try:
+            data = payload.data
+            metadata = payload.metadata
+        except AttributeError:
+            raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
             raise _not_bytes(payload)
         outbox = self._outbox
@@ -148,8 +151,11 @@ class Streams:
 
     def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
         """Queue a PAYLOAD at once; see `Outbound.try_send_payload`."""
-        data = payload.data
-        metadata = payload.metadata
+        try:
+            data = payload.data
+            metadata = payload.metadata
+        except AttributeError:
+            raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
             raise _not_bytes(payload)
         outbox = self._outbox

@@ -27,6 +27,7 @@ import trio
 from ..client import connect
 from ..config import ConnectionConfig
 from ..lease import LeaseOptions
+from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
 from ..responder import Acceptor, Responder
@@ -46,6 +47,8 @@ async def connected_pair(
     *,
     client_responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_PAYLOAD,
+    data_mime_type: str = MIME.CBOR,
+    metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
     lease: LeaseOptions | None = None,
     client_lease: LeaseOptions | None = None,
@@ -56,6 +59,8 @@ async def connected_pair(
         responder: What the server's end answers with.
         client_responder: What the client's end answers with; nothing by default.
         setup: The setup payload.
+        data_mime_type: MIME type of the data, as for `rsocket_trio.connect`.
+        metadata_mime_type: Likewise of the metadata.
         config: Of both ends.
         lease: What the server's end grants leases with.
         client_lease: Likewise of the client's end, which asks for leases if this is given.
@@ -73,7 +78,13 @@ async def connected_pair(
     serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
     async with _running(serving):
         async with connect(
-            client_end, responder=client_responder, setup=setup, config=config, lease=client_lease
+            client_end,
+            responder=client_responder,
+            setup=setup,
+            data_mime_type=data_mime_type,
+            metadata_mime_type=metadata_mime_type,
+            config=config,
+            lease=client_lease,
         ) as requester:
             yield requester
 
