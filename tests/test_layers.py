@@ -15,7 +15,7 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["_version", "errors", "payload", "config", "uri"],
+    ["_version", "errors", "payload", "streamed", "config", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
@@ -29,7 +29,17 @@ LAYERS = [
     ["spark", "cli", "testing", "__main__"],
 ]
 LEVEL = {unit: level for level, row in enumerate(LAYERS) for unit in row}
-SANS_IO = {"_version", "errors", "payload", "config", "uri", "frames", "metadata", "protocol"}
+SANS_IO = {
+    "_version",
+    "errors",
+    "payload",
+    "streamed",
+    "config",
+    "uri",
+    "frames",
+    "metadata",
+    "protocol",
+}
 FORBIDDEN = {
     "trio", "outcome", "socket", "ssl", "select", "selectors", "asyncio", "time", "random",
     "threading", "concurrent", "multiprocessing", "logging", "subprocess",
