@@ -3,8 +3,9 @@
 # Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
 # reads the imports and holds the code to it.
 #
-#     errors payload streamed config uri < frames metadata < protocol < transports < interactions
-#       < connection < tracing < requester responder < client server routing codecs < cli testing
+#     errors payload streamed config lease uri < frames metadata < protocol < transports
+#       < interactions < connection < tracing < requester responder < client server routing codecs
+#       < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -14,6 +15,7 @@ from ._version import __version__
 from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
+from .connection.leases import ConnectionLeases
 from .errors import (
     ApplicationError,
     Canceled,
@@ -29,6 +31,7 @@ from .errors import (
     LocalProtocolError,
     MalformedFrame,
     MetadataError,
+    MissingLease,
     ProtocolError,
     Rejected,
     RejectedResume,
@@ -40,6 +43,7 @@ from .errors import (
     UnsupportedSetup,
 )
 from .interactions.demand import PayloadStream, StreamStatistics
+from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
     BearerAuthentication,
     Metadata,
@@ -68,6 +72,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionConfig",
+    "ConnectionLeases",
     "ConnectionLost",
     "ConnectionStatistics",
     "CustomError",
@@ -76,11 +81,16 @@ __all__ = [
     "InternalError",
     "Invalid",
     "InvalidSetup",
+    "Lease",
+    "LeaseOptions",
+    "LeaseSource",
+    "LeaseStatistics",
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
     "Metadata",
     "MetadataError",
+    "MissingLease",
     "Payload",
     "PayloadStream",
     "Principal",

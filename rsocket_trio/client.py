@@ -13,6 +13,7 @@ from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
+from .lease import LeaseOptions
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
@@ -41,6 +42,7 @@ async def connect(
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     tracing: Tracing | None = None,
+    lease: LeaseOptions | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -63,6 +65,8 @@ async def connect(
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
         tracing: Passes the trace of a request being answered on to the requests made here.
+        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
+            for ours.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -74,6 +78,7 @@ async def connect(
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame.
         MetadataError: ``setup_metadata`` cannot be written.
+        ValueError: The URI or a header is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
@@ -84,7 +89,7 @@ async def connect(
     try:
         async with _transport(target, headers, ssl_context, config) as transport:
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config
+                transport, responder, setup, data_mime_type, metadata_mime_type, config, lease
             ) as requester:
                 requester.tracing = tracing
                 try:
@@ -128,8 +133,9 @@ async def _connection(
     data_mime_type: str,
     metadata_mime_type: str,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> AsyncIterator[Requester]:
-    connection = Connection(transport, config, client=True)
+    connection = Connection(transport, config, client=True, lease=lease)
     requester = Requester(connection, metadata_mime_type, data_mime_type)
     begin_as_client(connection, setup, data_mime_type, metadata_mime_type)
     facts = Setup(

@@ -26,6 +26,7 @@ from .streamed import AnyPayload, StreamedPayload
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
+    from .connection.leases import ConnectionLeases
     from .tracing import Tracing
     from .transports.base import TransportInfo
 
@@ -53,6 +54,9 @@ class ConnectionStatistics:
 
 class Requester:
     """Sends requests to the peer.
+
+    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes
+    and `MetadataError` for a route that has no place in the connection's metadata.
 
     Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
     number of tasks may use it at the same time; each request waits in its caller's task, so a
@@ -88,6 +92,11 @@ class Requester:
         """Whether the connection is over."""
         return self._connection.failure is not None
 
+    @property
+    def leases(self) -> ConnectionLeases | None:
+        """The leases of the connection, both sides'; ``None`` where none are in use."""
+        return self._connection.leases
+
     def request_response(
         self,
         payload: AnyPayload = _EMPTY,
@@ -111,6 +120,7 @@ class Requester:
             StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
                 `Invalid`, `Canceled` or `CustomError`, with ``code`` and ``data``.
             RemoteProtocolError: The response broke a limit.
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection ended before the response came.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -137,6 +147,7 @@ class Requester:
             metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
         Raises:
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -174,12 +185,13 @@ class Requester:
             cancels the stream at the peer.
 
         Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over. Later errors come out of the
                 stream.
             trio.ClosedResourceError: On entering: the connection was closed here.
             LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
 
-        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
         if route is not None or metadata is not None or self.tracing is not None:
@@ -215,6 +227,7 @@ class Requester:
             open cancels the channel at the peer, and stops the source.
 
         Raises:
+            MissingLease: Out of the stream: leases are in use, and the request may not wait.
             Exception: What the source raised, as itself, on leaving the block; the peer has got
                 an ERROR then, and the body is cancelled.
 
@@ -284,6 +297,8 @@ class Requester:
             metadata = Metadata() if metadata is None else metadata
             if metadata.trace is None:
                 metadata = attrs.evolve(metadata, trace=trace)
+        if not isinstance(payload, Payload | StreamedPayload):
+            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
         encoded = payload.metadata
         if metadata is not None:
             if route is not None:

@@ -23,6 +23,7 @@ from .errors import (
     SetupError,
 )
 from .frames.setup import SetupFrame
+from .lease import LeaseOptions
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import serve_listener
@@ -115,6 +116,7 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
+    lease: LeaseOptions | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -130,6 +132,8 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
+        lease: Grant leases to the clients that ask for them, and need theirs for requests to
+            them. Without it such clients are refused (UNSUPPORTED_SETUP).
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
@@ -148,7 +152,7 @@ async def serve(
     server = Server(accepting, everything)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, server)
+        await _serve_connection(responder, transport, config, lease, server)
 
     refused: OSError | ValueError | None = None
     try:
@@ -214,6 +218,7 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
+    lease: LeaseOptions | None = None,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -225,26 +230,30 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        lease: As for `serve`.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    await _serve_connection(responder, transport, config, None)
+    await _serve_connection(responder, transport, config, lease, None)
 
 
 async def _serve_connection(
     responder: Responder | Acceptor,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
     server: Server | None,
 ) -> None:
     async with transport:
         try:
             with _until_stopped(server) as stopped:
-                frame, frames = await receive_setup(transport, config)
+                frame, frames = await receive_setup(
+                    transport, config, lease_offered=lease is not None
+                )
             if stopped.cancelled_caught:
                 return
-            connection, accepted = await _accept(responder, frame, transport, config)
+            connection, accepted = await _accept(responder, frame, transport, config, lease)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
             return
@@ -283,13 +292,14 @@ async def _accept(
     frame: SetupFrame,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> tuple[Connection, Responder]:
     """Ask the acceptor.
 
     Raises:
         SetupError: It refuses, or it failed.
     """
-    connection = Connection(transport, config, client=False)
+    connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
     requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
     setup = Setup(
         data=frame.data,

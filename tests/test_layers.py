@@ -15,7 +15,7 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["_version", "errors", "payload", "streamed", "config", "uri"],
+    ["_version", "errors", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
@@ -35,6 +35,7 @@ SANS_IO = {
     "payload",
     "streamed",
     "config",
+    "lease",
     "uri",
     "frames",
     "metadata",

@@ -24,6 +24,7 @@ __all__ = [
     "address",
     "header",
     "positive",
+    "rate",
     "seconds",
 ]
 
@@ -128,6 +129,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         " answer none",
     )
     group.add_argument(
+        "--lease",
+        action="store_true",
+        help="ask the peer for leases, and let requests wait for them",
+    )
+    group.add_argument(
         "--header",
         metavar="'NAME: VALUE'",
         dest="headers",
@@ -183,6 +189,17 @@ def header(text: str) -> tuple[str, str]:
     if not colon or not name.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not 'Name: value'")
     return name.strip(), value.strip()
+
+
+def rate(text: str) -> tuple[int, float]:
+    """An argument type: ``N/SECONDS``, so many requests in so much time."""
+    number, slash, duration = text.partition("/")
+    if not slash:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS")
+    try:
+        return positive(number), above_zero(duration)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS") from None
 
 
 def address(text: str) -> str:

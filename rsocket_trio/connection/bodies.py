@@ -70,7 +70,10 @@ class Bodies:
         async def send_ready() -> bool:
             nonlocal opened
             while fragments.ready:
-                await self._outbox.reserve(self._fragment_size)
+                if opened or enter is None:
+                    await self._outbox.reserve(self._fragment_size)
+                else:
+                    await self._streams.admit(self._fragment_size)
                 if not opened:
                     # No checkpoint from here to the queueing of the frame: ids leave in order.
                     try:

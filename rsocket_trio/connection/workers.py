@@ -188,6 +188,7 @@ class Workers:
                 return
             idle.append(task)
             await wait_task_rescheduled(abort)
+            served = 0
 
     def _done(self, operation: ResponderOperation) -> None:
         self.active -= 1
