@@ -86,10 +86,9 @@ class LeaseSource:
         leases.grant(Lease(0, 0))       # no requests any more, from anybody
 
     Attributes:
-        otherwise: What grants while nobody calls `grant`: asked at the start of each connection
-            and whenever a lease has ended, those by hand included. ``None``: nothing does; then
-            the last lease granted by hand is also the first of each new connection.
-        last: The last lease granted by hand.
+        otherwise: What grants while nobody calls `grant`, and whenever a lease has ended, those
+            by hand included. ``None``: nothing does.
+        last: The last lease granted by hand. New connections begin with it too.
     """
 
     def __init__(self, otherwise: Lease | Ask | AsyncIterable[Lease] | None = None) -> None:

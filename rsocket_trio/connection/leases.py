@@ -151,17 +151,18 @@ class Leases(ConnectionLeases):
         self._settled = task_status.started
         source = self.source
         try:
+            first, self._queued = self._queued, None
+            otherwise: Lease | Ask | AsyncIterable[Lease] | None
             if isinstance(source, LeaseSource):
                 source.attach(self.grant)
-            queued, self._queued = self._queued, None
-            if queued is not None:
-                self.grant(queued)
-            if not isinstance(source, LeaseSource):
-                await self._drive(source, begun=queued is not None)
-            elif source.otherwise is not None:
-                await self._drive(source.otherwise, begun=queued is not None)
-            elif source.last is not None and queued is None:
-                self.grant(source.last)
+                first = first or source.last
+                otherwise = source.otherwise
+            else:
+                otherwise = source
+            if first is not None:
+                self.grant(first)
+            if otherwise is not None:
+                await self._drive(otherwise, begun=first is not None)
             self._settle()
             await trio.sleep_forever()
         finally:

@@ -338,6 +338,18 @@ async def test_a_source_with_another_behind_it(autojump_clock):
         assert await leases_of(peer) == [5]
 
 
+async def test_a_stop_is_for_later_connections_too(autojump_clock):
+    """Once requests are stopped by hand, a new connection is not let through by what is behind."""
+    source = LeaseSource(Lease(5, 10.0))
+    source.grant(Lease(0, 0))
+    async with granting(source) as peer:
+        await trio.sleep(50)
+        assert await leases_of(peer) == [0]
+        source.grant(Lease(1, 10.0))
+        await trio.sleep(10)
+        assert await leases_of(peer) == [1, 5]
+
+
 async def test_metadata_that_does_not_fit():
     """A lease too large for a frame is refused where it is granted."""
     async with connected_pair(
