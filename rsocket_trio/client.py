@@ -13,7 +13,7 @@ from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
-from .lease import LeaseOptions
+from .lease import LeaseOptions, Source, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
@@ -41,7 +41,7 @@ async def connect(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
@@ -64,8 +64,8 @@ async def connect(
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
-        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
-            for ours.
+        lease: Ask the server to use leases, with these options, or with this source of those
+            granted to the server: requests then wait for its LEASE, and its requests for ours.
         tracing: Passes the trace of a request being answered on to the requests made here.
 
     Yields:
@@ -85,11 +85,12 @@ async def connect(
     """
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
+    leases = lease_options(lease)
     body_error: Exception | None = None
     try:
         async with _transport(target, headers, ssl_context, config) as transport:
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config, lease
+                transport, responder, setup, data_mime_type, metadata_mime_type, config, leases
             ) as requester:
                 requester.tracing = tracing
                 try:

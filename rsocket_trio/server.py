@@ -23,7 +23,7 @@ from .errors import (
     SetupError,
 )
 from .frames.setup import SetupFrame
-from .lease import LeaseOptions
+from .lease import LeaseOptions, Source, lease_options
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import serve_listener
@@ -116,7 +116,7 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -132,8 +132,9 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
-        lease: Grant leases to the clients that ask for them, and need theirs for requests to
-            them. Without it such clients are refused (UNSUPPORTED_SETUP).
+        lease: Grant leases, of this source or with these options, to the clients that ask for
+            them, and need theirs for requests to them. Without it such clients are refused
+            (UNSUPPORTED_SETUP).
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
@@ -147,12 +148,13 @@ async def serve(
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
+    leases = lease_options(lease)
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
     server = Server(accepting, everything)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, lease, server)
+        await _serve_connection(responder, transport, config, leases, server)
 
     refused: OSError | ValueError | None = None
     try:
@@ -218,7 +220,7 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -235,7 +237,7 @@ async def serve_transport(
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    await _serve_connection(responder, transport, config, lease, None)
+    await _serve_connection(responder, transport, config, lease_options(lease), None)
 
 
 async def _serve_connection(

@@ -134,10 +134,12 @@ class Connection:
             async with trio.open_nursery() as outer:
                 outer.start_soon(self._write)
                 async with trio.open_nursery() as self.nursery:
+                    if self.leases is not None:
+                        # Before the reader: the first lease leaves before any answer, so that a
+                        # client which knows its SETUP to be accepted has it.
+                        await self.nursery.start(self.leases.run)
                     self.nursery.start_soon(Reader(self).run, frames)
                     self.nursery.start_soon(watch, self)
-                    if self.leases is not None:
-                        self.nursery.start_soon(self.leases.run)
                     task_status.started()
                     await self.ended.wait()
                     self.nursery.cancel_scope.cancel(reason=str(self.failure))

@@ -110,6 +110,7 @@ class Leases(ConnectionLeases):
         self.granted = self._granted
         self.latency = self._latency
         self.on_lease: Callable[[], None] = _nothing
+        self._settled: Callable[[], None] = _nothing
 
     def receive(self, frame: LeaseFrame) -> None:
         """A LEASE frame; its time begins now."""
@@ -137,31 +138,41 @@ class Leases(ConnectionLeases):
         self.held.clear()
         self.granted.clear()
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Grant leases as the source says, until cancelled.
+
+        Args:
+            task_status: Started once the first lease is queued, or has to be waited for.
 
         Checkpoint: always.
         If cancelled: nothing more is granted but by hand.
         """
         self._running = True
+        self._settled = task_status.started
         source = self.source
         try:
+            first, self._queued = self._queued, None
+            otherwise: Lease | Ask | AsyncIterable[Lease] | None
             if isinstance(source, LeaseSource):
                 source.attach(self.grant)
-            queued, self._queued = self._queued, None
-            if queued is not None:
-                self.grant(queued)
-            if not isinstance(source, LeaseSource):
-                await self._drive(source, begun=queued is not None)
-            elif source.otherwise is not None:
-                await self._drive(source.otherwise, begun=queued is not None)
-            elif source.last is not None and queued is None:
-                self.grant(source.last)
+                first = first or source.last
+                otherwise = source.otherwise
+            else:
+                otherwise = source
+            if first is not None:
+                self.grant(first)
+            if otherwise is not None:
+                await self._drive(otherwise, begun=first is not None)
+            self._settle()
             await trio.sleep_forever()
         finally:
             self._running = False
             if isinstance(source, LeaseSource):
                 source.detach(self.grant)
+
+    def _settle(self) -> None:
+        settled, self._settled = self._settled, _nothing
+        settled()
 
     async def _drive(self, source: Lease | Ask | AsyncIterable[Lease], *, begun: bool) -> None:
         try:
@@ -179,6 +190,7 @@ class Leases(ConnectionLeases):
             logger.exception("the source of leases failed; it grants no more on this connection")
 
     async def _take(self, leases: AsyncIterator[Lease]) -> None:
+        self._settle()
         try:
             async for lease in leases:
                 self.grant(lease)
@@ -194,6 +206,7 @@ class Leases(ConnectionLeases):
             self.latency.begin_anew()
             answer = source(question)
             if isinstance(answer, Awaitable):
+                self._settle()
                 answer = await answer
             if answer is not None:
                 self.grant(answer)
@@ -205,6 +218,7 @@ class Leases(ConnectionLeases):
         That is when a lease has been used up, or has expired. One that never allowed anything, and
         one that the source has been asked about already (``in_vain``), has expired only.
         """
+        self._settle()
         granted = self.granted
         version = granted.version
         done = in_vain and trio.current_time() >= granted.expires
@@ -227,4 +241,4 @@ class Leases(ConnectionLeases):
 
 
 def _nothing() -> None:
-    """Nobody waits for leases yet."""
+    """There is nobody to tell."""

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import connect, serve
+from rsocket_trio import connect, serve, serve_transport
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import LocalProtocolError, MissingLease, Rejected
 from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
@@ -21,6 +21,7 @@ from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
 from rsocket_trio.testing.leaks import all_tasks
 from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports.memory import memory_transport_pair
 
 NOTHING = LeaseSource()
 
@@ -63,6 +64,29 @@ def test_wrong_types(make):
     """Half a request, text as metadata, and a source that is none are refused when made."""
     with pytest.raises(TypeError):
         make()
+
+
+@pytest.mark.parametrize("lease", [5, "a lease"])
+async def test_what_is_no_source(lease):
+    """`connect`, `serve` and `serve_transport` refuse at once what no lease can come from."""
+    with pytest.raises(TypeError, match="source of leases"):
+        await serve(KnownAnswers(), "tcp://127.0.0.1:0", lease=lease)
+    one, other = memory_transport_pair()
+    with pytest.raises(TypeError, match="source of leases"):
+        await serve_transport(KnownAnswers(), one, lease=lease)
+    with pytest.raises(TypeError, match="source of leases"):
+        async with connect(other, lease=lease):
+            pass
+
+
+async def test_a_source_stands_for_its_options():
+    """Where nothing else is to be said, ``lease=`` takes the source itself."""
+    async with connected_pair(
+        KnownAnswers(), lease=Lease(2, 10.0), client_lease=Lease(3, 10.0)
+    ) as client:
+        await client.request_response(Payload(b"x"))
+        assert client.leases.left == 1
+        assert client.leases.statistics().left == 3
 
 
 @pytest.mark.parametrize(
@@ -312,6 +336,18 @@ async def test_a_source_with_another_behind_it(autojump_clock):
         assert await leases_of(peer) == []
         await trio.sleep(1)
         assert await leases_of(peer) == [5]
+
+
+async def test_a_stop_is_for_later_connections_too(autojump_clock):
+    """Once requests are stopped by hand, a new connection is not let through by what is behind."""
+    source = LeaseSource(Lease(5, 10.0))
+    source.grant(Lease(0, 0))
+    async with granting(source) as peer:
+        await trio.sleep(50)
+        assert await leases_of(peer) == [0]
+        source.grant(Lease(1, 10.0))
+        await trio.sleep(10)
+        assert await leases_of(peer) == [1, 5]
 
 
 async def test_metadata_that_does_not_fit():
