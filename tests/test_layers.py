@@ -19,11 +19,12 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
+    ["reactivesocket"],
     ["interactions"],
     ["connection"],
     ["requester", "responder"],
     ["client", "server", "routing", "codecs"],
-    ["spool", "reactivesocket", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
