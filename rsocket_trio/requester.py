@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
@@ -75,9 +75,9 @@ class Requester:
         """Whether the connection is over."""
         return self._connection.failure is not None
 
-    async def request_response(
+    def request_response(
         self, payload: Payload = _EMPTY, *, route: str | None = None
-    ) -> Payload:
+    ) -> Coroutine[Any, Any, Payload]:
         """Send one request and wait for its one response.
 
         Args:
@@ -101,7 +101,7 @@ class Requester:
         """
         if route is not None:
             payload = self._routed(payload, route)
-        return await request_response(self._streams, payload)
+        return request_response(self._streams, payload)
 
     async def fire_and_forget(self, payload: Payload = _EMPTY, *, route: str | None = None) -> None:
         """Send a request that is not answered. Returns once it is queued, not once it has arrived.

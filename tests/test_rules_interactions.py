@@ -237,7 +237,7 @@ async def test_credit_of_zero_is_neither_sent_nor_taken():
             requester.request_stream(Payload(), prefetch=0, initial_request_n=0)
         async with requester.request_stream(Payload(), prefetch=0, initial_request_n=2) as stream:
             assert (await peer.receive(RequestStreamFrame)).initial_request_n == 2
-            with pytest.raises(ValueError, match="at least 1"):
+            with pytest.raises(LocalProtocolError, match="at least 1"):
                 stream.request_n(0)
             await peer.expect_nothing()
             stream.request_n(3)

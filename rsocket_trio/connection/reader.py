@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from trio.lowlevel import checkpoint
 
+from ..config import MAX_FRAME_SIZE
 from ..errors import ConnectionLost, MalformedFrame, RemoteProtocolError
 from ..frames.cancel import CancelFrame
 from ..frames.error import ErrorFrame
@@ -101,8 +102,9 @@ class Reader:
             RemoteProtocolError: It ends the connection (unless it is an ignorable
                 `MalformedFrame`).
         """
-        if len(frame) < _HEADER_SIZE:
-            raise MalformedFrame(f"{len(frame)} bytes are too short for a frame header")
+        if not _HEADER_SIZE <= len(frame) <= MAX_FRAME_SIZE:
+            # The upper bound holds on any transport (Protocol.md, "Framing Format").
+            raise MalformedFrame(f"{len(frame)} bytes are too short or too long for a frame")
         stream_id, type_and_flags = HEADER.unpack_from(frame)
         frame_type = type_and_flags >> 10
         if frame_type == _PAYLOAD:

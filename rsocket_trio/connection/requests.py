@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
@@ -45,6 +46,7 @@ class Requests:
 
     Attributes:
         responder: Who answers them; set once the connection is accepted.
+        dropped: Messages without an answer that were not taken on, by interaction.
         refused: While set, every new request is answered with REJECTED and this text.
     """
 
@@ -59,6 +61,7 @@ class Requests:
         client: bool,
     ) -> None:
         self.refused: str | None = None
+        self.dropped: Counter[str] = Counter()
         self._table = streams.table
         self._streams = streams
         self._workers = workers
@@ -96,16 +99,21 @@ class Requests:
         elif flags & FOLLOWS:
             self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
-            complete = bool(flags & COMPLETE)
-            self.take_on(frame_type, stream_id, complete, initial_n, Payload(data, metadata))
+            # What the request costs is its frame, whatever is metadata and what data of it.
+            payload = Payload(data, metadata)
+            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, len(frame))
 
     def take_on(
-        self, frame_type: int, stream_id: int, complete: bool, initial_n: int, payload: Payload
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
     ) -> None:
-        """A whole request: hand it to the workers, or refuse it."""
+        """A whole request of ``size`` bytes: hand it to the workers, or refuse it."""
         workers = self._workers
-        metadata = payload.metadata
-        size = len(payload.data) if metadata is None else len(payload.data) + len(metadata)
         if self.refused is not None or not workers.has_room(size):
             self.answer(
                 stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
@@ -116,42 +124,54 @@ class Requests:
             operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
         elif frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
-            workers.add(FireAndForgetResponder(self._streams, stream_id, payload, self.responder))
+            operation = FireAndForgetResponder(self._streams, stream_id, payload, self.responder)
+            workers.add(operation, size)
             return
         elif frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
                 self._streams, stream_id, payload, self.responder, initial_n
             )
         else:
-            operation = RequestChannelResponder(
+            operation = channel = RequestChannelResponder(
                 self._streams,
                 stream_id,
                 payload,
                 self.responder,
                 initial_n,
-                complete=complete,
+                complete=bool(complete),
                 window=Window(self._prefetch, uncredited=1),
                 max_window=self._limits.max_prefetch,
             )
+            self._table[stream_id] = channel
+            channel.begin()
+            workers.add(channel, size)
+            return
         self._table[stream_id] = operation
-        workers.add(operation)
+        workers.add(operation, size)
 
     # -- the rest ---------------------------------------------------------------------------
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         operation = MetadataPushResponder(self._streams, metadata, self.responder)
-        if self._workers.has_room(operation.size):
-            self._workers.add(operation)
+        if self._workers.has_room(len(metadata)):
+            self._workers.add(operation, len(metadata))
         else:
-            logger.warning("metadata_push dropped: too many requests are waiting")
+            self._drop("metadata_push", "too many requests")
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
         if frame_type != _REQUEST_FNF:
             self._streams.send_control(encode_error(stream_id, code, text.encode()))
         else:
-            logger.warning("fire_and_forget dropped on stream %d: %s", stream_id, text)
+            self._drop("fire_and_forget", text)
+
+    def _drop(self, what: str, reason: str) -> None:
+        """Nobody is told but the log, and that once: a peer must not be able to fill a disk."""
+        self.dropped[what] += 1
+        count = self.dropped[what]
+        level = logging.WARNING if count == 1 else logging.DEBUG
+        logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
     def _begin(
         self,
@@ -227,8 +247,9 @@ class _FragmentedRequest(Operation):
             return
         if payload is not None:
             self.requests.forget(self)
+            size = len(payload.data) + len(payload.metadata or b"")
             self.requests.take_on(
-                self.frame_type, self.stream_id, self.complete, self.initial_n, payload
+                self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
 
     def receive_request_n(self, n: int) -> None:

@@ -50,8 +50,13 @@ _MAX_IDLE: Final = 64
 
 _FAILED: Final = "a handler failed while its task was being cancelled"
 
-_BURST: Final = 32
+_BURST: Final = 24
 """Requests answered in a row by one worker without letting another task run."""
+
+_INNERMOST_SCOPE: Final = "_cancel_status"
+"""The attribute of a task that changes when a handler leaves a cancel scope open, e.g. one in a
+generator it left. That scope would cancel the worker's next request. trio has no public name for
+it; without this one, nothing would be found out and nothing else break."""
 
 
 class Workers:
@@ -80,10 +85,11 @@ class Workers:
             return False
         return self.size + size <= self._max_size or not self.active
 
-    def add(self, operation: ResponderOperation) -> None:
-        """Take a request on. It runs after the next `start`."""
+    def add(self, operation: ResponderOperation, size: int) -> None:
+        """Take a request of ``size`` bytes on. It runs after the next `start`."""
+        operation.size = size
         self.active += 1
-        self.size += operation.size
+        self.size += size
         self._queue.append(operation)
 
     @property
@@ -148,8 +154,9 @@ class Workers:
         idle = self._idle
         outbox = self._outbox
         task = current_task()
-        clean = contextvars.copy_context()
-        innermost = _innermost_scope(task)
+        copy_context = contextvars.copy_context
+        clean = copy_context()
+        innermost = getattr(task, _INNERMOST_SCOPE, None)
         served = 0
 
         def abort(_raise_cancel: Any) -> Abort:
@@ -166,14 +173,11 @@ class Workers:
                         await operation.run(scope)
                     finally:
                         self._done(operation)
-                    if task.child_nurseries:
+                    if getattr(task, _INNERMOST_SCOPE, None) is not innermost:
+                        # Left open: a cancel scope, or a nursery with the scope it has.
                         await _finish_nurseries(task)
                         return
-                    if (
-                        operation.scope_cancelled
-                        or _innermost_scope(task) is not innermost
-                        or contextvars.copy_context() != clean
-                    ):
+                    if operation.scope_cancelled or copy_context() != clean:
                         return
                 else:
                     self._done(operation)
@@ -195,7 +199,7 @@ class Workers:
 async def _finish_nurseries(task: Task) -> None:
     """End the nurseries a handler left open: a task that has one must not end.
 
-    As with `_innermost_scope`, trio has no public name for what finishes a nursery. Without it
+    As for `_INNERMOST_SCOPE`, trio has no public name for what finishes a nursery. Without it
     the fault of the handler would end the connection.
     """
     for nursery in reversed(task.child_nurseries):
@@ -203,12 +207,3 @@ async def _finish_nurseries(task: Task) -> None:
         finish = getattr(nursery, "_nested_child_finished", None)
         if finish is not None:
             await finish(None)
-
-
-def _innermost_scope(task: Task) -> object:
-    """What changes when a handler leaves a cancel scope open, e.g. one in a generator it left.
-
-    That scope would cancel the worker's next request. trio has no public name for it; without
-    this one, nothing would be found out and nothing else break.
-    """
-    return getattr(task, "_cancel_status", None)

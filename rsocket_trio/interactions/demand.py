@@ -240,12 +240,11 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         """Grant ``n`` more items; only for a stream opened with ``prefetch=0``.
 
         Raises:
-            LocalProtocolError: The stream's demand is automatic, or more would be granted than
-                `Limits.max_prefetch` allows to be on the way or unread.
-            ValueError: ``n`` is less than 1.
+            LocalProtocolError: ``n`` is less than 1, the stream's demand is automatic, or more
+                would be granted than `Limits.max_prefetch` allows to be on the way or unread.
         """
         if n < 1:
-            raise ValueError(f"n must be at least 1, not {n}")
+            raise LocalProtocolError(f"n must be at least 1, not {n}")
         if not self._window.manual:
             raise LocalProtocolError(
                 "the demand of this stream is automatic; open it with prefetch=0 to steer it"

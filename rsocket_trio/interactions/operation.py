@@ -197,9 +197,7 @@ class ResponderOperation(Operation):
         self.live = True
         self.assembling = None
         self.payload = payload
-        metadata = payload.metadata
-        size = len(payload.data)
-        self.size = size if metadata is None else size + len(metadata)
+        self.size = 0
         self.scope: trio.CancelScope | None = None
         self.stopped = False
         self.scope_cancelled = False

@@ -290,7 +290,7 @@ async def request_channel(
 class RequestChannelResponder(_ChannelOperation, ResponderOperation):
     """Runs the handler: the peer's items in, its own items out."""
 
-    __slots__ = ("credit", "payloads", "responder", "state")
+    __slots__ = ("complete", "credit", "payloads", "responder", "state")
 
     def __init__(
         self,
@@ -309,12 +309,21 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.state = StreamState(_CHANNEL, Side.RESPONDER)
         self.credit = CreditGate(initial_request_n)
         self.payloads = PayloadStream(self, outbound, window, max_window)
-        self.payloads.deliver(payload, free=True)
-        if complete:
+        self.complete = complete
+
+    def begin(self) -> None:
+        """Take the item of the request frame, and grant the first credit."""
+        try:
+            self.payloads.deliver(self.payload, free=True)
+        except RemoteProtocolError as error:
+            self.reject(error)
+            return
+        # Always answered, also where the requester has completed: requesters may wait for it.
+        n = self.payloads.initial_request_n
+        self.outbound.send_control(encode_request_n(self.stream_id, n))
+        if self.complete:
             self.state.receive(Event.COMPLETE)
             self.payloads.end()
-        # Always answered, also where the requester has completed: requesters may wait for it.
-        outbound.send_control(encode_request_n(stream_id, window.initial_request_n))
 
     def receive_cancel(self) -> None:
         if self.state.receive(Event.CANCEL):

@@ -39,7 +39,7 @@ async def request_response(outbound: Outbound, payload: Payload) -> Payload:
         except BaseException:
             operation.give_up()
             raise
-        if operation.settled:
+        if operation.result is not None:
             # It came while the last fragments of the request were leaving.
             return operation.unwrap()
     operation.task = current_task()
@@ -54,28 +54,27 @@ class _Requester(Operation):
     as much as all else that a response costs here.
     """
 
-    __slots__ = ("error", "response", "settled", "task")
+    __slots__ = ("result", "task")
 
     def __init__(self, outbound: Outbound) -> None:
         # Not super().__init__: a call less, on the hottest path.
         self.outbound = outbound
         self.stream_id = 0
-        self.live = True
         self.assembling = None
         self.task: trio.lowlevel.Task | None = None
-        self.settled = False
-        self.response = NO_PAYLOAD
-        self.error: Exception | None = None
+        self.result: Payload | Exception | None = None
 
     def unwrap(self) -> Payload:
-        """The response, or the error instead of it."""
-        if self.error is not None:
-            try:
-                raise self.error
-            finally:
-                # The error holds this frame, so this must not hold the error.
-                self.error = None
-        return self.response
+        """The response, or the error instead of it. Once: an error must not hold its own frame."""
+        result = self.result
+        if isinstance(result, Payload):
+            return result
+        self.result = NO_PAYLOAD
+        assert result is not None
+        try:
+            raise result
+        finally:
+            del result
 
     def abort(self, _raise_cancel: Any) -> Abort:
         """The caller was cancelled while it waited."""
@@ -86,14 +85,14 @@ class _Requester(Operation):
     def give_up(self) -> None:
         """The caller does not wait any more: CANCEL, if the request has left and is unanswered."""
         self.discard_fragments()
-        if self.stream_id and not self.settled:
+        if self.stream_id and self.result is None:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self.outbound.finish(self)
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
         if flags & (NEXT | FOLLOWS) == NEXT and self.assembling is None:
-            self.response = Payload(data, metadata)
+            self._settle(Payload(data, metadata))
         elif flags & (NEXT | FOLLOWS) or self.assembling is not None:
             try:
                 payload = self.whole(flags, metadata, data)
@@ -101,12 +100,11 @@ class _Requester(Operation):
                 self.outbound.send_control(encode_cancel(self.stream_id))
                 self._fail(error)
                 return
-            if payload is None:
-                return
-            self.response = payload
-        elif not flags & COMPLETE:
-            return  # neither an item nor an end, so it means nothing
-        self._settle()
+            if payload is not None:
+                self._settle(payload)
+        elif flags & COMPLETE:
+            self._settle(NO_PAYLOAD)
+        # Else it is neither an item nor an end, so it means nothing.
 
     def receive_error(self, code: int, data: bytes) -> None:
         self._fail(stream_error(code, data, self.stream_id))
@@ -115,12 +113,11 @@ class _Requester(Operation):
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        self.error = error
         self.discard_fragments()
-        self._settle()
+        self._settle(error)
 
-    def _settle(self) -> None:
-        self.settled = True
+    def _settle(self, result: Payload | Exception) -> None:
+        self.result = result
         self.outbound.finish(self)
         task = self.task
         if task is not None:

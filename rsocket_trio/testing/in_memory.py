@@ -122,11 +122,19 @@ async def frame_peer_server(
     If cancelled: the connection ends, as after any other exception of the block.
     """
     client_end, server_end = memory_transport_pair()
+    accepted = trio.Event()
+
+    async def accept(peer: FramePeer) -> None:
+        await peer.accept(keepalive=config.confirm_setup)
+        accepted.set()
+
     async with FramePeer(server_end) as peer:
-        async with _running(partial(peer.accept, keepalive=config.confirm_setup)):
+        async with _running(partial(accept, peer)):
             async with connect(
                 client_end, responder=responder, setup=setup, config=config
             ) as requester:
+                # Without confirmation the client does not wait for this by itself.
+                await accepted.wait()
                 try:
                     yield peer, requester
                 finally:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Final
 
 import trio
@@ -119,14 +120,16 @@ async def thousands_of_small_frames(a: FrameTransport, b: FrameTransport) -> Non
             nursery.start_soon(receive, transport)
 
 
-async def every_call_is_a_checkpoint(a: FrameTransport, b: FrameTransport) -> None:
-    """Sending something, sending nothing and receiving always let other tasks run."""
-    with trio.testing.assert_checkpoints():
-        await a.send_frames([b"frame"])
-    with trio.testing.assert_checkpoints():
-        await a.send_frames([])
+async def calls_can_be_cancelled(a: FrameTransport, b: FrameTransport) -> None:
+    """Receiving always lets other tasks run; receiving and sending are cancellation points."""
+    await a.send_frames([b"frame"])
     with trio.testing.assert_checkpoints():
         assert await b.receive_frames() == [b"frame"]
+    for call in partial(b.receive_frames), partial(a.send_frames, []):
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await call()
+        assert scope.cancelled_caught
 
 
 async def a_cancelled_receive_loses_nothing(a: FrameTransport, b: FrameTransport) -> None:
@@ -228,7 +231,7 @@ async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> Non
 _CHECKS: Final = (
     frames_of_every_size,
     thousands_of_small_frames,
-    every_call_is_a_checkpoint,
+    calls_can_be_cancelled,
     a_cancelled_receive_loses_nothing,
     a_clean_close,
     sending_to_one_who_left,

@@ -65,7 +65,7 @@ class FrameTransport(trio.abc.AsyncResource):
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: always.
+        Checkpoint: a cancellation point always; other tasks run where it has to wait.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
 

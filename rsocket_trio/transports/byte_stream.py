@@ -18,7 +18,7 @@ from .base import FrameTransport, TransportInfo
 
 __all__ = ["RECEIVE_SIZE", "ByteStreamTransport"]
 
-RECEIVE_SIZE: Final = 256 * 2**10
+RECEIVE_SIZE: Final = 64 * 2**10
 """How much one read may bring, in bytes: enough for thousands of small frames in one go."""
 
 
@@ -54,7 +54,7 @@ class ByteStreamTransport(FrameTransport):
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: always.
+        Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
         if self._closed:

@@ -13,6 +13,7 @@ from ..errors import ConnectFailed
 from ..uri import Uri, parse_uri
 from .base import FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport
+from .direct import DirectStream
 from .tcp import connect_tcp, socket_addresses
 from .tls import peer_certificate, start_tls_client
 from .unix import connect_unix, peer_credentials
@@ -82,7 +83,7 @@ async def _begin(
         extra["peer_credentials"] = peer_credentials(stream)
     else:
         local, peer = socket_addresses(stream)
-    carrier: trio.abc.Stream = stream
+    carrier: trio.abc.Stream = DirectStream(stream)
     if uri.is_encrypted:
         carrier = secure = await start_tls_client(stream, uri.host, ssl_context)
         extra["peer_certificate"] = peer_certificate(secure)

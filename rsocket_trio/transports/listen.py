@@ -14,6 +14,7 @@ from ..uri import Uri, parse_uri
 from .base import FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport
 from .dial import describe_failure
+from .direct import DirectStream
 from .tcp import bound_uri, listen_tcp, socket_addresses
 from .tls import peer_certificate, start_tls_server
 from .unix import listen_unix, peer_credentials
@@ -138,7 +139,7 @@ class _Beginner:
             extra["peer_credentials"] = peer_credentials(stream)
         else:
             local, peer = socket_addresses(stream)
-        carrier: trio.abc.Stream = stream
+        carrier: trio.abc.Stream = DirectStream(stream)
         if uri.is_encrypted and self._ssl_context is not None:
             carrier = secure = await start_tls_server(stream, self._ssl_context)
             extra["peer_certificate"] = peer_certificate(secure)

@@ -69,7 +69,7 @@ class WsprotoTransport(FrameTransport):
             trio.BrokenResourceError: The peer is gone, or has closed.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: always.
+        Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
         if self._closed:

@@ -118,7 +118,6 @@ async def test_what_is_abandoned_is_given_back(name, in_one_batch):
         assert frames[0].data == DATA * 16
 
 
-@pytest.mark.xfail(strict=True, reason="the limit of unread bytes ends the connection here")
 async def test_a_first_item_past_the_limit_ends_its_channel_only():
     """A REQUEST_CHANNEL whose own item is past the limit of unread bytes is an error of it."""
     async with frame_peer_client(KnownAnswers(), config=CONFIG) as peer:

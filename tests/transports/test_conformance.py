@@ -86,7 +86,7 @@ class Careless(FrameTransport):
     [
         ("reorders", "frames_of_every_size"),
         ("truncates", "frames_of_every_size"),
-        ("no checkpoint", "every_call_is_a_checkpoint"),
+        ("no checkpoint", "calls_can_be_cancelled"),
         ("ends with an error", "a_clean_close"),
         ("silent close", "use_after_close"),
         ("cancelled close", "a_cancelled_close_closes"),

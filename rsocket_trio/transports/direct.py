@@ -1,0 +1,106 @@
+"""A socket with few system calls and few turns of trio's loop: `DirectStream`.
+
+`trio.SocketStream` tries to read before it waits, and lets other tasks run after each write. That
+is right for programs in general; here it costs every batch of frames a system call and a turn of
+the loop. This waits first and reads then, and a write that the kernel takes at once is over at
+once (docs/performance.md has what it bought).
+"""
+
+from __future__ import annotations
+
+import os
+
+import trio
+from trio.lowlevel import checkpoint_if_cancelled, wait_readable, wait_writable
+
+__all__ = ["DirectStream"]
+
+
+class DirectStream(trio.abc.HalfCloseableStream):
+    """Reads and writes the socket of a `trio.SocketStream`, which it owns.
+
+    For one task that sends and one that receives; it does not guard against more.
+
+    Attributes:
+        inner: The stream that it closes.
+        socket: Its socket.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.inner = stream
+        self.socket = stream.socket
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes, all of them.
+
+        Raises:
+            trio.BrokenResourceError: The peer is gone.
+            trio.ClosedResourceError: This stream was closed here.
+
+        Checkpoint: a cancellation point always; other tasks run where the kernel's buffer is full.
+        If cancelled: any part of the data may have been sent.
+        """
+        await checkpoint_if_cancelled()
+        sent = self._write(data)
+        if sent < len(data):
+            with memoryview(data) as view:
+                while sent < len(view):
+                    await wait_writable(self.socket)
+                    with view[sent:] as rest:
+                        sent += self._write(rest)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait until the kernel has room.
+
+        Checkpoint: always.
+        If cancelled: nothing happens.
+        """
+        await wait_writable(self.socket)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Wait for bytes and return those that are here; empty at the end of the stream.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This stream was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost.
+        """
+        while True:
+            await wait_readable(self.socket)
+            try:
+                return os.read(self.socket.fileno(), max_bytes or 65536)
+            except BlockingIOError:
+                pass  # woken for nothing, which the kernel may do
+            except OSError as error:
+                raise self._translated(error) from error
+
+    async def send_eof(self) -> None:
+        """Send the end of the stream; receiving goes on.
+
+        Checkpoint: always.
+        If cancelled: it was not sent.
+        """
+        await self.inner.send_eof()
+
+    async def aclose(self) -> None:
+        """Close the socket.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        await self.inner.aclose()
+
+    def _write(self, data: bytes | bytearray | memoryview) -> int:
+        try:
+            return os.write(self.socket.fileno(), data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: OSError) -> Exception:
+        if self.socket.fileno() == -1:
+            return trio.ClosedResourceError("this stream was closed")
+        return trio.BrokenResourceError(f"the socket broke: {error.strerror or error}")

@@ -1,0 +1,189 @@
+"""Keepalives, the peer's death, and the other timers of a connection."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import (
+    ConnectFailed,
+    ConnectionConfig,
+    ConnectionLost,
+    Limits,
+    Payload,
+    Responder,
+    connect,
+    serve_transport,
+)
+from rsocket_trio.frames import ErrorFrame, KeepaliveFrame, RequestResponseFrame
+from rsocket_trio.testing.frame_peer import FramePeer
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+from rsocket_trio.transports.memory import memory_transport_pair
+
+CONFIG = ConnectionConfig(keepalive_interval=10, max_lifetime=25)
+
+
+async def test_two_idle_ends_keep_each_other_alive(autojump_clock):
+    """An hour without a request: the connection still works."""
+    answers = []
+
+    class Echo(Responder):
+        async def request_response(self, payload):
+            answers.append(payload)
+            return payload
+
+    async with connected_pair(Echo(), config=CONFIG) as client:
+        await trio.sleep(3600)
+        await client.request_response()
+    assert answers == [Payload()]
+
+
+async def test_the_interval(autojump_clock):
+    """A client sends KEEPALIVE with R every interval, whatever else happens."""
+    async with frame_peer_server(config=CONFIG) as (peer, _requester):
+        peer.patience = 100
+        begin = trio.current_time()
+        for number in range(1, 6):
+            question = await peer.answer_keepalive()
+            assert (question.data, trio.current_time() - begin) == (b"", 10 * number)
+
+
+async def test_a_dead_server(autojump_clock):
+    """A server silent for the max lifetime is told, and everything that waits learns it."""
+    async with frame_peer_server(config=CONFIG) as (peer, requester):
+        begin = trio.current_time()
+        with pytest.raises(ConnectionLost, match="silent for 25 s"):
+            await requester.request_response()
+        assert trio.current_time() - begin == 25
+        await peer.receive(RequestResponseFrame)
+        assert "silent" in (await peer.expect_closed(0x101)).data.decode()
+
+
+async def test_a_dead_client(autojump_clock):
+    """A server goes by the lifetime in the client's SETUP, cancels its handlers and closes."""
+    ended = []
+
+    class Waits(Responder):
+        async def request_response(self, _payload):
+            try:
+                await trio.sleep_forever()
+            finally:
+                ended.append(trio.current_time())
+
+    async with frame_peer_client(Waits(), setup=False) as peer:
+        peer.patience = 100
+        begin = trio.current_time()
+        await peer.setup(max_lifetime=33)
+        await peer.send(RequestResponseFrame(1))
+        await peer.expect_closed(0x101)
+        assert [when - begin for when in ended] == [33]
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+async def test_a_peer_that_reads_nothing(side, autojump_clock):
+    """A peer that talks but does not read is found out after one to two lifetimes."""
+    here, there = memory_transport_pair(max_bytes=100)
+    peer = FramePeer(there, patience=1000)
+    config = ConnectionConfig(keepalive_interval=5, max_lifetime=25, close_timeout=1)
+
+    async def talk():
+        while True:
+            await trio.sleep(5)
+            await peer.send(KeepaliveFrame(respond=False))
+
+    class Pours(Responder):
+        async def request_stream(self, payload):
+            while True:
+                yield Payload(b"x" * 50)
+
+    async with trio.open_nursery() as nursery:
+        begin = trio.current_time()
+        if side == "client":
+
+            async def pour():
+                async with connect(here, config=config) as requester:
+                    with pytest.raises(ConnectionLost, match="read nothing for 25 s"):
+                        while True:
+                            await requester.fire_and_forget(Payload(b"x" * 50))
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(pour)
+            await peer.accept()
+            await talk()
+        else:
+
+            async def serve():
+                await serve_transport(Pours(), here, config=config)
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(serve)
+            await peer.setup(max_lifetime=25)
+            await peer.send(bytes.fromhex("00000001 1800 7fffffff"))
+            await talk()
+    assert 25 <= trio.current_time() - begin <= 60
+
+
+async def test_a_server_that_never_answers_setup(autojump_clock):
+    """connect gives up after setup_timeout, and says what to do about it."""
+    config = ConnectionConfig(setup_timeout=7)
+    here, there = memory_transport_pair()
+    begin = trio.current_time()
+    async with FramePeer(there) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(peer.receive)
+        with pytest.raises(ConnectFailed, match=r"within 7 s.*confirm_setup=False"):
+            async with connect(here, config=config):
+                raise AssertionError("there is no connection")
+    assert 7 <= trio.current_time() - begin <= 8
+
+
+async def test_a_client_that_says_nothing(autojump_clock):
+    """A server refuses it after setup_timeout, with a reason, and closes."""
+    config = ConnectionConfig(setup_timeout=7)
+    async with frame_peer_client(Responder(), setup=False, config=config) as peer:
+        begin = trio.current_time()
+        error = await peer.expect_closed(0x001)
+        assert trio.current_time() - begin == 7
+        assert error.data == b"no SETUP within 7 s"
+
+
+async def test_without_confirmation(autojump_clock):
+    """With confirm_setup=False connect enters at once, and a refusal comes later."""
+    config = ConnectionConfig(confirm_setup=False)
+    async with frame_peer_server(config=config) as (peer, requester):
+        await peer.send(ErrorFrame(0, 0x003, b"no"))
+        await requester.wait_closed()
+        with pytest.raises(Exception, match="REJECTED_SETUP: no"):
+            await requester.request_response()
+
+
+async def test_a_peer_that_reads_nothing_delays_a_close_by_close_timeout(autojump_clock):
+    """What cannot leave does not keep the block from ending."""
+    here, there = memory_transport_pair(max_bytes=100)
+    async with FramePeer(there) as peer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.accept)
+            async with connect(here, config=ConnectionConfig(close_timeout=3)) as requester:
+                for _ in range(10):
+                    await requester.fire_and_forget(Payload(b"x" * 100))
+                await trio.testing.wait_all_tasks_blocked()
+                begin = trio.current_time()
+        assert trio.current_time() - begin == 3
+
+
+async def test_a_peer_that_makes_us_answer_without_reading(autojump_clock):
+    """Past max_control_size we stop reading from it, until it reads."""
+    config = ConnectionConfig(limits=Limits(max_control_size=1000))
+    here, there = memory_transport_pair(max_bytes=1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: serve_transport(Responder(), here, config=config))
+        async with FramePeer(there) as peer:
+            await peer.setup()
+            sent = 0
+            with trio.move_on_after(1):
+                while True:
+                    await peer.send(KeepaliveFrame(respond=True, data=b"x" * 100))
+                    sent += 1
+            assert sent < 100
+            for _ in range(sent - 10):
+                assert (await peer.receive(KeepaliveFrame)).data == b"x" * 100

@@ -1,0 +1,188 @@
+"""Requests of the peer on their way to a handler: fragments, limits, and what ends them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from rsocket_trio import ConnectionConfig, Limits, Responder
+from rsocket_trio.frames import (
+    CancelFrame,
+    ErrorFrame,
+    PayloadFrame,
+    RequestChannelFrame,
+    RequestFnfFrame,
+    RequestNFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
+from rsocket_trio.testing.in_memory import frame_peer_client
+
+LIMITS = ConnectionConfig(limits=Limits(max_payload_size=100, max_streams=2))
+
+
+class Handlers(Responder):
+    """Notes what came; requests with the data ``wait`` stay."""
+
+    def __init__(self):
+        self.seen = []
+
+    async def request_response(self, payload):
+        self.seen.append(payload)
+        if payload.data == b"wait":
+            await trio.sleep_forever()
+        return payload
+
+    async def fire_and_forget(self, payload):
+        self.seen.append(payload)
+
+    async def request_stream(self, payload):
+        while True:
+            yield payload
+
+    async def request_channel(self, payload, payloads):
+        self.seen.append(payload)
+        async for item in payloads:
+            yield item
+
+
+def rest(stream_id, data=b"rest", **flags):
+    return PayloadFrame(stream_id, next=True, data=data, **flags)
+
+
+async def test_credit_before_the_request_is_whole():
+    """REQUEST_N between the fragments of a request counts for its stream, and for no other."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(RequestStreamFrame(1, 1, data=b"a", follows=True), RequestNFrame(1, 2))
+        await peer.send(rest(1, b"b"))
+        for _ in range(3):
+            assert (await peer.receive(PayloadFrame)).data == b"ab"
+        await peer.expect_nothing()
+        await peer.send(RequestResponseFrame(3, data=b"c", follows=True), RequestNFrame(3, 2))
+        await peer.send(rest(3, b"d"))
+        assert (await peer.receive(PayloadFrame)).data == b"cd"
+
+
+@pytest.mark.parametrize("end", [CancelFrame(1), ErrorFrame(1, 0x201)], ids=["cancel", "error"])
+@pytest.mark.parametrize(
+    "request_", [RequestResponseFrame, RequestFnfFrame], ids=["response", "fnf"]
+)
+async def test_a_request_given_up_between_fragments(end, request_):
+    """It is forgotten: what follows means nothing, and its place is free."""
+    handlers = Handlers()
+    async with frame_peer_client(handlers, config=LIMITS) as peer:
+        for _ in range(5):
+            await peer.send(request_(1, data=b"a" * 60, follows=True), end, rest(1))
+            await peer.expect_nothing()
+        assert handlers.seen == []
+        await peer.send(RequestResponseFrame(1, data=b"x"))
+        assert (await peer.receive(PayloadFrame)).data == b"x"
+
+
+async def test_the_connection_ends_between_fragments():
+    """A request that never became whole leaves nothing."""
+    handlers = Handlers()
+    async with frame_peer_client(handlers) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"a", follows=True))
+        await peer.expect_nothing()
+    assert handlers.seen == []
+
+
+async def test_too_many_unfinished_requests():
+    """Requests in fragments count against max_streams before they are whole."""
+    async with frame_peer_client(Handlers(), config=LIMITS) as peer:
+        for stream_id in (1, 3):
+            await peer.send(RequestResponseFrame(stream_id, data=b"a", follows=True))
+        await peer.send(RequestResponseFrame(5, data=b"a", follows=True))
+        error = await peer.receive(ErrorFrame)
+        assert (error.stream_id, error.code) == (5, 0x202)
+        await peer.send(RequestFnfFrame(7, data=b"a", follows=True))
+        await peer.expect_nothing()
+        await peer.send(rest(1))
+        assert (await peer.receive(PayloadFrame)).data == b"arest"
+
+
+async def test_a_request_that_is_refused_when_whole():
+    """Where the places were taken meanwhile, the whole request is rejected."""
+    async with frame_peer_client(Handlers(), config=LIMITS) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"a", follows=True))
+        await peer.send(*(RequestResponseFrame(n, data=b"wait") for n in (3, 5)))
+        await peer.send(rest(1))
+        assert (await peer.receive(ErrorFrame)).stream_id == 1
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        bytes.fromhex("80000001 1000"),  # the reserved bit of the stream id
+        bytes.fromhex("00000001 1800 80000001"),  # the reserved bit of the initial n
+        bytes.fromhex("00000001 1800 0000"),  # too short for its initial n
+        bytes.fromhex("80000001 2820"),  # PAYLOAD, the reserved bit
+        bytes.fromhex("00000001"),  # no header
+    ],
+)
+async def test_frames_that_cannot_be(frame):
+    """They end the connection with CONNECTION_ERROR."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(frame)
+        await peer.expect_closed(0x101)
+
+
+async def test_thousands_of_frames_at_once():
+    """A batch larger than the reader takes in a row is answered whole."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(*(RequestResponseFrame(n, data=b"x") for n in range(1, 6001, 2)))
+        answered = {(await peer.receive(PayloadFrame)).stream_id for _ in range(3000)}
+        assert answered == set(range(1, 6001, 2))
+
+
+async def test_cancelled_before_it_began():
+    """A request and its CANCEL in one read: no handler runs, nothing is left, nothing is sent."""
+    handlers = Handlers()
+    async with frame_peer_client(handlers) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"x"), CancelFrame(1))
+        await peer.expect_nothing()
+        assert handlers.seen == []
+
+
+async def test_cancelled_channels_do_not_add_up():
+    """Channels cancelled in the read that brought them cost nothing of max_unread_size."""
+    config = ConnectionConfig(limits=Limits(max_unread_size=1000))
+    async with frame_peer_client(Handlers(), config=config) as peer:
+        for stream_id in range(1, 101, 2):
+            await peer.send(
+                RequestChannelFrame(stream_id, 1, data=b"x" * 100), CancelFrame(stream_id)
+            )
+            await peer.receive(RequestNFrame)
+        await peer.send(RequestChannelFrame(201, 1, data=b"x" * 900, complete=True))
+        await peer.receive(RequestNFrame)
+        assert (await peer.receive(PayloadFrame)).data == b"x" * 900
+
+
+async def test_items_of_a_channel_that_mean_nothing():
+    """PAYLOAD without N and C is ignored, and credit it did not use is still there."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(RequestChannelFrame(1, 5, data=b"0"))
+        await peer.receive(RequestNFrame)
+        assert (await peer.receive(PayloadFrame)).data == b"0"
+        await peer.send(PayloadFrame(1, data=b"nothing"))
+        await peer.expect_nothing()
+        await peer.send(rest(1, b"1"), PayloadFrame(1, complete=True))
+        assert (await peer.receive(PayloadFrame)).data == b"1"
+        assert (await peer.receive(PayloadFrame)).complete
+        await peer.send(RequestNFrame(1, 1), rest(1, b"2"))  # too late
+        await peer.expect_nothing()
+
+
+async def test_nothing_is_begun_behind_the_end():
+    """What the same read brings behind a CONNECTION_ERROR reaches no handler."""
+    handlers = Handlers()
+    async with frame_peer_client(handlers) as peer:
+        await peer.send(
+            ErrorFrame(0, 0x101),
+            RequestResponseFrame(1, data=b"x"),
+            RequestFnfFrame(3, data=b"x"),
+            RequestFnfFrame(5, data=b"x", follows=True),
+        )
+        await peer.expect_closed()
+    assert handlers.seen == []

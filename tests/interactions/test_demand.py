@@ -1,0 +1,246 @@
+"""PayloadStream and CreditGate by themselves: every way to read, and every way it can end."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio import ApplicationError, LocalProtocolError, Payload, RemoteProtocolError
+from rsocket_trio.interactions.demand import CreditGate, PayloadStream
+from rsocket_trio.protocol.credit import Window
+
+
+class Recorder:
+    """The operation and the outbound of a stream, in one: notes what it is told."""
+
+    def __init__(self, max_unread=1000):
+        self.unread = 0
+        self.max_unread = max_unread
+        self.grants = []
+        self.abandoned = 0
+
+    def grant(self, n):
+        self.grants.append(n)
+
+    def abandon(self):
+        self.abandoned += 1
+
+
+def make(prefetch=4, max_unread=1000, **window):
+    recorder = Recorder(max_unread)
+    return PayloadStream(recorder, recorder, Window(prefetch, **window), 10), recorder
+
+
+async def test_every_way_to_read():
+    """receive, async for, receive_nowait and receive_many take the items in order."""
+    stream, recorder = make(8)
+    for number in range(7):
+        stream.deliver(Payload(b"%d" % number, b"m"))
+    stream.end()
+    assert recorder.unread == 14
+    got = [await stream.receive(), stream.receive_nowait(), await anext(stream)]
+    got += await stream.receive_many(2)
+    got += await stream.receive_many()
+    assert [payload.data for payload in got] == [b"%d" % number for number in range(7)]
+    for read in (stream.receive, stream.receive_many):
+        with pytest.raises(trio.EndOfChannel):
+            await read()
+    with pytest.raises(trio.EndOfChannel):
+        stream.receive_nowait()
+    assert [item async for item in stream] == []
+    assert recorder.unread == 0
+    assert recorder.grants == []  # nothing is granted on a stream that has ended
+
+
+async def test_arguments():
+    """What makes no sense is a ValueError, or a LocalProtocolError where it is about demand."""
+    stream, _ = make()
+    with pytest.raises(ValueError, match="limit"):
+        await stream.receive_many(0)
+    with pytest.raises(LocalProtocolError, match="at least 1"):
+        stream.request_n(0)
+    with pytest.raises(LocalProtocolError, match="prefetch=0"):
+        stream.request_n(1)
+
+
+async def test_manual_demand():
+    """request_n grants what it says, up to max_prefetch outstanding or unread."""
+    stream, recorder = make(0, initial=1)
+    stream.request_n(9)
+    with pytest.raises(LocalProtocolError, match="max_prefetch"):
+        stream.request_n(1)
+    stream.deliver(Payload())
+    await stream.receive()
+    stream.request_n(1)
+    assert recorder.grants == [9, 1]
+    stream.close()
+    with pytest.raises(trio.ClosedResourceError):
+        stream.request_n(1)
+
+
+async def test_overruns():
+    """More items than granted, or more bytes than allowed, are the peer's fault."""
+    stream, _ = make(1)
+    stream.deliver(Payload())
+    with pytest.raises(RemoteProtocolError, match="than it was granted"):
+        stream.deliver(Payload())
+    stream, _ = make(4, max_unread=5)
+    stream.deliver(Payload(b"123", b"45"))
+    with pytest.raises(RemoteProtocolError, match="max_unread_size"):
+        stream.deliver(Payload(b"6"))
+
+
+async def test_one_reader_at_a_time():
+    """A second task that waits is told so, and the first goes on."""
+    stream, _ = make()
+    got = []
+
+    async def read():
+        got.append(await stream.receive())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(trio.BusyResourceError):
+            await stream.receive()
+        stream.deliver(Payload(b"x"))
+    assert got == [Payload(b"x")]
+
+
+@pytest.mark.parametrize("how", ["end", "fail", "close"])
+async def test_a_waiting_reader_is_told_of_the_end(how):
+    """Completion, failure and closing wake the reader."""
+    stream, recorder = make()
+    outcome = []
+
+    async def read():
+        try:
+            await stream.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError, ApplicationError) as error:
+            outcome.append(type(error))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        match how:
+            case "end":
+                stream.end()
+                stream.end(ApplicationError("too late"))
+            case "fail":
+                stream.end(ApplicationError("x"))
+            case "close":
+                stream.close()
+                stream.close()
+    kinds = {"end": trio.EndOfChannel, "fail": ApplicationError, "close": trio.ClosedResourceError}
+    assert outcome == [kinds[how]]
+    assert recorder.abandoned == (how == "close")
+
+
+async def test_closing_gives_unread_bytes_back():
+    """What nobody will read does not count, and aclose is a checkpoint that closes anyway."""
+    stream, recorder = make()
+    stream.deliver(Payload(b"123", b"4"))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await stream.aclose()
+    assert scope.cancelled_caught
+    assert (recorder.unread, recorder.abandoned) == (0, 1)
+    for read in (stream.receive, stream.receive_many):
+        with pytest.raises(trio.ClosedResourceError):
+            await read()
+
+
+async def test_cancelled_readers_lose_nothing():
+    """Each way to read is a cancellation point, also where an item is there."""
+    stream, _ = make()
+    stream.deliver(Payload(b"x"))
+    for read in (stream.receive, stream.receive_many, stream.__anext__):
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await read()
+        assert scope.cancelled_caught
+    assert await stream.receive() == Payload(b"x")
+    with trio.move_on_after(0) as scope:
+        await stream.receive()
+    stream.deliver(Payload(b"y"))
+    assert stream.receive_nowait() == Payload(b"y")
+
+
+async def test_iteration_lets_others_run():
+    """Iterating over what is there yields to other tasks at least every 64 items."""
+    stream, _ = make(1000, max_unread=10**6)
+    for _ in range(650):
+        stream.deliver(Payload())
+    turns = []
+
+    async def other():
+        while True:
+            turns.append(1)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        for _ in range(650):
+            await anext(stream)
+        assert len(turns) >= 9
+        nursery.cancel_scope.cancel()
+
+
+@given(prefetch=st.integers(1, 20), steps=st.lists(st.booleans(), max_size=200))
+def test_never_more_than_the_window(prefetch, steps):
+    """However peer and reader take turns: unread and granted items never pass the window."""
+    stream, recorder = make(prefetch)
+    sent = 0
+    for deliver in steps:
+        credit = prefetch + sum(recorder.grants) - sent
+        if deliver and credit:
+            stream.deliver(Payload())
+            sent += 1
+        elif not deliver and stream.statistics().unread:
+            stream.receive_nowait()
+        numbers = stream.statistics()
+        assert numbers.unread + numbers.outstanding <= prefetch
+        assert numbers.outstanding == prefetch + sum(recorder.grants) - sent
+        assert numbers.outstanding or numbers.unread  # a reader that goes on never starves
+        assert all(n >= -(-3 * prefetch // 4) for n in recorder.grants)
+
+
+async def test_credit():
+    """Credit is taken one by one, waited for, and 2**31-1 is a number like others."""
+    gate = CreditGate(2)
+    assert [gate.try_take() for _ in range(3)] == [True, True, False]
+    taken = []
+
+    async def take():
+        taken.append(await gate.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        assert taken == []
+        gate.add(2**31 - 1)
+        gate.add(2**31 - 1)
+    assert taken == [True]
+    assert await gate.take()
+    assert gate._credit.available == 2 * (2**31 - 1) - 2
+
+
+async def test_a_gate_that_closes():
+    """Whoever waits is let go without credit; a cancelled one takes none."""
+    gate = CreditGate(0)
+    with trio.move_on_after(0):
+        await gate.take()
+    taken = []
+
+    async def take():
+        taken.append(await gate.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.close()
+    await take()
+    assert taken == [False, False]

@@ -1,0 +1,114 @@
+"""What is sent from: iterators of every kind, and how a generator learns of a cancellation."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ApplicationError, ConnectionConfig, Limits, Payload, Responder
+
+
+class Streams(Responder):
+    def __init__(self, make):
+        self.make = make
+
+    def request_stream(self, payload):
+        return self.make()
+
+
+class Bare:
+    """An async iterator, and nothing else: it cannot be closed nor thrown into."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        if not self.left:
+            raise StopAsyncIteration
+        self.left -= 1
+        return Payload(b"x")
+
+
+async def test_an_iterator_that_cannot_be_closed(link):
+    """It is iterated, and left alone when the stream is cancelled."""
+    async with link(Streams(lambda: Bare(10**9))) as here:
+        async with here.requester.request_stream(prefetch=2) as items:
+            await items.receive()
+        await trio.testing.wait_all_tasks_blocked()
+        here.assert_idle()
+        async with here.requester.request_stream(prefetch=2) as items:
+            assert len([await items.receive() for _ in range(100)]) == 100
+
+
+async def test_a_cancellation_happens_at_the_yield(link):
+    """A generator that waits for credit sees Cancelled where it yields."""
+    log = []
+
+    async def watching():
+        try:
+            while True:
+                yield Payload(b"x")
+        except trio.Cancelled:
+            log.append("cancelled")
+            raise
+
+    async with link(Streams(watching)) as here:
+        async with here.requester.request_stream(prefetch=1):
+            await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked()
+        assert log == ["cancelled"]
+        here.assert_idle()
+
+
+async def test_a_generators_own_deadline(link, autojump_clock):
+    """A cancel scope around the yield ends that generator only, as it would anywhere."""
+
+    async def limited():
+        with trio.move_on_after(3):
+            while True:
+                yield Payload(b"x")
+
+    async with link(Streams(limited)) as here:
+        begin = trio.current_time()
+        async with here.requester.request_stream(prefetch=1) as items:
+            await trio.sleep(5)
+            assert len([item async for item in items]) == 1
+        assert trio.current_time() - begin == 5
+        here.assert_idle()
+
+
+async def test_a_generator_that_goes_on(link, caplog):
+    """One that swallows what is wrong with its item loses it, and the stream ends."""
+
+    async def stubborn():
+        while True:
+            with suppress(AttributeError):
+                yield "no payload"
+
+    async with link(Streams(stubborn)) as here:
+        async with here.requester.request_stream() as items:
+            with pytest.raises(ApplicationError):
+                await items.receive()
+        here.assert_idle()
+
+
+async def test_a_nursery_around_the_yield(link):
+    """Closing a generator whose yield is in a nursery is no failure."""
+
+    async def in_a_nursery():
+        async with trio.open_nursery():
+            while True:
+                yield Payload(b"x")
+
+    async with link(Streams(in_a_nursery), ConnectionConfig(limits=Limits(outbox_size=1))) as here:
+        for prefetch in (1, 100):
+            async with here.requester.request_stream(prefetch=prefetch) as items:
+                await items.receive()
+            await trio.testing.wait_all_tasks_blocked()
+            here.assert_idle()

@@ -1,0 +1,131 @@
+"""The errors: their tree, their codes, and how they read."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from rsocket_trio import errors
+from rsocket_trio.connection.failure import again
+from rsocket_trio.errors import (
+    ApplicationError,
+    Canceled,
+    ClosedByPeer,
+    ConnectionClosed,
+    ConnectionLost,
+    CustomError,
+    ErrorCode,
+    Invalid,
+    InvalidSetup,
+    MalformedFrame,
+    Rejected,
+    RejectedResume,
+    RejectedSetup,
+    RemoteProtocolError,
+    RSocketError,
+    SetupError,
+    StreamError,
+    UnsupportedSetup,
+    code_name,
+    setup_error,
+    stream_error,
+)
+
+
+def test_everything_is_an_rsocket_error():
+    """One except clause catches all of them."""
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert len(kinds) > 20
+    assert all(issubclass(kind, RSocketError) for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (0x201, ApplicationError),
+        (0x202, Rejected),
+        (0x203, Canceled),
+        (0x204, Invalid),
+        (0x301, CustomError),
+        (0xFFFFFFFE, CustomError),
+        (0, CustomError),
+    ],
+)
+def test_stream_errors_by_code(code, kind):
+    """Each code has its class, and keeps code, data and stream."""
+    error = stream_error(code, b"text", 7)
+    assert type(error) is kind
+    assert isinstance(error, StreamError)
+    assert (error.code, error.data, error.message, error.stream_id) == (code, b"text", "text", 7)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (1, InvalidSetup),
+        (2, UnsupportedSetup),
+        (3, RejectedSetup),
+        (4, SetupError),
+        (0x301, SetupError),
+    ],
+)
+def test_setup_errors_by_code(code, kind):
+    """Likewise those that refuse a SETUP."""
+    error = setup_error(code, b"text")
+    assert type(error) is kind
+    assert (error.code, error.data) == (code, b"text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ApplicationError(), "APPLICATION_ERROR"),
+        (Rejected("later"), "REJECTED: later"),
+        (CustomError("x", code=0x301), "0x00000301: x"),
+        (RejectedResume(b"\xff"), "REJECTED_RESUME: \ufffd"),
+        (ClosedByPeer(), "the peer closed the connection: CONNECTION_ERROR"),
+        (ClosedByPeer("bye", code=0x102), "the peer closed the connection: CONNECTION_CLOSE: bye"),
+        (RemoteProtocolError("nonsense"), "nonsense"),
+    ],
+)
+def test_how_they_read(error, text):
+    """The text says the code by name, and the reason."""
+    assert str(error) == text
+
+
+def test_names_of_codes():
+    """The specification's names, or the number."""
+    assert [code_name(code) for code in ErrorCode] == list(ErrorCode.__members__)
+    assert code_name(0xABC) == "0x00000abc"
+
+
+def test_fields_of_protocol_errors():
+    """They say what the peer is told, and which stream ends."""
+    error = MalformedFrame("short", stream_id=3, ignorable=True)
+    assert (error.code, error.stream_id, error.ignorable) == (0x101, 3, True)
+    assert ClosedByPeer(b"\xff").message == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionLost("gone"),
+        ClosedByPeer("bye", code=0x102),
+        ConnectionClosed("over"),
+        InvalidSetup("no"),
+        SetupError("no", code=0x301),
+        stream_error(0x301, b"x", 3),
+        MalformedFrame("short", stream_id=3, ignorable=True),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_the_same_error_again(error):
+    """A copy is another object with the same fields, text and cause."""
+    error.__cause__ = OSError("cable")
+    twin = again(error)
+    assert twin is not error
+    assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))
+    assert twin.__cause__ is error.__cause__
+    assert copy.copy(error).__cause__ is None  # the reason for all this

@@ -1,0 +1,28 @@
+"""Payload and NO_PAYLOAD."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from rsocket_trio import NO_PAYLOAD, Payload
+
+
+def test_absent_and_empty_metadata_differ():
+    """None is absent, b"" is present and empty."""
+    assert Payload(b"x") == Payload(b"x", None)
+    assert Payload(b"x", b"") != Payload(b"x", None)
+    assert Payload() == Payload(b"", None)
+
+
+def test_payloads_are_values():
+    """They cannot be changed, and can be keys."""
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        Payload().data = b"x"
+    assert len({Payload(b"x"), Payload(b"x"), Payload(b"x", b"")}) == 2
+
+
+def test_no_payload_is_told_by_identity():
+    """It equals an empty payload, so only ``is`` tells it apart."""
+    assert Payload() == NO_PAYLOAD
+    assert NO_PAYLOAD is not Payload()
