@@ -15,6 +15,7 @@ from .connection.establish import begin_as_client, wait_accepted
 from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
 from .metadata.mime_types import MIME
 from .payload import Payload
+from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import open_transport
@@ -37,6 +38,7 @@ async def connect(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
+    protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -57,6 +59,8 @@ async def connect(
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
+        protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). A client has to
+            know: a server that speaks the other one only waits for more.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -67,13 +71,19 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame.
+        ValueError: The address or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
+    check_protocols((protocol,))
     body_error: Exception | None = None
     try:
         async with _transport(target, headers, ssl_context, config) as transport:
+            if protocol == "reactivesocket":
+                transport = speak_reactivesocket(
+                    transport, client=True, max_frame_size=config.limits.max_frame_size
+                )
             async with _connection(
                 transport, responder, setup, data_mime_type, metadata_mime_type, config
             ) as requester:

@@ -20,6 +20,8 @@ from .interactions.request_stream import request_stream
 from .metadata.routing import route_metadata
 from .payload import Payload
 from .protocol.credit import Window
+from .reactivesocket.outgoing import SUBSCRIPTION
+from .reactivesocket.transport import ReactiveSocketTransport
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
@@ -158,6 +160,47 @@ class Requester:
             payload = self._routed(payload, route)
         window = self._window(prefetch, initial_request_n)
         return request_stream(self._streams, payload, window, self._max_prefetch)
+
+    def request_subscription(
+        self,
+        payload: Payload = _EMPTY,
+        *,
+        route: str | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream that has no end of its own: leave the block to end it.
+
+        A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
+        RSocket 1.0, which has no such thing, it is `request_stream`.
+
+        Args:
+            payload: As for `request_stream`.
+            route: Likewise.
+            prefetch: Likewise.
+            initial_request_n: Likewise.
+
+        Returns:
+            As `request_stream`.
+
+        Raises:
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+
+        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None:
+            payload = self._routed(payload, route)
+        translated = isinstance(self._connection.transport, ReactiveSocketTransport)
+        return request_stream(
+            self._streams,
+            payload,
+            self._window(prefetch, initial_request_n),
+            self._max_prefetch,
+            SUBSCRIPTION if translated else 0,
+        )
 
     def request_channel(
         self,

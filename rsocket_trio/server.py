@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,6 +23,7 @@ from .errors import (
     SetupError,
 )
 from .frames.setup import SetupFrame
+from .reactivesocket.opening import PROTOCOLS, Opening, check_protocols
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import serve_listener
@@ -115,6 +116,7 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
+    protocols: Collection[str] = PROTOCOLS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -130,11 +132,13 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
+        protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
+            ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
         OSError: An address cannot be listened on.
-        ValueError: A URI is wrong, there is none, or the TLS context is missing.
+        ValueError: A URI or a protocol is wrong, there is none, or the TLS context is missing.
 
     Checkpoint: always.
     If cancelled: at once: handlers are cancelled and connections closed. `Server.aclose` is the
@@ -142,13 +146,14 @@ async def serve(
     """
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
+    check_protocols(protocols)
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
     server = Server(accepting, everything)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, server)
+        await _serve_connection(responder, transport, config, protocols, server)
 
     refused: OSError | ValueError | None = None
     try:
@@ -214,6 +219,7 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
+    protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -225,23 +231,31 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        protocols: As for `serve`.
+
+    Raises:
+        ValueError: A protocol is wrong, or there is none.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    await _serve_connection(responder, transport, config, None)
+    check_protocols(protocols)
+    await _serve_connection(responder, transport, config, protocols, None)
 
 
 async def _serve_connection(
     responder: Responder | Acceptor,
     transport: FrameTransport,
     config: ConnectionConfig,
+    protocols: Collection[str],
     server: Server | None,
 ) -> None:
+    opening = Opening(transport, protocols, config.limits.max_frame_size)
     async with transport:
         try:
             with _until_stopped(server) as stopped:
-                frame, frames = await receive_setup(transport, config)
+                frame, frames = await receive_setup(opening, config)
+            transport = opening.chosen
             if stopped.cancelled_caught:
                 return
             connection, accepted = await _accept(responder, frame, transport, config)
@@ -250,7 +264,7 @@ async def _serve_connection(
             return
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
-            await refuse(transport, error, config)
+            await refuse(opening.chosen, error, config)
             return
         connection.open(accepted)
         if server is not None:
