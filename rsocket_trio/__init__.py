@@ -3,8 +3,8 @@
 # Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
 # reads the imports and holds the code to it.
 #
-#     errors payload config uri < frames metadata < protocol < transports < interactions
-#       < connection < requester responder < client server routing codecs < cli testing
+#     errors payload config lease uri < frames metadata < protocol < transports < interactions
+#       < connection < tracing < requester responder < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -14,6 +14,7 @@ from ._version import __version__
 from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
+from .connection.leases import ConnectionLeases
 from .errors import (
     ApplicationError,
     Canceled,
@@ -29,6 +30,7 @@ from .errors import (
     LocalProtocolError,
     MalformedFrame,
     MetadataError,
+    MissingLease,
     ProtocolError,
     Rejected,
     RejectedResume,
@@ -40,17 +42,27 @@ from .errors import (
     UnsupportedSetup,
 )
 from .interactions.demand import PayloadStream, StreamStatistics
+from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
+from .metadata import (
+    BearerAuthentication,
+    Metadata,
+    Sampling,
+    SimpleAuthentication,
+    ZipkinTracing,
+)
 from .payload import NO_PAYLOAD, Payload
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
-from .routing import Route, Router
+from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
+from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = [
     "NO_PAYLOAD",
     "Acceptor",
     "ApplicationError",
+    "BearerAuthentication",
     "Canceled",
     "ClosedByPeer",
     "CodecError",
@@ -58,6 +70,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionConfig",
+    "ConnectionLeases",
     "ConnectionLost",
     "ConnectionStatistics",
     "CustomError",
@@ -66,32 +79,46 @@ __all__ = [
     "InternalError",
     "Invalid",
     "InvalidSetup",
+    "Lease",
+    "LeaseOptions",
+    "LeaseSource",
+    "LeaseStatistics",
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
+    "Metadata",
     "MetadataError",
+    "MissingLease",
     "Payload",
     "PayloadStream",
+    "Principal",
     "ProtocolError",
     "RSocketError",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
     "RemoteProtocolError",
+    "RequestFacts",
     "Requester",
     "Responder",
     "Route",
     "Router",
+    "Sampling",
     "Server",
     "ServerStatistics",
     "Setup",
     "SetupError",
+    "SimpleAuthentication",
     "StreamError",
     "StreamStatistics",
+    "Tracing",
     "TransportInfo",
     "UnsupportedSetup",
+    "ZipkinTracing",
     "__version__",
     "connect",
+    "constant_time_equal",
+    "current_trace",
     "serve",
     "serve_transport",
 ]

@@ -13,11 +13,14 @@ from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
+from .lease import LeaseOptions
+from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
 from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
+from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
 
@@ -33,11 +36,14 @@ async def connect(
     *,
     responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_SETUP,
+    setup_metadata: Metadata | None = None,
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
+    lease: LeaseOptions | None = None,
+    tracing: Tracing | None = None,
     protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
@@ -53,12 +59,16 @@ async def connect(
             closed with the block.
         responder: Answers the server's requests.
         setup: Data and metadata of the SETUP frame, for the server's acceptor.
+        setup_metadata: Put in front of its metadata, e.g. ``Metadata(auth=...)``.
         data_mime_type: MIME type of the data of all payloads of this connection.
         metadata_mime_type: Likewise of the metadata. Routes need the default, or the MIME type
             of routing metadata.
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
+        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
+            for ours.
+        tracing: Passes the trace of a request being answered on to the requests made here.
         protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). A client has to
             know: a server that speaks the other one only waits for more.
 
@@ -71,11 +81,15 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame.
+        ValueError: The URI or a header is none.
+        MetadataError: ``setup_metadata`` cannot be written.
         ValueError: The address or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
+    if setup_metadata is not None:
+        setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     check_protocols((protocol,))
     body_error: Exception | None = None
     try:
@@ -85,8 +99,9 @@ async def connect(
                     transport, client=True, max_frame_size=config.limits.max_frame_size
                 )
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config
+                transport, responder, setup, data_mime_type, metadata_mime_type, config, lease
             ) as requester:
+                requester.tracing = tracing
                 try:
                     yield requester
                 except Exception as error:
@@ -128,9 +143,10 @@ async def _connection(
     data_mime_type: str,
     metadata_mime_type: str,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> AsyncIterator[Requester]:
-    connection = Connection(transport, config, client=True)
-    requester = Requester(connection, metadata_mime_type)
+    connection = Connection(transport, config, client=True, lease=lease)
+    requester = Requester(connection, metadata_mime_type, data_mime_type)
     begin_as_client(connection, setup, data_mime_type, metadata_mime_type)
     facts = Setup(
         data=setup.data,

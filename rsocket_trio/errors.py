@@ -16,6 +16,7 @@
     │  └─ ClosedByPeer              the peer ended it with an ERROR on stream 0
     ├─ StreamError                  an ERROR on one stream: code, data, stream_id
     │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
+    ├─ MissingLease                 leases are in use, and none allows the request
     └─ InternalError                a fault of this package: please report it
 
 A handler that raises a `StreamError` sends exactly that code and text to the peer. The text of
@@ -44,6 +45,7 @@ __all__ = [
     "MalformedFrame",
     "MetadataError",
     "MetadataLengthError",
+    "MissingLease",
     "ProtocolError",
     "RSocketError",
     "Rejected",
@@ -280,6 +282,13 @@ class Invalid(StreamError):
 
 class CustomError(StreamError):
     """An application's own code, 0x301 to 0xFFFFFFFE: ``CustomError("text", code=0x301)``."""
+
+
+class MissingLease(RSocketError):
+    """Leases are in use, the peer's allows no request now, and this one may not wait.
+
+    Nothing was sent. See `rsocket_trio.LeaseOptions` for which requests wait.
+    """
 
 
 class InternalError(RSocketError):

@@ -13,9 +13,13 @@ import attrs
 __all__ = ["NO_PAYLOAD", "Payload"]
 
 
-@attrs.frozen
+# Not frozen: that would make each one cost two to three times as much, and there is one for
+# every message (docs/performance.md).
+@attrs.define(unsafe_hash=True)
 class Payload:
     """Data and, optionally, metadata of a request, an item or a response.
+
+    A value: compared and hashed by its contents, and not to be changed once made.
 
     Attributes:
         data: The bytes of the message; may be empty.

@@ -17,6 +17,8 @@ from .interactions.metadata_push import check_metadata_push
 from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
+from .metadata.builder import Metadata
+from .metadata.mime_types import MIME, same_mime_type
 from .metadata.routing import route_metadata
 from .payload import Payload
 from .protocol.credit import Window
@@ -25,6 +27,8 @@ from .reactivesocket.transport import ReactiveSocketTransport
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
+    from .connection.leases import ConnectionLeases
+    from .tracing import Tracing
     from .transports.base import TransportInfo
 
 __all__ = ["ConnectionStatistics", "Requester"]
@@ -52,15 +56,27 @@ class ConnectionStatistics:
 class Requester:
     """Sends requests to the peer.
 
+    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes
+    and `MetadataError` for a route that has no place in the connection's metadata.
+
     Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
     number of tasks may use it at the same time; each request waits in its caller's task, so a
     cancel scope around a call is its timeout, and cancels the request at the peer.
+
+    Attributes:
+        data_mime_type: MIME type of the data of this connection's payloads.
+        metadata_mime_type: Likewise of their metadata.
+        tracing: Passes the trace of the request being answered on to those sent here.
     """
 
-    def __init__(self, connection: Connection, metadata_mime_type: str) -> None:
+    def __init__(
+        self, connection: Connection, metadata_mime_type: str, data_mime_type: str = MIME.CBOR
+    ) -> None:
         self._connection = connection
         self._streams = connection.streams
-        self._metadata_mime_type = metadata_mime_type
+        self.metadata_mime_type = metadata_mime_type
+        self.data_mime_type = data_mime_type
+        self.tracing: Tracing | None = None
 
     def __repr__(self) -> str:
         info = self.transport
@@ -77,8 +93,17 @@ class Requester:
         """Whether the connection is over."""
         return self._connection.failure is not None
 
+    @property
+    def leases(self) -> ConnectionLeases | None:
+        """The leases of the connection, both sides'; ``None`` where none are in use."""
+        return self._connection.leases
+
     def request_response(
-        self, payload: Payload = _EMPTY, *, route: str | None = None
+        self,
+        payload: Payload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
     ) -> Coroutine[Any, Any, Payload]:
         """Send one request and wait for its one response.
 
@@ -86,6 +111,7 @@ class Requester:
             payload: Data and metadata of the request. Sent in fragments where it is larger than
                 `ConnectionConfig.fragment_size`.
             route: Put in front of the metadata as routing metadata.
+            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
         Returns:
             The response; `NO_PAYLOAD` (by identity) where the responder completed without one.
@@ -94,6 +120,7 @@ class Requester:
             StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
                 `Invalid`, `Canceled` or `CustomError`, with ``code`` and ``data``.
             RemoteProtocolError: The response broke a limit.
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection ended before the response came.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -101,18 +128,26 @@ class Requester:
         If cancelled: before the request left, nothing was sent; after, a CANCEL is sent and a
         late response is dropped. The connection stays usable.
         """
-        if route is not None:
-            payload = self._routed(payload, route)
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
         return request_response(self._streams, payload)
 
-    async def fire_and_forget(self, payload: Payload = _EMPTY, *, route: str | None = None) -> None:
+    async def fire_and_forget(
+        self,
+        payload: Payload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+    ) -> None:
         """Send a request that is not answered. Returns once it is queued, not once it has arrived.
 
         Args:
             payload: Data and metadata of the request.
             route: Put in front of the metadata as routing metadata.
+            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
         Raises:
+            MissingLease: Leases are in use, and the request may not wait for one.
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -120,8 +155,8 @@ class Requester:
         64 calls on a connection at least.
         If cancelled: nothing was sent, or (of a payload in fragments) it is cancelled.
         """
-        if route is not None:
-            payload = self._routed(payload, route)
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
         await fire_and_forget(self._streams, payload)
 
     def request_stream(
@@ -129,6 +164,7 @@ class Requester:
         payload: Payload = _EMPTY,
         *,
         route: str | None = None,
+        metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[PayloadStream]:
@@ -137,6 +173,7 @@ class Requester:
         Args:
             payload: Data and metadata of the request.
             route: Put in front of the metadata as routing metadata.
+            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
             prefetch: How many items may be on the way or unread; more are granted as they are
                 consumed. `ConnectionConfig.prefetch` by default. 0: grant only what
                 `PayloadStream.request_n` says.
@@ -148,16 +185,17 @@ class Requester:
             cancels the stream at the peer.
 
         Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over. Later errors come out of the
                 stream.
             trio.ClosedResourceError: On entering: the connection was closed here.
             LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
 
-        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
-        if route is not None:
-            payload = self._routed(payload, route)
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
         window = self._window(prefetch, initial_request_n)
         return request_stream(self._streams, payload, window, self._max_prefetch)
 
@@ -166,6 +204,7 @@ class Requester:
         payload: Payload = _EMPTY,
         *,
         route: str | None = None,
+        metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[PayloadStream]:
@@ -177,6 +216,7 @@ class Requester:
         Args:
             payload: As for `request_stream`.
             route: Likewise.
+            metadata: Likewise.
             prefetch: Likewise.
             initial_request_n: Likewise.
 
@@ -184,15 +224,16 @@ class Requester:
             As `request_stream`.
 
         Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over.
             trio.ClosedResourceError: On entering: the connection was closed here.
             LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
 
-        Checkpoint: entering, where the request has to wait for room; leaving, no.
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
-        if route is not None:
-            payload = self._routed(payload, route)
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
         translated = isinstance(self._connection.transport, ReactiveSocketTransport)
         return request_stream(
             self._streams,
@@ -208,6 +249,7 @@ class Requester:
         *,
         payload: Payload | None = None,
         route: str | None = None,
+        metadata: Metadata | None = None,
         prefetch: int | None = None,
         initial_request_n: int | None = None,
     ) -> AbstractAsyncContextManager[PayloadStream]:
@@ -220,6 +262,7 @@ class Requester:
                 async one closed, in a task of the block.
             payload: Opens the channel, before the source is asked for anything.
             route: Put in front of the metadata of what opens the channel.
+            metadata: Likewise, behind the route.
             prefetch: As for `request_stream`, for the replies.
             initial_request_n: As for `request_stream`.
 
@@ -228,6 +271,7 @@ class Requester:
             open cancels the channel at the peer, and stops the source.
 
         Raises:
+            MissingLease: Out of the stream: leases are in use, and the request may not wait.
             Exception: What the source raised, as itself, on leaving the block; the peer has got
                 an ERROR then, and the body is cancelled.
 
@@ -237,7 +281,7 @@ class Requester:
         window = self._window(prefetch, initial_request_n)
 
         def routed(first: Payload) -> Payload:
-            return first if route is None else self._routed(first, route)
+            return self._composed(first, route, metadata)
 
         return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
 
@@ -287,9 +331,26 @@ class Requester:
     def _max_prefetch(self) -> int:
         return self._connection.config.limits.max_prefetch
 
-    def _routed(self, payload: Payload, route: str) -> Payload:
-        metadata = route_metadata(route, self._metadata_mime_type, payload.metadata)
-        return Payload(payload.data, metadata)
+    def _composed(self, payload: Payload, route: str | None, metadata: Metadata | None) -> Payload:
+        """The payload with all that the call, and the trace, add to its metadata."""
+        if not isinstance(payload, Payload):
+            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
+        mime_type = self.metadata_mime_type
+        trace = None if self.tracing is None else self.tracing.outgoing()
+        if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
+            metadata = Metadata() if metadata is None else metadata
+            if metadata.trace is None:
+                metadata = attrs.evolve(metadata, trace=trace)
+        encoded = payload.metadata
+        if metadata is not None:
+            if route is not None:
+                if metadata.route is not None:
+                    raise LocalProtocolError("the route is given twice: route= and metadata.route")
+                metadata = attrs.evolve(metadata, route=route)
+            encoded = metadata.encode(mime_type, encoded)
+        elif route is not None:
+            encoded = route_metadata(route, mime_type, encoded)
+        return Payload(payload.data, encoded)
 
     def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
         if prefetch is None:

@@ -23,6 +23,7 @@ from .errors import (
     SetupError,
 )
 from .frames.setup import SetupFrame
+from .lease import LeaseOptions
 from .reactivesocket.opening import PROTOCOLS, Opening, check_protocols
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
@@ -116,6 +117,7 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
+    lease: LeaseOptions | None = None,
     protocols: Collection[str] = PROTOCOLS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -132,6 +134,8 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
+        lease: Grant leases to the clients that ask for them, and need theirs for requests to
+            them. Without it such clients are refused (UNSUPPORTED_SETUP).
         protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
             ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
         task_status: Gets the `Server` once every address accepts connections.
@@ -153,7 +157,7 @@ async def serve(
     server = Server(accepting, everything)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, protocols, server)
+        await _serve_connection(responder, transport, config, lease, protocols, server)
 
     refused: OSError | ValueError | None = None
     try:
@@ -219,6 +223,7 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
+    lease: LeaseOptions | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
@@ -231,6 +236,7 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        lease: As for `serve`.
         protocols: As for `serve`.
 
     Raises:
@@ -240,13 +246,14 @@ async def serve_transport(
     If cancelled: handlers are cancelled and the connection is closed.
     """
     check_protocols(protocols)
-    await _serve_connection(responder, transport, config, protocols, None)
+    await _serve_connection(responder, transport, config, lease, protocols, None)
 
 
 async def _serve_connection(
     responder: Responder | Acceptor,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
     protocols: Collection[str],
     server: Server | None,
 ) -> None:
@@ -254,11 +261,13 @@ async def _serve_connection(
     async with transport:
         try:
             with _until_stopped(server) as stopped:
-                frame, frames = await receive_setup(opening, config)
+                frame, frames = await receive_setup(
+                    opening, config, lease_offered=lease is not None
+                )
             transport = opening.chosen
             if stopped.cancelled_caught:
                 return
-            connection, accepted = await _accept(responder, frame, transport, config)
+            connection, accepted = await _accept(responder, frame, transport, config, lease)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
             return
@@ -297,14 +306,15 @@ async def _accept(
     frame: SetupFrame,
     transport: FrameTransport,
     config: ConnectionConfig,
+    lease: LeaseOptions | None,
 ) -> tuple[Connection, Responder]:
     """Ask the acceptor.
 
     Raises:
         SetupError: It refuses, or it failed.
     """
-    connection = Connection(transport, config, client=False)
-    requester = Requester(connection, frame.metadata_mime_type)
+    connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
+    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
     setup = Setup(
         data=frame.data,
         metadata=frame.metadata,

@@ -15,13 +15,14 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["_version", "errors", "payload", "config", "uri"],
+    ["_version", "errors", "payload", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
     ["reactivesocket"],
     ["interactions"],
     ["connection"],
+    ["tracing"],
     ["requester", "responder"],
     ["client", "server", "routing", "codecs"],
     ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
@@ -29,7 +30,17 @@ LAYERS = [
     ["spark", "cli", "testing", "__main__"],
 ]
 LEVEL = {unit: level for level, row in enumerate(LAYERS) for unit in row}
-SANS_IO = {"_version", "errors", "payload", "config", "uri", "frames", "metadata", "protocol"}
+SANS_IO = {
+    "_version",
+    "errors",
+    "payload",
+    "config",
+    "lease",
+    "uri",
+    "frames",
+    "metadata",
+    "protocol",
+}
 FORBIDDEN = {
     "trio", "outcome", "socket", "ssl", "select", "selectors", "asyncio", "time", "random",
     "threading", "concurrent", "multiprocessing", "logging", "subprocess",

@@ -14,11 +14,13 @@ from rsocket_trio import connect, serve
 from rsocket_trio.errors import ConnectionClosed, StreamError
 from rsocket_trio.frames import (
     ErrorFrame,
+    LeaseFrame,
     PayloadFrame,
     RequestNFrame,
     RequestResponseFrame,
     RequestStreamFrame,
 )
+from rsocket_trio.lease import LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.peer import KnownAnswers
@@ -37,7 +39,6 @@ NOT_YET = {
     "resume_unknown_token": "needs a server with resume",
     "resume_version_2_0": "needs a server with resume",
     "resume_after_resume": "needs a server with resume",
-    "lease_truncated": "needs a client with leases",
 }
 """Vectors whose context asks for what is not there yet."""
 
@@ -134,13 +135,14 @@ async def test_at_a_server(vector):
 
 
 @asynccontextmanager
-async def raw_server(use):
+async def raw_server(use, *, lease):
     """A scripted server that accepted our client, on which ``use`` runs, and the stream."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
 
     async def client():
-        async with connect(f"tcp://127.0.0.1:{port}") as requester:
+        options = LeaseOptions() if lease else None
+        async with connect(f"tcp://127.0.0.1:{port}", lease=options) as requester:
             await use(requester)
 
     async with trio.open_nursery() as nursery:
@@ -148,7 +150,10 @@ async def raw_server(use):
         async with listener:
             stream = await listener.accept()
         async with FramePeer(transport_of(stream), cushion=CUSHION) as peer:
-            await peer.accept()
+            assert (await peer.accept()).lease is lease
+            if lease:
+                await peer.receive(LeaseFrame)
+                await peer.send(LeaseFrame(10_000, 1))
             yield peer, stream
 
 
@@ -182,7 +187,7 @@ async def test_at_a_client(vector):
     """A raw server sends it to our client, which does what is expected."""
     context, action = vector["context"], vector["expect"]["action"]
     asking = Asking("stream" if "REQUEST_STREAM" in context else "response")
-    async with raw_server(asking.use) as (peer, stream):
+    async with raw_server(asking.use, lease="with L" in context) as (peer, stream):
         request = await peer.receive()
         assert isinstance(request, RequestResponseFrame | RequestStreamFrame)
         await stream.send_all(bytes.fromhex(vector["tcp_hex"]))

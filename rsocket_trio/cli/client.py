@@ -7,6 +7,7 @@ end the command in order (`rsocket_trio.cli.interrupt`).
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rsocket_trio import ConnectionConfig, Payload, connect
+from rsocket_trio import ConnectionConfig, LeaseOptions, Payload, connect
 from rsocket_trio.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -29,6 +30,7 @@ from rsocket_trio.uri import Uri, parse_uri
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
+from .metadata import setup_metadata
 from .payloads import read_metadata
 
 if TYPE_CHECKING:
@@ -54,11 +56,14 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         connect,
         args.uri,
         setup=_setup(args),
+        setup_metadata=setup_metadata(args),
         data_mime_type=args.data_mime,
         metadata_mime_type=args.metadata_mime,
         config=_config(args),
         headers=args.headers,
         ssl_context=_ssl_context(args, parse_uri(args.uri)),
+        # What the command asks at a time is bounded already, and all of it may wait.
+        lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
     )
 
     async def connected(stop: Interruption) -> int:

@@ -22,6 +22,7 @@ from .options import (
     add_verbosity,
     address,
     positive,
+    rate,
     seconds,
 )
 
@@ -118,6 +119,12 @@ def _add_serve(commands: Commands) -> None:
         type=seconds,
         default=5.0,
         help="how long running streams may take to finish when stopped (default 5)",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="N/SECONDS",
+        type=rate,
+        help="offer leases: each connection that asks for them gets N requests every SECONDS",
     )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
     tls.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")

@@ -24,6 +24,7 @@ __all__ = [
     "address",
     "header",
     "positive",
+    "rate",
     "seconds",
 ]
 
@@ -60,7 +61,17 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
     parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
     parser.add_argument(
-        "--metadata", metavar="VALUE", help="metadata of the request: text, 0xHEX, or @FILE"
+        "--metadata",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="metadata of the request: text, 0xHEX, or @FILE; or MIME=VALUE for one entry of"
+        " composite metadata, which may be repeated",
+    )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="begin a trace, to be sampled; its id is printed on stderr",
     )
 
 
@@ -92,6 +103,16 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--setup-metadata", help="its metadata: text, 0xHEX, or @FILE", metavar="VALUE"
     )
+    who = group.add_mutually_exclusive_group()
+    who.add_argument(
+        "--auth-simple",
+        metavar="USER:PASSWORD",
+        help="authenticate with SETUP: @FILE, or env:NAME for the content of a variable, keeps the"
+        " password off the command line",
+    )
+    who.add_argument(
+        "--auth-bearer", metavar="TOKEN", help="likewise with a token: TOKEN, @FILE or env:NAME"
+    )
     group.add_argument(
         "--keepalive", help="interval of KEEPALIVE (default 20)", metavar="SECONDS", type=above_zero
     )
@@ -106,6 +127,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not wait for a KEEPALIVE that shows that SETUP was accepted; for peers that"
         " answer none",
+    )
+    group.add_argument(
+        "--lease",
+        action="store_true",
+        help="ask the peer for leases, and let requests wait for them",
     )
     group.add_argument(
         "--header",
@@ -163,6 +189,17 @@ def header(text: str) -> tuple[str, str]:
     if not colon or not name.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not 'Name: value'")
     return name.strip(), value.strip()
+
+
+def rate(text: str) -> tuple[int, float]:
+    """An argument type: ``N/SECONDS``, so many requests in so much time."""
+    number, slash, duration = text.partition("/")
+    if not slash:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS")
+    try:
+        return positive(number), above_zero(duration)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS") from None
 
 
 def address(text: str) -> str:

@@ -8,6 +8,7 @@ from rsocket_trio import NO_PAYLOAD, Payload
 
 from .client import run_client
 from .exits import DONE, USAGE, Failure
+from .metadata import request_metadata
 from .output import render
 from .payloads import read_metadata, read_value
 from .stdio import Writer
@@ -25,22 +26,23 @@ def run(args: argparse.Namespace) -> int:
     if args.command == "push":
         if args.data is not None and args.metadata is not None:
             raise Failure("DATA and --metadata are the same thing here: give one", USAGE)
-        metadata = read_metadata(args.metadata if args.data is None else args.data) or b""
+        pushed = read_metadata(args.metadata if args.data is None else args.data) or b""
 
         async def push(requester: Requester) -> int:
-            await requester.metadata_push(metadata)
+            await requester.metadata_push(pushed)
             return DONE
 
         return run_client(args, push)
 
-    payload = Payload(read_value(args.data or ""), read_metadata(args.metadata))
+    metadata, raw = request_metadata(args)
+    payload = Payload(read_value(args.data or ""), raw)
 
     async def fire_and_forget(requester: Requester) -> int:
-        await requester.fire_and_forget(payload, route=args.route)
+        await requester.fire_and_forget(payload, route=args.route, metadata=metadata)
         return DONE
 
     async def request_response(requester: Requester) -> int:
-        response = await requester.request_response(payload, route=args.route)
+        response = await requester.request_response(payload, route=args.route, metadata=metadata)
         if response is not NO_PAYLOAD:
             await Writer().write(render(response, as_json=args.json))
         return DONE

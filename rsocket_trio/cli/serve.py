@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio import serve
+from rsocket_trio import Lease, LeaseOptions, serve
 from rsocket_trio.uri import parse_uri
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args, normally=logging.INFO)
     context = _ssl_context(args)
     target = load_target(args.target)
-    return trio.run(_serve, target, args.listen, context, args.grace)
+    return trio.run(_serve, target, args.listen, context, _lease(args), args.grace)
 
 
 def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
@@ -60,10 +60,20 @@ def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
     return context
 
 
+def _lease(args: argparse.Namespace) -> LeaseOptions | None:
+    if args.lease is None:
+        return None
+    try:
+        return LeaseOptions(Lease(*args.lease))
+    except ValueError as error:
+        raise Failure(f"--lease: {error}", USAGE) from error
+
+
 async def _serve(
     target: Responder | Acceptor,
     uris: list[str],
     ssl_context: ssl.SSLContext | None,
+    lease: LeaseOptions | None,
     grace: float,
 ) -> int:
     failure: OSError | None = None
@@ -71,7 +81,7 @@ async def _serve(
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace)
             nursery.start_soon(stop.watch, signals)
-            start = partial(serve, target, *uris, ssl_context=ssl_context)
+            start = partial(serve, target, *uris, ssl_context=ssl_context, lease=lease)
             try:
                 server: Server = await nursery.start(start)
             except OSError as error:  # kept out of the nursery, which would group it

@@ -10,8 +10,9 @@ from rsocket_trio import ConnectionConfig, Payload
 
 from .client import run_client
 from .exits import DONE
+from .metadata import request_metadata
 from .output import render
-from .payloads import read_lines, read_metadata, read_value
+from .payloads import read_lines, read_value
 from .stdio import LineReader, Writer
 
 if TYPE_CHECKING:
@@ -24,14 +25,18 @@ __all__ = ["run"]
 
 def run(args: argparse.Namespace) -> int:
     """Open the stream or channel; print until it ends, or until ``--take`` items are there."""
-    metadata = read_metadata(args.metadata)
+    metadata, raw = request_metadata(args)
     prefetch, first = _demand(args.prefetch, args.take)
     if args.command == "stream":
-        request = Payload(read_value(args.data or ""), metadata)
+        request = Payload(read_value(args.data or ""), raw)
 
         async def request_stream(requester: Requester) -> int:
             opened = requester.request_stream(
-                request, route=args.route, prefetch=prefetch, initial_request_n=first
+                request,
+                route=args.route,
+                metadata=metadata,
+                prefetch=prefetch,
+                initial_request_n=first,
             )
             return await _print(opened, args)
 
@@ -41,7 +46,11 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_channel(requester: Requester) -> int:
         opened = requester.request_channel(
-            _Source(lines, metadata), route=args.route, prefetch=prefetch, initial_request_n=first
+            _Source(lines, raw),
+            route=args.route,
+            metadata=metadata,
+            prefetch=prefetch,
+            initial_request_n=first,
         )
         return await _print(opened, args)
 

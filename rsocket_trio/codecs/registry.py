@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from ..errors import RSocketError
+from ..errors import RSocketError, StreamError
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
 
 __all__ = ["DEFAULT_CODECS", "Codec", "CodecError", "Codecs", "annotation_name"]
@@ -83,6 +83,8 @@ class Codecs:
         Raises:
             CodecError: The data are not of this MIME type, or not what the annotation says; or
                 there is no such codec. Nothing else, whatever the data.
+            StreamError: The constructor (a validator, ...) of the application's own class raised
+                it, e.g. ``Invalid("age must be positive")``.
         """
         return self.decoder(annotation, mime_type)(data)
 
@@ -123,12 +125,27 @@ class Codecs:
             # stranger's mistake, and must not be taken for one of this program.
             try:
                 return codec.decode(data, annotation)
+            except StreamError:
+                raise  # of the application's class, and meant for the stranger
             except Exception as error:
                 raise CodecError(
                     f"{len(data)} bytes of {mime_type} are no {annotation_name(annotation)}"
                 ) from error
 
         return decode
+
+    def can_encode(self, annotation: Any, mime_type: str) -> bool:
+        """Whether values of the annotated type can be written as this MIME type.
+
+        Not so for bytes, which are not converted, and so are of the type they are.
+        """
+        if _is_bytes(annotation):
+            return False
+        try:
+            codec = self._find(mime_type)
+        except CodecError:
+            return False
+        return not isinstance(codec, OctetStreamCodec) or annotation is str
 
     def _find(self, mime_type: str) -> Codec:
         codec = self._codecs.get(_essence(mime_type))

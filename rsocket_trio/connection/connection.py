@@ -5,6 +5,7 @@
     └─ nursery
        ├─ reader               the only caller of receive_frames
        ├─ keepalive            when to send, when the peer is dead
+       ├─ leases               asks for the next one, where leases are in use
        └─ workers              the handlers of the peer's requests
 
 State changes are synchronous and come first: `end` fails every stream before anything is awaited.
@@ -30,6 +31,10 @@ from ..frames.error import encode_error
 from ..protocol.keepalive_clock import KeepaliveClock
 from .establish import close_politely
 from .keepalive import watch
+from .latency import Timed
+from .leased_requests import LeasedRequests
+from .leased_streams import LeasedStreams
+from .leases import ConnectionLeases
 from .outbox import Outbox
 from .reader import Reader
 from .requests import Requests
@@ -40,6 +45,7 @@ from .workers import Workers
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Handlers
+    from ..lease import LeaseOptions
     from ..transports.base import FrameTransport
 
 __all__ = ["Connection"]
@@ -58,13 +64,19 @@ class Connection:
         established: Client: something has arrived that only an accepted SETUP can cause.
         ended: Set when the connection is over.
         acceptance: Set when `established` becomes true, or the connection is over.
+        leases: Where leases are in use (L in SETUP), both sides'; else ``None``.
     """
 
     nursery: trio.Nursery
     clock: KeepaliveClock
 
     def __init__(
-        self, transport: FrameTransport, config: ConnectionConfig, *, client: bool
+        self,
+        transport: FrameTransport,
+        config: ConnectionConfig,
+        *,
+        client: bool,
+        lease: LeaseOptions | None = None,
     ) -> None:
         self.transport = transport
         self.config = config
@@ -73,16 +85,27 @@ class Connection:
         self.ended = trio.Event()
         self.acceptance = trio.Event()
         self.outbox = Outbox(config.limits.outbox_size, config.limits.max_control_size)
-        self.streams = Streams(config, self.outbox, client=client)
-        self.streams.refusal = LocalProtocolError(_NOT_ACCEPTED)
         self.workers = Workers(config.limits, self.outbox)
-        self.requests = Requests(config, self.streams, self.workers, client=client)
+        self.leases: ConnectionLeases | None = None
+        self.streams: Streams
+        self.requests: Requests
+        if lease is None:
+            self.streams = Streams(config, self.outbox, client=client)
+            self.requests = Requests(config, self.streams, self.workers, client=client)
+        else:
+            leases = self.leases = ConnectionLeases(lease, self.outbox, self.workers)
+            self.streams = LeasedStreams(config, self.outbox, leases, client=client)
+            self.requests = LeasedRequests(
+                config, self.streams, self.workers, leases, client=client
+            )
+        self.streams.refusal = LocalProtocolError(_NOT_ACCEPTED)
         self.zero = StreamZero(self)
         self._drained_with: Exception | None = None
 
     def open(self, responder: Handlers) -> None:
         """Let requests through, in both directions; `run` comes next."""
-        self.requests.responder = responder
+        leases = self.leases
+        self.requests.responder = responder if leases is None else Timed(responder, leases.latency)
         if self._drained_with is None:
             self.streams.refusal = None
 
@@ -113,6 +136,8 @@ class Connection:
                 async with trio.open_nursery() as self.nursery:
                     self.nursery.start_soon(Reader(self).run, frames)
                     self.nursery.start_soon(watch, self)
+                    if self.leases is not None:
+                        self.nursery.start_soon(self.leases.run)
                     task_status.started()
                     await self.ended.wait()
                     self.nursery.cancel_scope.cancel(reason=str(self.failure))
@@ -207,7 +232,7 @@ class Connection:
         if self.failure is not None or self._drained_with is not None:
             return
         self._drained_with = error
-        self.streams.refusal = error
+        self.streams.refuse(error)
         self.requests.refused = "the connection is being closed"
         self.streams.on_forgotten = self.workers.on_done = self._check_drained
         self._check_drained()

@@ -44,7 +44,7 @@ __all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait
 
 
 async def receive_setup(
-    transport: FrameTransport, config: ConnectionConfig
+    transport: FrameTransport, config: ConnectionConfig, *, lease_offered: bool = False
 ) -> tuple[SetupFrame, list[bytes]]:
     """Server: wait for the first frame and judge it.
 
@@ -77,7 +77,7 @@ async def receive_setup(
     except MalformedFrame as error:
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
     setup = check_first_frame(first)
-    check_setup(setup)
+    check_setup(setup, lease_offered=lease_offered)
     return setup, frames[1:]
 
 
@@ -133,6 +133,7 @@ def begin_as_client(
         data_mime_type=data_mime_type,
         metadata_mime_type=metadata_mime_type,
         payload=setup,
+        lease=connection.leases is not None,
     ).encode()
     at_most = config.limits.max_frame_size
     if len(frame) > at_most:

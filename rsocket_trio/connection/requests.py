@@ -97,11 +97,11 @@ class Requests:
         if frame_type >= _REQUEST_STREAM and not initial_n:
             self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
         elif flags & FOLLOWS:
-            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
+            self.begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
-            # What the request costs is its frame, whatever is metadata and what data of it.
             payload = Payload(data, metadata)
-            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, len(frame))
+            size = len(frame) - body
+            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, size)
 
     def take_on(
         self,
@@ -151,6 +151,18 @@ class Requests:
 
     # -- the rest ---------------------------------------------------------------------------
 
+    def take_on_reassembled(
+        self,
+        frame_type: int,
+        stream_id: int,
+        complete: int,
+        initial_n: int,
+        payload: Payload,
+        size: int,
+    ) -> None:
+        """A request whose fragments have all come: as `take_on`."""
+        self.take_on(frame_type, stream_id, complete, initial_n, payload, size)
+
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         operation = MetadataPushResponder(self._streams, metadata, self.responder)
@@ -173,7 +185,7 @@ class Requests:
         level = logging.WARNING if count == 1 else logging.DEBUG
         logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
-    def _begin(
+    def begin(
         self,
         frame_type: int,
         stream_id: int,
@@ -248,7 +260,7 @@ class _FragmentedRequest(Operation):
         if payload is not None:
             self.requests.forget(self)
             size = len(payload.data) + len(payload.metadata or b"")
-            self.requests.take_on(
+            self.requests.take_on_reassembled(
                 self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
 

@@ -12,6 +12,7 @@ from ..errors import ClosedByPeer, setup_error
 from ..frames.error import ErrorFrame
 from ..frames.header import HEADER, RESPOND, FrameType
 from ..frames.keepalive import KeepaliveFrame, encode_keepalive
+from ..frames.lease import LeaseFrame
 from ..frames.metadata_push import MetadataPushFrame
 from ..protocol.zero_stream import ZeroStreamError, classify_error
 
@@ -54,6 +55,9 @@ class StreamZero:
             connection.requests.receive_metadata_push(frame.metadata)
         elif isinstance(frame, ErrorFrame):
             self._error(frame)
+        elif isinstance(frame, LeaseFrame) and connection.leases is not None:
+            # Without L in SETUP a LEASE means nothing (Protocol.md, "Connection Establishment").
+            connection.leases.receive(frame)
 
     def _error(self, frame: ErrorFrame) -> None:
         connection = self._connection

@@ -77,8 +77,11 @@ class Streams:
         """Send a request at once; see `Outbound.try_open`."""
         if self.refusal is not None:
             raise again(self.refusal)
-        data = payload.data
-        metadata = payload.metadata
+        try:
+            data = payload.data
+            metadata = payload.metadata
+        except AttributeError:
+            raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
             raise _not_bytes(payload)
         outbox = self._outbox
@@ -109,7 +112,7 @@ class Streams:
         outbox = self._outbox
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
-        await outbox.reserve(size)
+        await self.admit(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
         if self.refusal is not None:
             outbox.release(size)
@@ -132,12 +135,27 @@ class Streams:
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
 
+    async def admit(self, size: int) -> None:
+        """Wait until a request may leave, and for room for its first ``size`` bytes.
+
+        Checkpoint: where there is no room.
+        If cancelled: nothing is reserved.
+        """
+        await self._outbox.reserve(size)
+
+    def refuse(self, error: Exception) -> None:
+        """No new request may be sent from now on, because of ``error``."""
+        self.refusal = error
+
     # -- payloads ---------------------------------------------------------------------------
 
     def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
         """Queue a PAYLOAD at once; see `Outbound.try_send_payload`."""
-        data = payload.data
-        metadata = payload.metadata
+        try:
+            data = payload.data
+            metadata = payload.metadata
+        except AttributeError:
+            raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
             raise _not_bytes(payload)
         outbox = self._outbox

@@ -50,7 +50,7 @@ _MAX_IDLE: Final = 64
 
 _FAILED: Final = "a handler failed while its task was being cancelled"
 
-_BURST: Final = 24
+_BURST: Final = 16
 """Requests answered in a row by one worker without letting another task run."""
 
 _INNERMOST_SCOPE: Final = "_cancel_status"
@@ -188,6 +188,7 @@ class Workers:
                 return
             idle.append(task)
             await wait_task_rescheduled(abort)
+            served = 0
 
     def _done(self, operation: ResponderOperation) -> None:
         self.active -= 1

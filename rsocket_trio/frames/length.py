@@ -51,7 +51,7 @@ class LengthPrefixDecoder:
 
     @property
     def pending(self) -> bool:
-        """Whether a frame, or its length, is half received: the end now is no clean end."""
+        """Whether a frame, or its length, is half received, so that an end now is no clean end."""
         return bool(self._missing or self._prefix)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:

@@ -214,6 +214,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
         Raises:
             trio.EndOfChannel: And all else as `receive`.
+            ValueError: ``limit`` is less than 1.
 
         Checkpoint: always.
         If cancelled: no item is lost.
@@ -242,6 +243,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         Raises:
             LocalProtocolError: ``n`` is less than 1, the stream's demand is automatic, or more
                 would be granted than `Limits.max_prefetch` allows to be on the way or unread.
+            trio.ClosedResourceError: This stream was closed here.
         """
         if n < 1:
             raise LocalProtocolError(f"n must be at least 1, not {n}")

@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .operation import Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
@@ -57,13 +57,7 @@ class _Requester(Operation):
 class FireAndForgetResponder(ResponderOperation):
     """Runs the handler. What goes wrong is nobody's business but the log's."""
 
-    __slots__ = ("responder",)
-
-    def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
-    ) -> None:
-        super().__init__(outbound, stream_id, payload)
-        self.responder = responder
+    __slots__ = ()
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope

@@ -38,12 +38,11 @@ def check_metadata_push(metadata: bytes, max_frame_size: int) -> None:
 class MetadataPushResponder(ResponderOperation):
     """Runs the handler. What goes wrong is logged."""
 
-    __slots__ = ("metadata", "responder")
+    __slots__ = ("metadata",)
 
     def __init__(self, outbound: Outbound, metadata: bytes, responder: Handlers) -> None:
-        super().__init__(outbound, 0, Payload(b"", metadata))
+        super().__init__(outbound, 0, Payload(b"", metadata), responder)
         self.metadata = metadata
-        self.responder = responder
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope

@@ -188,15 +188,18 @@ class ResponderOperation(Operation):
         scope_cancelled: Its scope has been cancelled, so its worker is of no use any more.
     """
 
-    __slots__ = ("payload", "scope", "scope_cancelled", "size", "stopped")
+    __slots__ = ("payload", "responder", "scope", "scope_cancelled", "size", "stopped")
 
-    def __init__(self, outbound: Outbound, stream_id: int, payload: Payload) -> None:
+    def __init__(
+        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
+    ) -> None:
         # Not super().__init__: a call less, on the hottest path.
         self.outbound = outbound
         self.stream_id = stream_id
         self.live = True
         self.assembling = None
         self.payload = payload
+        self.responder = responder
         self.size = 0
         self.scope: trio.CancelScope | None = None
         self.stopped = False

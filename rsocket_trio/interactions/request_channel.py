@@ -290,7 +290,7 @@ async def request_channel(
 class RequestChannelResponder(_ChannelOperation, ResponderOperation):
     """Runs the handler: the peer's items in, its own items out."""
 
-    __slots__ = ("complete", "credit", "payloads", "responder", "state")
+    __slots__ = ("complete", "credit", "payloads", "state")
 
     def __init__(
         self,
@@ -304,8 +304,7 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         window: Window,
         max_window: int,
     ) -> None:
-        ResponderOperation.__init__(self, outbound, stream_id, payload)
-        self.responder = responder
+        ResponderOperation.__init__(self, outbound, stream_id, payload, responder)
         self.state = StreamState(_CHANNEL, Side.RESPONDER)
         self.credit = CreditGate(initial_request_n)
         self.payloads = PayloadStream(self, outbound, window, max_window)

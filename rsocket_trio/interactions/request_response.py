@@ -17,7 +17,7 @@ from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..payload import NO_PAYLOAD, Payload
-from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .operation import Operation, Outbound, ResponderOperation
 
 if TYPE_CHECKING:
     import trio
@@ -128,13 +128,7 @@ class _Requester(Operation):
 class RequestResponseResponder(ResponderOperation):
     """Runs the handler and sends what it returns."""
 
-    __slots__ = ("responder",)
-
-    def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
-    ) -> None:
-        super().__init__(outbound, stream_id, payload)
-        self.responder = responder
+    __slots__ = ()
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope

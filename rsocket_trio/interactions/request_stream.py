@@ -96,7 +96,7 @@ class _Requester(Operation):
 class RequestStreamResponder(ResponderOperation):
     """Runs the handler and sends its items as the peer grants credit."""
 
-    __slots__ = ("credit", "responder")
+    __slots__ = ("credit",)
 
     def __init__(
         self,
@@ -106,8 +106,7 @@ class RequestStreamResponder(ResponderOperation):
         responder: Handlers,
         initial_request_n: int,
     ) -> None:
-        super().__init__(outbound, stream_id, payload)
-        self.responder = responder
+        super().__init__(outbound, stream_id, payload, responder)
         self.credit = CreditGate(initial_request_n)
 
     def receive_request_n(self, n: int) -> None:

@@ -12,6 +12,7 @@ from .authentication import (
     SimpleAuthentication,
     decode_authentication,
 )
+from .builder import Metadata
 from .composite import CompositeMetadata, MetadataEntry
 from .data_mime_types import AcceptMimeTypes, DataMimeType
 from .mime_types import MIME, WellKnownMimeType
@@ -26,6 +27,7 @@ __all__ = [
     "CompositeMetadata",
     "CustomAuthentication",
     "DataMimeType",
+    "Metadata",
     "MetadataEntry",
     "Sampling",
     "SimpleAuthentication",

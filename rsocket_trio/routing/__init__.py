@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from .access import RequestFacts, constant_time_equal
 from .router import RegisteredRoute, Router
-from .signature import Interaction, Route
+from .signature import Interaction, Principal, Route
 
-__all__ = ["Interaction", "RegisteredRoute", "Route", "Router"]
+__all__ = [
+    "Interaction",
+    "Principal",
+    "RegisteredRoute",
+    "RequestFacts",
+    "Route",
+    "Router",
+    "constant_time_equal",
+]

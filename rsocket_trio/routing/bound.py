@@ -1,40 +1,39 @@
-"""A router on one connection: `BoundRouter` finds the handler, fills its parameters, calls it."""
+"""A router on one connection: `BoundRouter` reads a request's metadata and finds its handler."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from collections.abc import AsyncIterable, Awaitable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..codecs import CodecError, Codecs
-from ..codecs.registry import annotation_name
 from ..errors import Invalid, MetadataError
-from ..metadata.composite import CompositeMetadata, MetadataEntry
-from ..metadata.data_mime_types import DataMimeType
-from ..metadata.mime_types import MIME, same_mime_type
+from ..metadata.builder import Metadata
+from ..metadata.composite import CompositeMetadata
+from ..metadata.data_mime_types import AcceptMimeTypes, DataMimeType
+from ..metadata.mime_types import MIME, IdOrName, same_mime_type
 from ..metadata.routing import decode_route
 from ..payload import Payload
-from ..responder import Responder, Setup
-from .signature import EMPTY, Interaction, Parameter, Route, Signature, Source
-from .streams import DecodedChannel, EncodedItems
+from ..responder import Responder
+from .access import Guard, RequestFacts, as_composite
+from .handler import Context, Handler, read_trace, shown, unreadable
+from .signature import Interaction, Route, Signature
+from .streams import TracedItems
 
 if TYPE_CHECKING:
     import trio
 
-    from ..requester import Requester
+    from ..metadata.authentication import Authentication
+    from ..metadata.tracing_zipkin import ZipkinTracing
+    from ..tracing import Tracing
 
 __all__ = ["BoundRouter", "Handlers"]
 
 Handlers: TypeAlias = dict[Interaction, dict[str | None, Signature]]
-Fill: TypeAlias = "Callable[[Payload, trio.abc.ReceiveChannel[Payload] | None], Any]"
 
-_log: Final = logging.getLogger("rsocket_trio")
-_MAX_SHOWN: Final = 64
-"""Characters of a peer's own text that we send back to it."""
-
-_CACHED_REQUESTS: Final = 64
+_CACHED: Final = 64
 _CACHED_METADATA_SIZE: Final = 128
-"""What is known about metadata is remembered: 64 times 128 bytes per interaction at most.
+_CACHED_PARTS: Final = 8
+"""What is known is remembered, per interaction: what 64 metadata of 128 bytes at most say, and 64
+handlers, whose keys are 8 routing tags and 8 MIME types at most.
 
 Most requests of a connection carry the same few routes and nothing else, so they cost one look-up.
 """
@@ -44,15 +43,27 @@ class BoundRouter(Responder):
     """The responder of one connection, made by `Router.accept`."""
 
     def __init__(
-        self, handlers: Handlers, codecs: Codecs, setup: Setup, requester: Requester
+        self,
+        signatures: Handlers,
+        context: Context,
+        *,
+        guard: Guard | None = None,
+        principal: Any = None,
+        tracing: Tracing | None = None,
     ) -> None:
-        self._handlers = handlers
-        self._codecs = codecs
-        self._setup = setup
-        self._requester = requester
+        self._signatures = signatures
+        self._context = context
+        self._guard = guard
+        self._principal = principal
+        self._tracing = tracing
+        setup = context.setup
+        self._data_mime_type = setup.data_mime_type
+        self._metadata_mime_type = setup.metadata_mime_type
         self._is_composite = same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA)
-        self._is_routing = same_mime_type(setup.metadata_mime_type, MIME.ROUTING)
-        self._calls: dict[Interaction, dict[bytes | None, _Call]] = {i: {} for i in Interaction}
+        self._requests: dict[Interaction, dict[bytes | None, _Request]] = {
+            i: {} for i in Interaction
+        }
+        self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
 
     async def request_response(self, payload: Payload) -> Payload | None:
         """See `Responder.request_response`.
@@ -60,11 +71,15 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        call = self._find(Interaction.REQUEST_RESPONSE, payload.metadata)
-        result = await call(payload)
+        request = self._find(Interaction.REQUEST_RESPONSE, payload.metadata)
+        handler = request.plain
+        if handler is not None:
+            result = await handler(payload)
+        else:
+            handler, result = await self._run(request, payload)
         if result is None or isinstance(result, Payload):
             return result
-        return Payload(call.encode(result))
+        return Payload(handler.encode(result), handler.name)
 
     async def fire_and_forget(self, payload: Payload) -> None:
         """See `Responder.fire_and_forget`.
@@ -72,19 +87,29 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        await self._find(Interaction.FIRE_AND_FORGET, payload.metadata)(payload)
+        request = self._find(Interaction.FIRE_AND_FORGET, payload.metadata)
+        if request.plain is not None:
+            await request.plain(payload)
+        else:
+            await self._run(request, payload)
 
     def request_stream(
         self, payload: Payload
     ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
         """See `Responder.request_stream`."""
-        return self._find(Interaction.REQUEST_STREAM, payload.metadata).stream(payload)
+        request = self._find(Interaction.REQUEST_STREAM, payload.metadata)
+        if request.plain is not None:
+            return request.plain.stream(payload)
+        return self._stream(request, payload, None)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
     ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
         """See `Responder.request_channel`."""
-        return self._find(Interaction.REQUEST_CHANNEL, payload.metadata).stream(payload, payloads)
+        request = self._find(Interaction.REQUEST_CHANNEL, payload.metadata)
+        if request.plain is not None:
+            return request.plain.stream(payload, payloads)
+        return self._stream(request, payload, payloads)
 
     async def metadata_push(self, metadata: bytes) -> None:
         """See `Responder.metadata_push`.
@@ -92,156 +117,192 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        signature = self._handlers[Interaction.METADATA_PUSH].get(None)
+        signature = self._signatures[Interaction.METADATA_PUSH].get(None)
         if signature is not None:
+            request = _Request(Interaction.METADATA_PUSH, Route())
+            if self._guard is not None:
+                try:
+                    request.auth = self._guard.read(
+                        as_composite(metadata, self._metadata_mime_type)
+                    )
+                except MetadataError as error:
+                    raise unreadable(error) from None
+            own = self._data_mime_type
+            request.handler = Handler(self._context, signature, Route(), own, own)
             # The metadata are what this handler has for data.
-            call = _Call(self, signature, Route(), self._setup.data_mime_type)
-            await call(Payload(metadata, metadata))
+            await self._run(request, Payload(metadata, metadata))
 
-    def _find(self, interaction: Interaction, metadata: bytes | None) -> _Call:
-        calls = self._calls[interaction]
-        call = calls.get(metadata)
-        if call is None:
-            call = self._resolve(interaction, metadata)
-            if metadata is None or len(metadata) <= _CACHED_METADATA_SIZE:
-                if len(calls) >= _CACHED_REQUESTS:
-                    calls.clear()
-                calls[metadata] = call
-        return call
+    # -- requests that are authenticated, or belong to a trace ------------------------------
 
-    def _resolve(self, interaction: Interaction, metadata: bytes | None) -> _Call:
-        tags: tuple[str, ...] = ()
-        mime_type = self._setup.data_mime_type
+    async def _run(self, request: _Request, payload: Payload) -> tuple[Handler, Any]:
+        handler, principal = await self._admit(request)
+        if request.trace is None or self._tracing is None:
+            return handler, await handler(payload, None, principal)
+        token = self._tracing.enter(request.trace)
         try:
-            if metadata is not None and self._is_composite:
-                composite = CompositeMetadata.decode(metadata)
-                tags = decode_route(composite.first(MIME.ROUTING) or b"")
-                stream_type = composite.first(MIME.MIME_TYPE)
-                if stream_type is not None:
-                    named = DataMimeType.decode(stream_type).mime_type
-                    mime_type = named if isinstance(named, str) else f"0x{named:02x}"
-            elif metadata is not None and self._is_routing:
-                tags = decode_route(metadata)
-        except MetadataError as error:
-            raise _unreadable(error) from None
-        route = tags[0] if tags else None
-        signature = self._handlers[interaction].get(route)
-        if signature is None:
-            where = "requests without a route" if route is None else f"route {_shown(route)}"
-            raise Invalid(f"no {interaction.value} handler for {where}")
-        return _Call(self, signature, Route(route or "", tags[1:]), mime_type)
+            return handler, await handler(payload, None, principal)
+        finally:
+            self._tracing.leave(token)
 
-    def read_metadata(self, metadata: bytes | None) -> CompositeMetadata:
-        """All of a request's metadata as composite metadata, whatever the connection's type."""
-        if metadata is None:
-            return CompositeMetadata()
-        if not self._is_composite:
-            return CompositeMetadata([MetadataEntry(self._setup.metadata_mime_type, metadata)])
+    async def _stream(
+        self, request: _Request, payload: Payload, payloads: Any
+    ) -> AsyncIterable[Payload]:
+        handler, principal = await self._admit(request)
+        tracing = self._tracing
+        if request.trace is None or tracing is None:
+            items = handler.stream(payload, payloads, principal)
+            return await items if isinstance(items, Awaitable) else items
+        token = tracing.enter(request.trace)
         try:
-            return CompositeMetadata(CompositeMetadata.decode(metadata).entries)
+            items = handler.stream(payload, payloads, principal)
+            if isinstance(items, Awaitable):
+                items = await items
+            # Whoever iterates these closes them in this same task, and the trace ends there.
+            return TracedItems(items, lambda: tracing.leave(token))
+        except BaseException:
+            tracing.leave(token)
+            raise
+
+    async def _admit(self, request: _Request) -> tuple[Handler, Any]:
+        """Handler and principal of a request; the authenticator is asked before all else."""
+        principal = None
+        if self._guard is not None:
+            principal = self._principal
+            if request.auth is not None or principal is None:
+                facts = RequestFacts(request.interaction, request.route, self._context.setup)
+                principal = await self._guard.admit_request(request.auth, facts)
+        if request.handler is None:
+            raise request.missing()
+        return request.handler, principal
+
+    # -- from metadata to a handler ---------------------------------------------------------
+
+    def _find(self, interaction: Interaction, metadata: bytes | None) -> _Request:
+        requests = self._requests[interaction]
+        request = requests.get(metadata)
+        if request is None:
+            request = self._resolve(interaction, metadata)
+            fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
+            # Secrets are not kept, and no span comes twice.
+            if fits and request.auth is None and request.trace is None:
+                _remember(requests, metadata, request)
+        return request
+
+    def _resolve(self, interaction: Interaction, metadata: bytes | None) -> _Request:
+        mime_type = self._data_mime_type
+        accept: tuple[IdOrName, ...] = ()
+        auth: Authentication | None = None
+        entries = as_composite(metadata, self._metadata_mime_type)
+        try:
+            tags = decode_route(entries.first(MIME.ROUTING) or b"")
+            stream_type = entries.first(MIME.MIME_TYPE)
+            if stream_type is not None:
+                named = DataMimeType.decode(stream_type).mime_type
+                mime_type = named if isinstance(named, str) else f"0x{named:02x}"
+            if self._is_composite:  # else there is no way to name the answer's type
+                accept = _wishes(entries)
+            if self._guard is not None:
+                auth = self._guard.read(entries)
         except MetadataError as error:
-            raise _unreadable(error) from None
+            raise unreadable(error) from None
+        request = _Request(interaction, Route(tags[0] if tags else "", tags[1:]))
+        request.auth = auth
+        if self._tracing is not None:
+            request.trace = read_trace(entries)
+        request.routed = bool(tags)
+        signature = self._signatures[interaction].get(tags[0] if tags else None)
+        if signature is not None:
+            request.handler = self._handler(signature, request.route, tags, mime_type, accept)
+        elif self._guard is None:
+            raise request.missing()
+        if self._guard is None and request.trace is None:
+            request.plain = request.handler
+        return request
 
-    def filler(self, parameter: Parameter, route: Route, mime_type: str) -> Fill:
-        """What fills a parameter from a request."""
-        match parameter.source:
-            case Source.DATA:
-                decode = self._decoder(parameter, route, mime_type)
-                default = parameter.default
-                if default is EMPTY:
-                    return lambda payload, _: decode(payload.data)
-                return lambda payload, _: decode(payload.data) if payload.data else default
-            case Source.CHANNEL:
-                if parameter.annotation is Payload:
-                    return lambda _, payloads: payloads
-                decode = self._decoder(parameter, route, mime_type)
-                return lambda _, payloads: DecodedChannel(cast(Any, payloads), decode)
-            case Source.PAYLOAD:
-                return lambda payload, _: payload
-            case Source.METADATA:
-                return lambda payload, _: self.read_metadata(payload.metadata)
-            case _:
-                value = {
-                    Source.REQUESTER: self._requester,
-                    Source.SETUP: self._setup,
-                    Source.TRANSPORT: self._setup.transport,
-                    Source.ROUTE: route,
-                }[parameter.source]
-                return lambda _payload, _payloads: value
+    def _handler(
+        self,
+        signature: Signature,
+        route: Route,
+        tags: tuple[str, ...],
+        mime_type: str,
+        accept: tuple[IdOrName, ...],
+    ) -> Handler:
+        handlers = self._handlers[signature.interaction]
+        key = (tags, mime_type, accept)
+        handler = handlers.get(key)
+        if handler is None:
+            answer_type, name = self._answer(signature, accept)
+            handler = Handler(self._context, signature, route, mime_type, answer_type, name)
+            if len(tags) <= _CACHED_PARTS and len(accept) <= _CACHED_PARTS:
+                _remember(handlers, key, handler)
+        return handler
 
-    def encoder(self, annotation: Any) -> Callable[[Any], bytes]:
-        """What converts results. They are of the connection's own data MIME type."""
-        return self._codecs.encoder(annotation, self._setup.data_mime_type)
+    def _answer(
+        self, signature: Signature, accept: tuple[IdOrName, ...]
+    ) -> tuple[str, bytes | None]:
+        """The MIME type to answer in, and metadata that name it where the requester must be told.
 
-    def _decoder(
-        self, parameter: Parameter, route: Route, mime_type: str
-    ) -> Callable[[bytes], Any]:
-        decode = self._codecs.decoder(parameter.annotation, mime_type)
-        if decode is bytes:
-            return decode
-
-        def decode_or_refuse(data: bytes) -> Any:
-            try:
-                return decode(data)
-            except CodecError as error:
-                where = f"route {_shown(route.name)}" if route.name else "this request"
-                wanted = annotation_name(parameter.annotation)
-                text = f"{where} expects {wanted} as {_shown(mime_type)}"
-                _log.info("data refused: %s", text, exc_info=error)
-                raise Invalid(text) from None
-
-        return decode_or_refuse
-
-
-class _Call:
-    """A handler, with all that its parameters and its result need on one connection."""
-
-    __slots__ = ("_fill", "_fill_keywords", "_function", "_is_generator", "_raw", "encode")
-
-    def __init__(
-        self, router: BoundRouter, signature: Signature, route: Route, mime_type: str
-    ) -> None:
-        self._function = signature.function
-        self._is_generator = signature.is_generator
-        self._raw = signature.result is Payload
-        self._fill: list[Fill] = []
-        self._fill_keywords: dict[str, Fill] = {}
-        for parameter in signature.parameters:
-            fill = router.filler(parameter, route, mime_type)
-            if parameter.by_keyword:
-                self._fill_keywords[parameter.name] = fill
-            else:
-                self._fill.append(fill)
-        self.encode = router.encoder(signature.result)
-
-    def __call__(
-        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload] | None = None
-    ) -> Any:
-        """Call the handler: a coroutine or an async generator."""
-        arguments = [fill(payload, payloads) for fill in self._fill]
-        if not self._fill_keywords:
-            return self._function(*arguments)
-        keywords = {name: fill(payload, payloads) for name, fill in self._fill_keywords.items()}
-        return self._function(*arguments, **keywords)
-
-    def stream(
-        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload] | None = None
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
-        """Call the handler of a stream."""
-        result: Any = self(payload, payloads)
-        if self._raw:
-            return cast("AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]", result)
-        return EncodedItems(result, self.encode) if self._is_generator else self._later(result)
-
-    async def _later(self, result: Any) -> AsyncIterable[Payload]:
-        return EncodedItems(await result, self.encode)
+        PerStreamDataMimeTypesDefinition.md, "Introduction": without wishes the type of SETUP
+        applies; with wishes, what is outside of them has to be named. What is within is named
+        too, unless it is that of SETUP: there may be more than one wish.
+        """
+        own = self._data_mime_type
+        if not accept:
+            return own, None
+        for wanted in accept:
+            if isinstance(wanted, str):
+                if same_mime_type(wanted, own):
+                    return own, None
+                if self._context.codecs.can_encode(signature.result, wanted):
+                    return wanted, _named(wanted)
+        return own, _named(own)
 
 
-def _shown(text: str) -> str:
-    # What a peer sent, on its way back: escaped and short.
-    return ascii(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!a}..."
+class _Request:
+    """What the metadata of a request say.
+
+    Attributes:
+        interaction: What is asked for.
+        route: Of whom.
+        routed: There is a route at all.
+        handler: Who answers, if anybody does.
+        auth: Who is asking.
+        trace: What it belongs to.
+        plain: The handler, where the request is neither to be authenticated nor traced.
+    """
+
+    __slots__ = ("auth", "handler", "interaction", "plain", "route", "routed", "trace")
+
+    def __init__(self, interaction: Interaction, route: Route) -> None:
+        self.interaction = interaction
+        self.route = route
+        self.routed = False
+        self.handler: Handler | None = None
+        self.auth: Authentication | None = None
+        self.trace: ZipkinTracing | None = None
+        self.plain: Handler | None = None
+
+    def missing(self) -> Invalid:
+        where = f"route {shown(self.route.name)}" if self.routed else "requests without a route"
+        return Invalid(f"no {self.interaction.value} handler for {where}")
 
 
-def _unreadable(error: MetadataError) -> Invalid:
-    _log.info("metadata refused: %s", error)
-    return Invalid("the metadata of this request cannot be read")
+def _wishes(entries: CompositeMetadata) -> tuple[IdOrName, ...]:
+    # They may be disregarded, so damage is no reason to refuse a request.
+    try:
+        return AcceptMimeTypes.decode(entries.first(MIME.ACCEPT_MIME_TYPES) or b"").mime_types
+    except MetadataError:
+        return ()
+
+
+def _named(mime_type: str) -> bytes | None:
+    try:
+        return Metadata(data_mime_type=mime_type).encode()
+    except MetadataError:
+        return None  # a name of SETUP that is too long to be written here
+
+
+def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value

@@ -11,11 +11,14 @@ from ..codecs import DEFAULT_CODECS, Codecs
 from ..errors import MetadataError
 from ..metadata.routing import encode_route
 from ..responder import Responder, Setup
+from .access import Authenticate, Guard
 from .bound import BoundRouter, Handlers
+from .handler import Context
 from .signature import Interaction, read_signature
 
 if TYPE_CHECKING:
     from ..requester import Requester
+    from ..tracing import Tracing
 
 __all__ = ["RegisteredRoute", "Router"]
 
@@ -45,13 +48,17 @@ class Router(Responder):
     route they register the one for requests that carry no routing metadata. A route that nobody
     registered is answered with INVALID.
 
-    Parameters are filled by annotation. `Payload`, `CompositeMetadata`, `Requester`, `Setup`,
-    `TransportInfo` and `Route` receive what they say; `ReceiveChannel[T]` or `AsyncIterable[T]`
+    Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
+    `Setup`, `TransportInfo`, `Route` and ``ZipkinTracing | None`` receive what they say;
+    ``Annotated[User, Principal]`` who is asking; `ReceiveChannel[T]` or `AsyncIterable[T]`
     what the requester of a channel sends, the first item included. At most one other parameter
     receives the request's data, converted to its annotation by `Codecs`; if it has a default, the
-    default stands in for empty data. Data that cannot be converted are answered with INVALID.
+    default stands in for empty data. Data that cannot be converted are answered with INVALID. A
+    class of the application's may itself raise `Invalid` with a text for the requester.
 
-    Results are converted by the annotation of the result and the connection's data MIME type;
+    Results are converted by the annotation of the result and the connection's data MIME type, or
+    the first of the types the requester accepts that there is a codec for: then the response (of
+    a stream, the first item) names it. ``bytes`` are always of the connection's own type, and
     a `Payload` goes as it is. A request_response handler that returns ``None`` completes without
     a value; an item of a stream that is ``None`` is sent as the MIME type writes it.
 
@@ -62,26 +69,50 @@ class Router(Responder):
         codecs: What converts data.
         on_setup: Called with the setup and the requester of each new connection; raises
             `RejectedSetup` to refuse it.
+        authenticate: Says who is asking: ``await authenticate(auth, facts)`` returns a principal
+            or raises `Rejected`. It is asked with the authentication (or ``None``) in SETUP and
+            the `Setup`; then with that of each request and `RequestFacts`, before its route is
+            looked at. A request that carries none on a connection whose SETUP was given a
+            principal has that one, and nobody is asked. So ``None`` as the principal of a SETUP
+            means: ask again with each request. (Of a client's router the SETUP is its own.)
+        tracing: Takes in the traces that requests carry, for `current_trace` and for the
+            requests that handlers make to this peer.
     """
 
     # A router answers nothing itself: `accept` gives each connection a responder of its own. That
     # frees the names of the interactions for the decorators.
 
-    def __init__(self, *, codecs: Codecs = DEFAULT_CODECS, on_setup: OnSetup | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        codecs: Codecs = DEFAULT_CODECS,
+        on_setup: OnSetup | None = None,
+        authenticate: Authenticate | None = None,
+        tracing: Tracing | None = None,
+    ) -> None:
         self._codecs = codecs
         self._on_setup = on_setup
+        self._guard = None if authenticate is None else Guard(authenticate)
+        self._tracing = tracing
         self._handlers: Handlers = {interaction: {} for interaction in Interaction}
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
-        """See `Responder.accept`. Calls ``on_setup`` first.
+        """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.
 
-        Checkpoint: as ``on_setup`` does.
+        Checkpoint: as they do.
         If cancelled: nothing has happened.
         """
+        guard = self._guard
+        principal = None if guard is None else await guard.admit_setup(setup)
         if self._on_setup is not None:
             await self._on_setup(setup, requester)
+        if self._tracing is not None:
+            requester.tracing = self._tracing
         handlers = {interaction: dict(routes) for interaction, routes in self._handlers.items()}
-        return BoundRouter(handlers, self._codecs, setup, requester)
+        context = Context(self._codecs, setup, requester, guarded=guard is not None)
+        return BoundRouter(
+            handlers, context, guard=guard, principal=principal, tracing=self._tracing
+        )
 
     def request_response(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
         """Register an async function that returns one result.
@@ -146,7 +177,7 @@ class Router(Responder):
     def include(self, other: Router, prefix: str = "") -> None:
         """Take over the handlers of another router, as they are registered now.
 
-        Its codecs and its ``on_setup`` are not taken over.
+        Only those: its codecs, ``on_setup``, ``authenticate`` and ``tracing`` are not taken over.
 
         Args:
             other: The other router; it stays as it is.

@@ -10,18 +10,28 @@ import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import attrs
 import trio
 
+from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
+from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
 from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
 
-__all__ = ["Interaction", "Parameter", "Route", "Signature", "Source", "read_signature"]
+__all__ = [
+    "Interaction",
+    "Parameter",
+    "Principal",
+    "Route",
+    "Signature",
+    "Source",
+    "read_signature",
+]
 
 EMPTY: Final = inspect.Parameter.empty
 _CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
@@ -55,13 +65,25 @@ class Route:
     tags: tuple[str, ...] = ()
 
 
+class Principal:
+    """Marks the parameter of a handler that receives who is asking.
+
+    ``user: Annotated[User, Principal]`` is filled with what the router's ``authenticate`` has
+    returned. Where that is ``None`` the request is refused with REJECTED, unless the annotation
+    allows it: ``Annotated[User | None, Principal]``.
+    """
+
+
 class Source(Enum):
     """Where the value of a parameter comes from."""
 
     DATA = "data"
     CHANNEL = "channel"
     PAYLOAD = "payload"
+    COMPOSITE = "composite metadata"
     METADATA = "metadata"
+    TRACE = "trace"
+    PRINCIPAL = "principal"
     REQUESTER = "requester"
     SETUP = "setup"
     TRANSPORT = "transport"
@@ -70,7 +92,10 @@ class Source(Enum):
 
 _INJECTED: Final[dict[object, Source]] = {
     Payload: Source.PAYLOAD,
-    CompositeMetadata: Source.METADATA,
+    CompositeMetadata: Source.COMPOSITE,
+    Metadata: Source.METADATA,
+    ZipkinTracing: Source.TRACE,
+    ZipkinTracing | None: Source.TRACE,
     Requester: Source.REQUESTER,
     Setup: Source.SETUP,
     TransportInfo: Source.TRANSPORT,
@@ -184,7 +209,7 @@ def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
             f"{_name(function)} is annotated with {error.name!r}, which cannot be resolved at run "
@@ -204,9 +229,11 @@ def _parameter(
     if name not in hints:
         reason = f"its parameter {name!r} has no annotation, which says what it receives"
         raise _wrong(function, interaction, reason)
-    annotation = hints[name]
+    annotation, notes = _plain(hints[name])
     source = Source.DATA
-    if typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
+    if any(note is Principal or isinstance(note, Principal) for note in notes):
+        source = Source.PRINCIPAL
+    elif typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
         source = Source.CHANNEL
         annotation = next(iter(typing.get_args(annotation)), Any)
     elif annotation in _INJECTED:
@@ -224,7 +251,16 @@ def _parameter(
     )
 
 
+def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """An annotation, and what ``Annotated`` has said of it."""
+    if typing.get_origin(annotation) is Annotated:
+        plain, *notes = typing.get_args(annotation)
+        return plain, tuple(notes)
+    return annotation, ()
+
+
 def _result(function: object, interaction: Interaction, annotation: Any) -> Any:
+    annotation, _ = _plain(annotation)
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation

@@ -9,7 +9,7 @@ import trio
 
 from ..payload import Payload
 
-__all__ = ["DecodedChannel", "EncodedItems"]
+__all__ = ["DecodedChannel", "EncodedItems", "TracedItems"]
 
 T = TypeVar("T")
 
@@ -18,18 +18,31 @@ class EncodedItems(AsyncIterator[Payload]):
     """The items of a handler as payloads. Whoever iterates closes it, in the same task.
 
     Not a generator: a generator that has never been started would not close the handler's.
+
+    Args:
+        items: What the handler gives.
+        encode: Converts an item.
+        name: Metadata of the first item that is converted.
     """
 
-    __slots__ = ("_encode", "_items", "_next")
+    __slots__ = ("_encode", "_items", "_name", "_next")
 
-    def __init__(self, items: AsyncIterable[Any], encode: Callable[[Any], bytes]) -> None:
+    def __init__(
+        self, items: AsyncIterable[Any], encode: Callable[[Any], bytes], name: bytes | None = None
+    ) -> None:
         self._items = aiter(items)
         self._next = self._items.__anext__
         self._encode = encode
+        self._name = name
 
     async def __anext__(self) -> Payload:
         item = await self._next()
-        return item if isinstance(item, Payload) else Payload(self._encode(item))
+        if isinstance(item, Payload):
+            return item
+        if self._name is None:
+            return Payload(self._encode(item))
+        name, self._name = self._name, None
+        return Payload(self._encode(item), name)
 
     async def athrow(self, error: BaseException) -> Payload:
         """Let ``error`` happen where the handler's generator waits.
@@ -55,6 +68,31 @@ class EncodedItems(AsyncIterator[Payload]):
         aclose = getattr(self._items, "aclose", None)
         if aclose is not None:
             await cast("Awaitable[object]", aclose())
+
+
+class TracedItems(EncodedItems):
+    """Payloads made while a trace is current; ``leave`` is called when they are closed."""
+
+    __slots__ = ("_leave",)
+
+    def __init__(self, items: AsyncIterable[Payload], leave: Callable[[], None]) -> None:
+        super().__init__(items, bytes)
+        self._leave = leave
+
+    async def aclose(self) -> None:
+        """Close the items, then leave the trace.
+
+        Checkpoint: as the handler's iterator does.
+        If cancelled: as the handler's iterator does.
+        """
+        try:
+            await super().aclose()
+        finally:
+            leave, self._leave = self._leave, _nothing
+            leave()
+
+
+def _nothing() -> None: ...
 
 
 class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):

@@ -1,5 +1,7 @@
 """A peer that is a script of raw frames: tests of either role that read like wire traces.
 
+::
+
     peer = FramePeer(transport)
     await peer.setup()
     await peer.send(RequestStreamFrame(stream_id=1, initial_request_n=2, data=b"ticks"))
@@ -201,6 +203,7 @@ class FramePeer(trio.abc.AsyncResource):
         metadata_mime_type: str = "message/x.rsocket.composite-metadata.v0",
         data: bytes = b"",
         metadata: bytes | None = None,
+        lease: bool = False,
     ) -> None:
         """Play the client: send a good SETUP. Nothing is expected back: SETUP has no answer.
 
@@ -211,6 +214,7 @@ class FramePeer(trio.abc.AsyncResource):
             metadata_mime_type: Of every payload's metadata.
             data: Setup data.
             metadata: Setup metadata.
+            lease: Ask for leases (L).
 
         Checkpoint: always.
         If cancelled: as `send`.
@@ -225,6 +229,7 @@ class FramePeer(trio.abc.AsyncResource):
                 metadata_mime_type=metadata_mime_type,
                 data=data,
                 metadata=metadata,
+                lease=lease,
             )
         )
 

@@ -1,5 +1,7 @@
 """Connections inside one process: two real ends, or one real end and a script of frames.
 
+::
+
     async with connected_pair(my_responder) as requester:
         assert await requester.request_response(Payload(b"ping")) == Payload(b"pong")
 
@@ -24,6 +26,8 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
+from ..lease import LeaseOptions
+from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
 from ..responder import Acceptor, Responder
@@ -43,7 +47,11 @@ async def connected_pair(
     *,
     client_responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_PAYLOAD,
+    data_mime_type: str = MIME.CBOR,
+    metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
+    lease: LeaseOptions | None = None,
+    client_lease: LeaseOptions | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
 
@@ -51,7 +59,11 @@ async def connected_pair(
         responder: What the server's end answers with.
         client_responder: What the client's end answers with; nothing by default.
         setup: The setup payload.
+        data_mime_type: MIME type of the data, as for `rsocket_trio.connect`.
+        metadata_mime_type: Likewise of the metadata.
         config: Of both ends.
+        lease: What the server's end grants leases with.
+        client_lease: Likewise of the client's end, which asks for leases if this is given.
 
     Yields:
         The client's requester.
@@ -63,9 +75,16 @@ async def connected_pair(
     If cancelled: the connection ends, as after any other exception of the block.
     """
     client_end, server_end = memory_transport_pair()
-    async with _running(partial(serve_transport, responder, server_end, config=config)):
+    serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
+    async with _running(serving):
         async with connect(
-            client_end, responder=client_responder, setup=setup, config=config
+            client_end,
+            responder=client_responder,
+            setup=setup,
+            data_mime_type=data_mime_type,
+            metadata_mime_type=metadata_mime_type,
+            config=config,
+            lease=client_lease,
         ) as requester:
             yield requester
 
@@ -76,6 +95,7 @@ async def frame_peer_client(
     *,
     setup: bool = True,
     config: ConnectionConfig = _DEFAULTS,
+    lease: LeaseOptions | None = None,
 ) -> AsyncIterator[FramePeer]:
     """Serve a scripted client, over memory.
 
@@ -84,6 +104,8 @@ async def frame_peer_client(
         setup: Send a good SETUP and wait until a KEEPALIVE is answered; False leaves the first
             frame to the script.
         config: Of the server's end.
+        lease: What the server's end grants leases with. The SETUP sent asks for leases then, and
+            its answer, a LEASE, is left to the script.
 
     Yields:
         The client's script. At the end of the block its transport is closed.
@@ -92,9 +114,12 @@ async def frame_peer_client(
     If cancelled: the connection ends, as after any other exception of the block.
     """
     client_end, server_end = memory_transport_pair()
-    async with _running(partial(serve_transport, responder, server_end, config=config)):
+    serving = partial(serve_transport, responder, server_end, config=config, lease=lease)
+    async with _running(serving):
         async with FramePeer(client_end) as peer:
-            if setup:
+            if setup and lease is not None:
+                await peer.setup(lease=True)
+            elif setup:
                 await peer.setup()
                 await peer.expect_alive()
             yield peer
@@ -106,6 +131,7 @@ async def frame_peer_server(
     *,
     setup: Payload = _NO_PAYLOAD,
     config: ConnectionConfig = _DEFAULTS,
+    lease: LeaseOptions | None = None,
 ) -> AsyncIterator[tuple[FramePeer, Requester]]:
     """Connect a client to a scripted server, over memory.
 
@@ -113,6 +139,8 @@ async def frame_peer_server(
         responder: What the client's end answers with; nothing by default.
         setup: The setup payload.
         config: Of the client's end.
+        lease: What the client's end asks for leases with; the LEASE it sends is the first frame
+            the script receives.
 
     Yields:
         The server's script, which has accepted the SETUP (it is ``peer.received[0]``), and the
@@ -131,7 +159,7 @@ async def frame_peer_server(
     async with FramePeer(server_end) as peer:
         async with _running(partial(accept, peer)):
             async with connect(
-                client_end, responder=responder, setup=setup, config=config
+                client_end, responder=responder, setup=setup, config=config, lease=lease
             ) as requester:
                 # Without confirmation the client does not wait for this by itself.
                 await accepted.wait()

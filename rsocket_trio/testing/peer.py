@@ -1,7 +1,7 @@
 """A peer with known answers: ``rsocket-trio serve rsocket_trio.testing.peer:app``.
 
 For tests of other RSocket stacks against this one, and of this one against itself. It reads no
-routes: the data of a request says what to answer.
+routes: the data of a request says what to answer::
 
     interaction        data          answer
     request_response   error:TEXT    ERROR[APPLICATION_ERROR] with TEXT

@@ -1,7 +1,7 @@
 """A conformance suite for transports: `check_transport`.
 
 It holds any `FrameTransport` to the promises of its base class. Ours are all run through it; run
-yours:
+yours::
 
     async def test_my_transport() -> None:
         await check_transport(my_pair)

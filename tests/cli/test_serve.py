@@ -1,5 +1,6 @@
 """``serve``: addresses, signals and failures."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -67,6 +68,36 @@ def test_addresses(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
         assert ":0" not in shown
         assert shown.partition("://")[0] == uri.partition("://")[0]
         assert cli("stream", shown, "0").stdout == b"first\nlast\n"
+
+
+def test_lease(serve: Callable[..., Serving], cli: Cli) -> None:
+    """--lease grants leases to clients that ask, whose requests wait for them; others are free."""
+    serving = serve("--lease", "1/3600")
+    for options in ([], ["--lease"]):
+        done = cli("stream", serving.uri, "0", *options)
+        assert (done.returncode, done.stdout) == (0, b"first\nlast\n")
+    bench = ["--interaction", "request_stream", "--concurrency", "300", "--warmup", "0"]
+    done = cli(
+        "bench", serving.uri, "--data", "0", "--lease", "--duration", "0.5", "--json", *bench
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["requests"] == 1
+
+
+def test_leases_are_not_offered_unasked(serve: Callable[..., Serving], cli: Cli) -> None:
+    """Without --lease a client that asks for leases is refused."""
+    done = cli("stream", serve().uri, "0", "--lease")
+    assert done.returncode == 3
+    assert b"UNSUPPORTED_SETUP" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["5", "0/1", "1/0", "1/nan", "x/1", "1/1e9"])
+def test_no_lease(cli: Cli, value: str) -> None:
+    """What is no N/SECONDS is wrong usage."""
+    target = "rsocket_trio.testing.peer:app"
+    done = cli("serve", target, "--listen", "tcp://127.0.0.1:0", "--lease", value)
+    assert done.returncode == 2
+    assert b"--lease" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs
-from rsocket_trio.errors import RSocketError
+from rsocket_trio.errors import Invalid, RSocketError
 from rsocket_trio.metadata.mime_types import MIME
 
 BOTH = [MIME.CBOR, MIME.JSON]
@@ -380,3 +380,33 @@ def test_any_plain_value_goes_both_ways(value, mime_type):
     """What JSON can say, both codecs say."""
     data = DEFAULT_CODECS.encode(value, object, mime_type)
     assert DEFAULT_CODECS.decode(data, object, mime_type) == value
+
+
+@attrs.frozen
+class Positive:
+    n: int = attrs.field()
+
+    @n.validator
+    def _check(self, _, value):
+        if value <= 0:
+            raise Invalid("n must be positive")
+
+
+@pytest.mark.parametrize("annotation", [Positive, list[Positive], Positive | None])
+@pytest.mark.parametrize("mime_type", ["application/json", "text/plain"])
+def test_a_class_may_refuse_in_its_own_words(annotation, mime_type):
+    """A StreamError of a validator is meant for the peer, and comes out as it is."""
+    data = b'[{"n":0}]' if annotation == list[Positive] else b'{"n":0}'
+    with pytest.raises(Invalid, match="n must be positive"):
+        Codecs().decode(data, annotation, mime_type)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "mime_type", "can"),
+    [(int, "application/json", True), (int, "APPLICATION/CBOR;x=y", True),
+     (bytes, "application/json", False), (int, "image/png", False),
+     (str, "application/octet-stream", True), (int, "application/octet-stream", False)],
+)  # fmt: skip
+def test_can_encode(annotation, mime_type, can):
+    """It is known beforehand which types values can be written as."""
+    assert Codecs().can_encode(annotation, mime_type) is can

@@ -116,16 +116,13 @@ async def start_client(responder=None, setup=SETUP, **options):
 
 
 @asynccontextmanager
-async def start_server(use, responder=None, config=None):
+async def start_server(use, **options):
     """A scripted server that has accepted our client, on which ``use(requester)`` runs."""
     ours, theirs = memory_transport_pair()
     peer = DraftPeer(ours)
 
     async def client():
-        options = {} if config is None else {"config": config}
-        async with connect(
-            theirs, protocol="reactivesocket", responder=responder, **options
-        ) as requester:
+        async with connect(theirs, protocol="reactivesocket", **options) as requester:
             await use(requester)
 
     async with trio.open_nursery() as nursery:

@@ -11,6 +11,9 @@ from rsocket_trio import (
     Canceled,
     CustomError,
     InvalidSetup,
+    Lease,
+    LeaseOptions,
+    LeaseSource,
     Payload,
     Rejected,
     RejectedSetup,
@@ -359,6 +362,38 @@ async def test_leases_that_nobody_asked_for(draft_server):
         await peer.send(LeaseFrame(0, 0, stream_id=2))
         assert await peer.receive(RequestResponseFrame)
         await peer.send(ResponseFrame(2, complete=True, data=b"y"))
+
+
+LEASED = SetupFrame(0, 20_000, 90_000, lease=True)
+
+
+async def test_a_server_grants_leases(draft_client):
+    """V0-LEASE-04, V0-LEASE-06, V0-LEASE-07: LEASE first; what goes beyond it is REJECTED."""
+    lease = LeaseOptions(LeaseSource(Lease(1, 60.0, b"m")))
+    async with draft_client(setup=None, lease=lease) as peer:
+        await peer.send(LEASED)
+        assert await peer.receive() == LeaseFrame(60_000, 1, b"m")
+        await peer.send(RequestResponseFrame(2, data=b"x"), RequestResponseFrame(4, data=b"y"))
+        answers = {frame.stream_id: frame for frame in await peer.drain()}
+        assert answers[2] == ResponseFrame(2, complete=True, data=b"x")
+        assert (type(answers[4]), answers[4].code) == (ErrorFrame, 0x202)
+
+
+async def test_a_client_waits_for_a_lease(draft_server):
+    """V0-LEASE-02 to 05: SETUP with L, then its own LEASE; no request before the server's."""
+
+    async def use(requester):
+        assert (await requester.request_response()).data == b"x"
+
+    lease = LeaseOptions(LeaseSource(Lease(5, 1.0)))
+    async with draft_server(use, responder=KnownAnswers(), lease=lease) as peer:
+        assert peer.setup.lease
+        assert await peer.drain() == [LeaseFrame(1000, 5)]
+        await peer.send(LeaseFrame(1000, 0), LeaseFrame(0, 5))
+        assert await peer.drain() == []
+        await peer.send(LeaseFrame(1000, 1))
+        assert await peer.receive() == RequestResponseFrame(2)
+        await peer.send(ResponseFrame(2, complete=True, data=b"x"))
 
 
 # -- request_response and fire_and_forget -----------------------------------------------------

@@ -435,7 +435,7 @@ async def test_what_is_remembered_of_requests_is_bounded(bind):
         assert await bound.request_response(request(more=more)) == Payload(b"1")
     long = request(more=[MetadataEntry("x", bytes(1000))])
     assert await bound.request_response(long) == Payload(b"1")
-    remembered = [metadata for calls in bound._calls.values() for metadata in calls]
+    remembered = [metadata for calls in bound._requests.values() for metadata in calls]
     assert 0 < len(remembered) <= 64
     assert max(map(len, remembered)) <= 128
 

@@ -44,7 +44,7 @@ def test_parameters_are_told_by_annotation():
     assert [(p.name, p.source, p.annotation, p.by_keyword) for p in signature.parameters] == [
         ("data", Source.DATA, int, False),
         ("payload", Source.PAYLOAD, Payload, False),
-        ("metadata", Source.METADATA, CompositeMetadata, False),
+        ("metadata", Source.COMPOSITE, CompositeMetadata, False),
         ("requester", Source.REQUESTER, Requester, False),
         ("setup", Source.SETUP, Setup, False),
         ("transport", Source.TRANSPORT, TransportInfo, False),

@@ -2,7 +2,7 @@ import pytest
 import trio
 
 from rsocket_trio.payload import Payload
-from rsocket_trio.routing.streams import DecodedChannel, EncodedItems
+from rsocket_trio.routing.streams import DecodedChannel, EncodedItems, TracedItems
 
 
 async def test_closing_reaches_the_generator_in_the_same_task():
@@ -77,3 +77,40 @@ async def test_a_cancelled_receive_loses_nothing(autojump_clock):
     assert await channel.receive() == 1
     send.close()
     receive.close()
+
+
+async def test_what_happens_to_an_item_happens_in_the_generator():
+    """An error on the way out is thrown at the yield; the item that answers it is converted."""
+
+    async def items():
+        try:
+            yield b"1"
+        except KeyError:
+            yield b"2"
+            yield Payload(b"3")
+
+    encoded = EncodedItems(items(), bytes, b"name")
+    await anext(encoded)
+    assert await encoded.athrow(KeyError()) == Payload(b"2")
+    assert await anext(encoded) == Payload(b"3")
+    send, receive = trio.open_memory_channel(1)
+    with pytest.raises(KeyError):
+        await EncodedItems(receive, bytes).athrow(KeyError())
+    send.close()
+
+
+async def test_a_trace_is_left_once():
+    """Closing twice leaves the trace once, and after the items are closed."""
+    happened = []
+
+    async def items():
+        try:
+            yield Payload()
+        finally:
+            happened.append("closed")
+
+    traced = TracedItems(items(), lambda: happened.append("left"))
+    assert await anext(traced) == Payload()
+    await traced.aclose()
+    await traced.aclose()
+    assert happened == ["closed", "left"]

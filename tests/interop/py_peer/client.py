@@ -1,7 +1,9 @@
-"""``python client.py URI [KEEPALIVE_MS [FRAGMENT_SIZE]]``: rsocket-py as the client, over TCP.
+"""``python client.py URI [KEEPALIVE_MS [FRAGMENT_SIZE [LEASE]]]``: rsocket-py as the client.
+
+Over TCP.
 
 Driven over stdin and stdout with the commands and events that ``../js/client.js`` describes. It
-ends with its stdin.
+ends with its stdin. With LEASE, ``N/SECONDS``, it asks for leases, keeps them, and grants that one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from known_answers import ItemPublisher, KnownAnswers
+from known_answers import ItemPublisher, KnownAnswers, lease_publisher
 from reactivestreams.subscriber import DefaultSubscriber
 from reactivestreams.subscription import Subscription
 from rsocket.helpers import single_transport_provider
@@ -131,7 +133,9 @@ class Driver:
         self._subscriptions[command["id"]].cancel()
 
 
-async def main(uri: str, keepalive_ms: str = "20000", fragment_size: str | None = None) -> None:
+async def main(
+    uri: str, keepalive_ms: str = "20000", fragment_size: str = "0", lease: str | None = None
+) -> None:
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader(limit=LONGEST_COMMAND)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
@@ -141,7 +145,9 @@ async def main(uri: str, keepalive_ms: str = "20000", fragment_size: str | None 
         single_transport_provider(TransportTCP(reader, writer, read_buffer_size=READ_SIZE)),
         handler_factory=lambda: KnownAnswers(on_close=lambda: say(event="closed", message="")),
         keep_alive_period=timedelta(milliseconds=int(keepalive_ms)),
-        fragment_size_bytes=None if fragment_size is None else int(fragment_size),
+        fragment_size_bytes=int(fragment_size) or None,
+        honor_lease=lease is not None,
+        lease_publisher=None if lease is None else lease_publisher(lease),
     ) as socket:
         driver = Driver(socket)
         say(event="connected")

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 
 from reactivestreams.publisher import Publisher
 from reactivestreams.subscriber import Subscriber
 from reactivestreams.subscription import Subscription
 from rsocket.helpers import create_error_future, create_response
+from rsocket.lease import LeasePublisher, SingleLeasePublisher
 from rsocket.payload import Payload
 from rsocket.request_handler import BaseRequestHandler
+
+
+def lease_publisher(lease: str) -> LeasePublisher:
+    """Grants ``N/SECONDS`` once per connection."""
+    number, _, seconds = lease.partition("/")
+    return SingleLeasePublisher(int(number), timedelta(seconds=int(seconds)))
 
 
 class ItemPublisher(Publisher, Subscription):

@@ -1,7 +1,8 @@
-"""``python server.py [FRAGMENT_SIZE]``: rsocket-py as the server, over TCP.
+"""``python server.py [FRAGMENT_SIZE [LEASE]]``: rsocket-py as the server, over TCP.
 
 Says where it listens, and serves until it is killed or its stdin ends. Replies are fragmented where
-a size is given.
+a size above 0 is given. LEASE, ``N/SECONDS``, is what it grants, once, to clients that ask; without
+it they are refused.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ import asyncio
 import os
 import sys
 
-from known_answers import KnownAnswers
+from known_answers import KnownAnswers, lease_publisher
 from rsocket.rsocket_server import RSocketServer
 from rsocket.transports.tcp import TransportTCP
 
 READ_SIZE = 64 * 2**10
 
 
-async def main(fragment_size: int | None = None) -> None:
+async def main(fragment_size: str = "0", lease: str | None = None) -> None:
     sessions = []
 
     def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         transport = TransportTCP(reader, writer, read_buffer_size=READ_SIZE)
         sessions.append(
             RSocketServer(
-                transport, handler_factory=KnownAnswers, fragment_size_bytes=fragment_size
+                transport,
+                handler_factory=KnownAnswers,
+                fragment_size_bytes=int(fragment_size) or None,
+                lease_publisher=None if lease is None else lease_publisher(lease),
             )
         )
 
@@ -39,4 +43,4 @@ async def main(fragment_size: int | None = None) -> None:
     os._exit(0)
 
 
-asyncio.run(main(*map(int, sys.argv[1:])))
+asyncio.run(main(*sys.argv[1:]))

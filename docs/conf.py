@@ -1,0 +1,108 @@
+"""How Sphinx builds this documentation: ``make docs``. Nothing is fetched from anywhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import rsocket_trio.codecs
+import rsocket_trio.frames
+import rsocket_trio.metadata
+
+project = "rsocket-trio"
+author = "the rsocket-trio authors"
+version = release = rsocket_trio.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"rsocket-trio {version}"
+html_copy_source = False
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = False
+napoleon_custom_sections = [("Yields", "params_style")]
+add_module_names = False
+
+nitpicky = True
+# What belongs to others has no page here, and nothing is fetched; what is not public has none.
+NOT_HERE = re.compile(
+    r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
+    r"|(SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup)"
+)
+PRIVATE = re.compile(
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|MemoryTransport)$|HEADER|split_metadata|encode_"
+)
+BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+
+
+def documented_name(target: str) -> str:
+    """The name under which something public is documented, from the module it is defined in."""
+    for package in (rsocket_trio.metadata, rsocket_trio.frames, rsocket_trio.codecs):
+        if target.startswith(package.__name__) and target.split(".")[-1] in package.__all__:
+            return f"{package.__name__}.{target.split('.')[-1]}"
+    for exported in (target.split(".")[-1], ".".join(target.split(".")[-2:])):
+        if exported.split(".")[0] in rsocket_trio.__all__:
+            return f"rsocket_trio.{exported}"
+    return target
+
+
+def resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.Element
+) -> nodes.Node | None:
+    """Find what is public by its short name, and let the names of others stand as text."""
+    if node.get("refdomain") != "py":
+        return None
+    target: Any = node.get("reftarget", "")
+    domain = env.domains.python_domain
+    candidates = [documented_name(target)]
+    candidates += [
+        name for name in domain.objects if name.endswith(f".{target}") and name != target
+    ]
+    for name in candidates:
+        entry = domain.objects.get(name)
+        if entry is not None:
+            return make_refnode(
+                app.builder, node["refdoc"], entry.docname, entry.node_id, contents, name
+            )
+    if NOT_HERE.match(target) or PRIVATE.match(target) or target in BUILTINS:
+        return contents
+    return None
+
+
+def show_promises(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Make a paragraph each of the two promises that close the docstring of a coroutine."""
+    for index in reversed(range(len(lines))):
+        for promise in ("Checkpoint:", "If cancelled:"):
+            if lines[index].startswith(promise):
+                lines[index] = lines[index].replace(promise, f"**{promise}**", 1)
+                lines.insert(index, "")
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", show_promises)
+    app.connect("missing-reference", resolve)

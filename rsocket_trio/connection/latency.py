@@ -1,0 +1,88 @@
+"""How long handlers take: `Latency`, and `Timed`, which stands in front of a responder.
+
+Only connections that use leases have one: what decides about the next lease may want to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from ..interactions.operation import Handlers
+    from ..payload import Payload
+
+__all__ = ["Latency", "Timed"]
+
+
+class Latency:
+    """The mean of some times, in seconds."""
+
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._count = 0
+
+    @property
+    def mean(self) -> float | None:
+        """The mean since `begin_anew`; ``None`` of nothing."""
+        return self._sum / self._count if self._count else None
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self._sum += seconds
+        self._count += 1
+
+    def begin_anew(self) -> None:
+        """Forget all so far."""
+        self._sum = 0.0
+        self._count = 0
+
+
+class Timed:
+    """A responder whose request_response handlers are timed. The others last as the peer likes."""
+
+    def __init__(self, responder: Handlers, latency: Latency) -> None:
+        self._responder = responder
+        self._latency = latency
+
+    async def request_response(self, payload: Payload) -> Payload | None:
+        """Answer, and note how long it took, however it ended.
+
+        Checkpoint: as the handler does.
+        If cancelled: the handler is.
+        """
+        start = trio.current_time()
+        try:
+            return await self._responder.request_response(payload)
+        finally:
+            self._latency.add(trio.current_time() - start)
+
+    async def fire_and_forget(self, payload: Payload) -> None:
+        """Hand it on.
+
+        Checkpoint: as the handler does.
+        If cancelled: the handler is.
+        """
+        await self._responder.fire_and_forget(payload)
+
+    def request_stream(
+        self, payload: Payload
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+        """Hand it on."""
+        return self._responder.request_stream(payload)
+
+    def request_channel(
+        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
+    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+        """Hand it on."""
+        return self._responder.request_channel(payload, payloads)
+
+    async def metadata_push(self, metadata: bytes) -> None:
+        """Hand it on.
+
+        Checkpoint: as the handler does.
+        If cancelled: the handler is.
+        """
+        await self._responder.metadata_push(metadata)

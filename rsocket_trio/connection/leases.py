@@ -1,0 +1,205 @@
+"""The leases of one connection: `ConnectionLeases`, and the task that grants ours.
+
+What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
+the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
+requests wait in `rsocket_trio.connection.leased_streams`, the peer's are counted in
+`rsocket_trio.connection.leased_requests`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable, Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..frames.lease import LeaseFrame
+from ..lease import Ask, Lease, LeaseOptions, LeaseSource, LeaseStatistics, Source
+from ..protocol.lease_ledger import GrantedLease, HeldLease
+from .latency import Latency
+
+if TYPE_CHECKING:
+    from .outbox import Outbox
+    from .workers import Workers
+
+__all__ = ["ConnectionLeases"]
+
+logger = logging.getLogger("rsocket_trio")
+
+
+class ConnectionLeases:
+    """What a connection that uses leases may be asked and told about them.
+
+    Attributes:
+        source: Where the leases come from that we grant. An acceptor may set it, to choose for
+            its connection; later it has no effect.
+        last_lease: The newest lease from the peer, as it came (with its metadata); ``None`` before
+            the first.
+        waiting: How many of our requests wait for a lease or for their turn.
+    """
+
+    def __init__(self, options: LeaseOptions, outbox: Outbox, workers: Workers) -> None:
+        self.options = options
+        self.source: Source = options.source
+        self.last_lease: Lease | None = None
+        self.waiting = 0
+        self.held = HeldLease()
+        self.granted = GrantedLease()
+        self.latency = Latency()
+        self.on_lease: Callable[[], None] = _nothing
+        self._outbox = outbox
+        self._workers = workers
+        self._running = False
+        self._queued: Lease | None = None
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<ConnectionLeases held={self.held!r} granted={self.granted!r}>"
+
+    # -- for the user -----------------------------------------------------------------------
+
+    @property
+    def left(self) -> int:
+        """How many requests the peer's lease allows us now."""
+        return self.held.left(trio.current_time())
+
+    def grant(self, lease: Lease) -> None:
+        """Grant a lease to the peer of this connection, in place of the one it has.
+
+        It leaves at once, or as soon as the connection is accepted. When it has ended, the source
+        is asked again.
+
+        Raises:
+            LocalProtocolError: Its metadata does not fit a frame.
+        """
+        frame = LeaseFrame(lease.time_to_live_ms, lease.requests, lease.metadata).encode()
+        if not self._running:
+            self._queued = lease
+            return
+        self.granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
+        self._outbox.put_urgent(frame)
+        self._changed.set()
+
+    def statistics(self) -> LeaseStatistics:
+        """Numbers about the leases granted; reading them leaves the mean latency as it is."""
+        now = trio.current_time()
+        granted = self.granted
+        return LeaseStatistics(
+            expires_in=max(0.0, granted.expires - now),
+            left=granted.left(now),
+            active_streams=self._workers.active,
+            rejected=granted.rejected,
+            mean_latency=self.latency.mean,
+        )
+
+    # -- for the connection -----------------------------------------------------------------
+
+    def receive(self, frame: LeaseFrame) -> None:
+        """A LEASE frame; its time begins now."""
+        seconds = frame.time_to_live_ms / 1000
+        self.last_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
+        self.held.replace(frame.number_of_requests, seconds, trio.current_time())
+        self.on_lease()
+
+    def spend(self) -> bool:
+        """Count a request of the peer; False if it is beyond the lease."""
+        now = trio.current_time()
+        if not self.granted.take(now):
+            return False
+        if not self.granted.left(now):
+            self._changed.set()
+        return True
+
+    def restart(self) -> None:
+        """The session goes on over another connection, and leases begin anew.
+
+        (Protocol.md, "Resume Operation": they are not carried over.) The caller cancels `run`
+        before, and runs it again.
+        """
+        self._running = False
+        self.held.clear()
+        self.granted.clear()
+
+    async def run(self) -> None:
+        """Grant leases as the source says, until cancelled.
+
+        Checkpoint: always.
+        If cancelled: nothing more is granted but by hand.
+        """
+        self._running = True
+        queued, self._queued = self._queued, None
+        if queued is not None:
+            self.grant(queued)
+            await self._until_ended(in_vain=False)
+        source = self.source
+        if not isinstance(source, LeaseSource):
+            await self._drive(source)
+            return
+        source.attach(self.grant)
+        try:
+            if source.otherwise is not None:
+                await self._drive(source.otherwise)
+            elif source.last is not None and queued is None:
+                self.grant(source.last)
+            await trio.sleep_forever()
+        finally:
+            source.detach(self.grant)
+
+    async def _drive(self, source: Lease | Ask | AsyncIterable[Lease]) -> None:
+        try:
+            if isinstance(source, Lease):
+                await self._ask(lambda now: None if now.expires_in else source)
+            elif isinstance(source, AsyncIterable):
+                async for lease in source:
+                    self.grant(lease)
+                    # A source that never waits must neither starve nor flood anybody.
+                    await trio.lowlevel.checkpoint()
+                    await self._outbox.wait_unclogged()
+            else:
+                await self._ask(source)
+        except Exception:
+            # A fault of the application's; its other requests and connections are none the worse.
+            logger.exception("the source of leases failed; it grants no more on this connection")
+
+    async def _ask(self, source: Ask) -> None:
+        while True:
+            question = self.statistics()
+            self.latency.begin_anew()
+            answer = source(question)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if answer is not None:
+                self.grant(answer)
+            await self._until_ended(in_vain=answer is None)
+
+    async def _until_ended(self, *, in_vain: bool) -> None:
+        """Wait until there is reason to ask the source.
+
+        That is when a lease has been used up, or has expired. One that never allowed anything, and
+        one that the source has been asked about already (``in_vain``), has expired only.
+        """
+        granted = self.granted
+        version = granted.version
+        done = in_vain and trio.current_time() >= granted.expires
+        while True:
+            if granted.version != version:
+                version = granted.version
+                in_vain = done = False
+            now = trio.current_time()
+            if granted.stopped or done:
+                deadline = inf
+            elif now >= granted.expires:
+                return
+            elif granted.left(now) or in_vain or not granted.requests:
+                deadline = granted.expires
+            else:
+                return
+            with trio.move_on_at(deadline):
+                await self._changed.wait()
+            self._changed = trio.Event()
+
+
+def _nothing() -> None:
+    """Nobody waits for leases yet."""

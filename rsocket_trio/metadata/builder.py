@@ -1,0 +1,169 @@
+"""All that metadata may say, in one object: `Metadata`, for writing and for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+import attrs
+
+from ..errors import MetadataError
+from .authentication import Authentication, decode_authentication
+from .composite import CompositeMetadata, MetadataEntry
+from .data_mime_types import AcceptMimeTypes, DataMimeType
+from .mime_types import MIME, IdOrName, same_mime_type
+from .routing import decode_route, encode_route
+from .tracing_zipkin import ZipkinTracing
+
+__all__ = ["Metadata"]
+
+Extra: TypeAlias = MetadataEntry | tuple[IdOrName, bytes]
+
+
+def _types(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
+    if isinstance(mime_types, str):  # one is meant; its letters would be a list too
+        return (mime_types,)
+    return tuple(mime_types)
+
+
+def _entries(extra: Iterable[Extra]) -> tuple[MetadataEntry, ...]:
+    return tuple([e if isinstance(e, MetadataEntry) else MetadataEntry(*e) for e in extra])
+
+
+def _tags(tags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tags)
+
+
+@attrs.frozen(kw_only=True)
+class Metadata:
+    """What the metadata of a request, of a SETUP or of a response say.
+
+    ``repr`` shows neither passwords and tokens nor the content of entries of other types.
+
+    Attributes:
+        route: Where a request goes.
+        tags: Further routing tags.
+        auth: Who is asking.
+        trace: Where this belongs in a trace.
+        data_mime_type: The MIME type of the data that come with it, where that is not the
+            connection's.
+        accept: The MIME types a requester would like its answer in, best first.
+        extra: Entries of any other type, in order; pairs of MIME type and bytes will do. Of
+            metadata received, also what repeats an entry of the types above.
+    """
+
+    route: str | None = None
+    tags: tuple[str, ...] = attrs.field(default=(), converter=_tags)
+    auth: Authentication | None = None
+    trace: ZipkinTracing | None = None
+    data_mime_type: IdOrName | None = None
+    accept: tuple[IdOrName, ...] = attrs.field(default=(), converter=_types)
+    extra: tuple[MetadataEntry, ...] = attrs.field(default=(), converter=_entries)
+
+    def entries(self) -> Iterator[MetadataEntry]:
+        """The entries of composite metadata that say this, the route first.
+
+        Raises:
+            MetadataError: Something of it cannot be written.
+        """
+        if self.route is not None:
+            yield MetadataEntry(MIME.ROUTING, encode_route(self.route, *self.tags))
+        elif self.tags:
+            raise MetadataError("routing tags need a route before them")
+        if self.auth is not None:
+            yield MetadataEntry(MIME.AUTHENTICATION, self.auth.encode())
+        if self.trace is not None:
+            yield MetadataEntry(MIME.TRACING_ZIPKIN, self.trace.encode())
+        if self.data_mime_type is not None:
+            yield MetadataEntry(MIME.MIME_TYPE, DataMimeType(self.data_mime_type).encode())
+        if self.accept:
+            yield MetadataEntry(MIME.ACCEPT_MIME_TYPES, AcceptMimeTypes(self.accept).encode())
+        yield from self.extra
+
+    def encode(
+        self, mime_type: str = MIME.COMPOSITE_METADATA, more: bytes | None = None
+    ) -> bytes | None:
+        """Encode as metadata of a connection.
+
+        Args:
+            mime_type: The connection's metadata MIME type. All but composite metadata have room
+                for one thing only, and only for their own.
+            more: Metadata of that MIME type already written: put behind.
+
+        Returns:
+            The bytes; ``more`` where there is nothing to say.
+
+        Raises:
+            MetadataError: Something of it cannot be written, or not as this MIME type.
+        """
+        entries = list(self.entries())
+        if not entries:
+            return more
+        if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
+            return b"".join([entry.encode() for entry in entries]) + (more or b"")
+        if len(entries) == 1 and not more and same_mime_type(entries[0].mime_type, mime_type):
+            return entries[0].content
+        what = " and ".join(dict.fromkeys(str(entry.mime_type) for entry in entries))
+        beside = " beside what is there already" if more else ""
+        raise MetadataError(
+            f"{what} cannot be written{beside} as {mime_type!r}, this connection's metadata MIME "
+            f"type: connect with metadata_mime_type={MIME.COMPOSITE_METADATA!r}"
+        )
+
+    @classmethod
+    def decode(cls, data: bytes | None, mime_type: str = MIME.COMPOSITE_METADATA) -> Metadata:
+        """Read metadata as received.
+
+        Args:
+            data: The bytes; ``None`` where there are none.
+            mime_type: The connection's metadata MIME type.
+
+        Raises:
+            MetadataError: They are damaged, or an entry of a type above is. Its text holds
+                nothing of a secret.
+        """
+        if data is None:
+            return cls()
+        if not same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
+            return _read([MetadataEntry(mime_type, data)])
+        return _read(CompositeMetadata.decode(data))
+
+
+def _read(entries: Iterable[MetadataEntry]) -> Metadata:
+    route: tuple[str, ...] = ()
+    auth: Authentication | None = None
+    trace: ZipkinTracing | None = None
+    data_mime_type: IdOrName | None = None
+    accept: tuple[IdOrName, ...] = ()
+    extra: list[MetadataEntry] = []
+    seen: set[IdOrName] = set()
+    for entry in entries:
+        name = entry.mime_type.lower() if isinstance(entry.mime_type, str) else entry.mime_type
+        content = entry.content
+        if name in seen:
+            extra.append(entry)
+            continue
+        match name:
+            case MIME.ROUTING:
+                route = decode_route(content)
+            case MIME.AUTHENTICATION:
+                auth = decode_authentication(content)
+            case MIME.TRACING_ZIPKIN:
+                trace = ZipkinTracing.decode(content)
+            case MIME.MIME_TYPE:
+                data_mime_type = DataMimeType.decode(content).mime_type
+            case MIME.ACCEPT_MIME_TYPES:
+                accept = AcceptMimeTypes.decode(content).mime_types
+            case _:
+                extra.append(entry)
+                continue
+        seen.add(name)
+    return Metadata(
+        route=route[0] if route else None,
+        tags=route[1:],
+        auth=auth,
+        trace=trace,
+        data_mime_type=data_mime_type,
+        accept=accept,
+        extra=tuple(extra),
+    )

@@ -1,0 +1,63 @@
+"""Write docs/legality.md from `rsocket_trio.protocol.legality`: run it after changing a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rsocket_trio.protocol.legality import INITIAL_STATES, TABLES, Event, Interaction, Side, State
+
+PAGE = Path(__file__).parent.parent / "docs/legality.md"
+
+HEAD = """\
+# What is legal on a stream
+
+The tables of `rsocket_trio.protocol.legality`. A stream has two halves: ours, which is what we
+send, and the remote one, which is what the peer sends.
+
+| state | meaning |
+|---|---|
+| OPEN | nothing has ended |
+| LOCAL_DONE | we have completed our half, or the peer does not want the rest of it |
+| REMOTE_DONE | the peer has completed its half, or we do not want the rest of it |
+| CLOSED | the stream is over here, and its id is forgotten |
+
+Only a channel has two halves that are worth telling apart. The tables begin when the request has
+left or arrived. NEXT is an item, NEXT_COMPLETE an item with the COMPLETE flag set, COMPLETE that
+flag without an item. What is received and is not in a table is ignored; what is not in a table is
+not sent. Credit is not in the tables: it is counted apart.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join("\n" + section(interaction) for interaction in Interaction)
+
+
+def section(interaction: Interaction) -> str:
+    """An interaction, seen from both sides."""
+    lines = [f"## {interaction.name}", ""]
+    if INITIAL_STATES[interaction] is State.CLOSED:
+        return "\n".join([*lines, "Over with its request, on both sides: nothing is answered.", ""])
+    for side in Side:
+        lines += [f"### {interaction.name}: {side.name.lower()}", "", *table(interaction, side), ""]
+    return "\n".join(lines)
+
+
+def table(interaction: Interaction, side: Side) -> Iterator[str]:
+    """A row for each pair of states that events lead from and to."""
+    rows: dict[tuple[State, State], list[Event]] = {}
+    for (before, event), after in TABLES[interaction, side].items():
+        rows.setdefault((before, after), []).append(event)
+    yield "| from | to | when we receive | when we send |"
+    yield "|---|---|---|---|"
+    for (before, after), events in rows.items():
+        sent = [e.name.removeprefix("SEND_") for e in events if e.name.startswith("SEND_")]
+        received = [e.name for e in events if not e.name.startswith("SEND_")]
+        there = "(the same)" if before is after else after.name
+        yield f"| {before.name} | {there} | {', '.join(received)} | {', '.join(sent)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(PAGE.write_text(page()) and 0)

@@ -1,0 +1,468 @@
+"""The sources of leases, what they are asked and when; and requests that wait for a lease."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.config import ConnectionConfig, Limits
+from rsocket_trio.errors import LocalProtocolError, MissingLease
+from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
+from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
+from rsocket_trio.payload import Payload
+from rsocket_trio.responder import Responder
+from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+from rsocket_trio.testing.leaks import all_tasks
+from rsocket_trio.testing.peer import KnownAnswers
+
+
+def granting(source, responder=None):
+    return frame_peer_client(responder or KnownAnswers(), lease=LeaseOptions(source))
+
+
+async def send_fnf(peer, count, first=1):
+    await peer.send(*(RequestFnfFrame(first + 2 * number, data=b"x") for number in range(count)))
+
+
+async def leases_of(peer):
+    """The leases that have come, as (time, n)."""
+    return [each.number_of_requests for each in await peer.drain() if isinstance(each, LeaseFrame)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(Lease, -1, 1),
+        partial(Lease, 2**31, 1),
+        partial(Lease, 1, -1),
+        partial(Lease, 1, math.nan),
+        partial(Lease, 1, math.inf),
+        partial(Lease, 1, 2**31 / 1000),
+        partial(LeaseOptions, max_waiting=-1),
+    ],
+)
+def test_impossible_values(make):
+    """What no LEASE frame can say, and a bound below 0, cannot be made."""
+    with pytest.raises(ValueError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make", [partial(Lease, 1.5, 1), partial(Lease, 1, 1, "text"), partial(LeaseOptions, 5)]
+)
+def test_wrong_types(make):
+    """Half a request, text as metadata, and a source that is none are refused when made."""
+    with pytest.raises(TypeError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"), [(0, 0), (0.0001, 1), (0.5, 500), (90.5, 90500), (3, 3000)]
+)
+def test_milliseconds(seconds, milliseconds):
+    """A time to live is rounded to milliseconds, but never to 0."""
+    assert Lease(1, seconds).time_to_live_ms == milliseconds
+
+
+async def test_a_lease_is_a_rate(autojump_clock):
+    """A plain lease is granted again when it has expired, and not when it is used up."""
+    async with granting(Lease(2, 1.0)) as peer:
+        assert await leases_of(peer) == [2]
+        await send_fnf(peer, 3)
+        assert await leases_of(peer) == []
+        await trio.sleep(0.9)
+        assert await leases_of(peer) == []
+        await trio.sleep(0.1)
+        assert await leases_of(peer) == [2]
+        await trio.sleep(3)
+        assert await leases_of(peer) == [2, 2, 2]
+
+
+async def test_a_function_is_asked_at_both_ends(autojump_clock):
+    """A function is asked at the start, when a lease is used up, and when it has expired."""
+    questions = []
+
+    def source(statistics):
+        questions.append((trio.current_time(), statistics.left, statistics.expires_in))
+        return Lease(len(questions), 10.0)
+
+    start = trio.current_time()
+    async with granting(source) as peer:
+        assert await leases_of(peer) == [1]
+        await trio.sleep(5)
+        await send_fnf(peer, 1)
+        assert await leases_of(peer) == [2]
+        await trio.sleep(10)
+        assert await leases_of(peer) == [3]
+    assert [(time - start, left, pytest.approx(expires)) for time, left, expires in questions] == [
+        (0, 0, 0),
+        (5, 0, 5),
+        (15, 0, 0),
+    ]
+
+
+async def test_a_function_that_waits(autojump_clock):
+    """The function may be async."""
+
+    async def source(statistics):
+        await trio.sleep(1)
+        return Lease(7, 10.0)
+
+    async with granting(source) as peer:
+        assert await leases_of(peer) == []
+        await trio.sleep(1)
+        assert await leases_of(peer) == [7]
+
+
+async def test_none_means_nothing_now(autojump_clock):
+    """None for a used lease: asked again when that expires. None for no lease: not any more."""
+    questions = []
+    answers = iter([Lease(1, 10.0), None, Lease(1, 10.0), None, None])
+
+    def source(statistics):
+        questions.append(trio.current_time())
+        return next(answers)
+
+    start = trio.current_time()
+    async with granting(source) as peer:
+        await peer.receive(LeaseFrame)
+        await send_fnf(peer, 1)
+        await trio.sleep(1)
+        await send_fnf(peer, 5)  # beyond
+        await trio.sleep(9)
+        assert await leases_of(peer) == [1]
+        await send_fnf(peer, 1)
+        await trio.sleep(40)
+    assert [time - start for time in questions] == [0, 0, 10, 10, 20]
+
+
+async def test_a_lease_of_nothing_holds_its_time(autojump_clock):
+    """A lease of no requests has not been used up: it is asked about when it expires."""
+    questions = []
+
+    def source(statistics):
+        questions.append(trio.current_time())
+        return Lease(0, 10.0) if len(questions) < 3 else Lease(5, 0)
+
+    start = trio.current_time()
+    async with granting(source) as peer:
+        await trio.sleep(35)
+        assert await leases_of(peer) == [0, 0, 5]  # the last is a stop: nothing ends it
+    assert [time - start for time in questions] == [0, 10, 20]
+
+
+async def test_what_a_function_is_told(autojump_clock):
+    """Requests that run, requests beyond the lease, and how long request_response takes."""
+    told = []
+
+    class Slow(Responder):
+        async def request_response(self, payload):
+            await trio.sleep(float(payload.data))
+            return payload
+
+        async def fire_and_forget(self, payload):
+            await trio.sleep_forever()
+
+    def source(statistics):
+        told.append(statistics)
+        return Lease(3, 10.0)
+
+    async with granting(source, Slow()) as peer:
+        await peer.receive(LeaseFrame)
+        await peer.send(RequestResponseFrame(1, data=b"2"), RequestResponseFrame(3, data=b"4"))
+        await peer.send(RequestFnfFrame(5), RequestFnfFrame(7), RequestFnfFrame(9))
+        await trio.sleep(25)
+    first, used_up, expired, again = told
+    assert (first.active_streams, first.rejected, first.mean_latency) == (0, 0, None)
+    assert (used_up.active_streams, used_up.rejected, used_up.mean_latency) == (3, 2, None)
+    assert (expired.active_streams, expired.mean_latency) == (1, pytest.approx(3))
+    assert again.mean_latency is None
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        again.rejected = 0
+
+
+async def test_an_async_iterable(autojump_clock):
+    """Each lease is granted when it comes, whatever became of the one before."""
+
+    async def source():
+        for number in range(3):
+            yield Lease(number, 100.0)
+            await trio.sleep(1)
+
+    async with granting(source()) as peer:
+        assert await leases_of(peer) == [0]
+        await trio.sleep(10)
+        assert await leases_of(peer) == [1, 2]
+
+
+async def test_an_iterable_that_never_waits():
+    """It neither starves the connection nor fills the memory of a peer that does not read."""
+    given = []
+
+    async def source():
+        while True:
+            given.append(1)
+            yield Lease(len(given), 100.0)
+
+    config = ConnectionConfig(limits=Limits(max_control_size=2000))
+    options = LeaseOptions(source())
+    async with frame_peer_client(KnownAnswers(), setup=False, config=config, lease=options) as peer:
+        await peer.setup(lease=True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(given) < 100_000
+        assert isinstance(await peer.receive(), LeaseFrame)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [lambda statistics: 1 / 0, lambda statistics: "a lease", lambda: None],
+    ids=["raises", "answers nonsense", "takes no argument"],
+)
+async def test_a_source_that_fails(source, caplog):
+    """It is logged; the connection lives, and leases granted by hand still work."""
+    requesters = []
+
+    async def acceptor(setup, requester):
+        requesters.append(requester)
+        return KnownAnswers()
+
+    async with granting(source, acceptor) as peer:
+        await peer.expect_alive()
+        assert "source of leases failed" in caplog.text
+        requesters[0].leases.grant(Lease(1, 10.0))
+        assert (await peer.receive(LeaseFrame)).number_of_requests == 1
+        await peer.send(RequestResponseFrame(1, data=b"x"))
+        assert (await peer.receive(PayloadFrame)).data == b"x"
+
+
+async def test_a_lease_by_hand(autojump_clock):
+    """It replaces the one in force; when it has ended, the source is asked again."""
+    requesters = []
+
+    async def acceptor(setup, requester):
+        requesters.append(requester)
+        return KnownAnswers()
+
+    async with granting(lambda statistics: Lease(5, 100.0), acceptor) as peer:
+        assert await leases_of(peer) == [5]
+        requesters[0].leases.grant(Lease(1, 10.0))
+        assert await leases_of(peer) == [1]
+        await trio.sleep(10)
+        assert await leases_of(peer) == [5]
+        requesters[0].leases.grant(Lease(0, 10.0))
+        await trio.sleep(9)
+        assert await leases_of(peer) == [0]
+        await trio.sleep(1)
+        assert await leases_of(peer) == [5]
+
+
+async def test_an_acceptor_may_choose(autojump_clock):
+    """An acceptor sets the source of its connection, or grants its first lease by hand."""
+
+    async def chooses(setup, requester):
+        requester.leases.source = Lease(9, 10.0)
+        return KnownAnswers()
+
+    async with granting(Lease(5, 10.0), chooses) as peer:
+        assert await leases_of(peer) == [9]
+
+    async def grants(setup, requester):
+        requester.leases.grant(Lease(8, 10.0))
+        return KnownAnswers()
+
+    async with granting(Lease(5, 10.0), grants) as peer:
+        assert await leases_of(peer) == [8]
+        await trio.sleep(10)
+        assert await leases_of(peer) == [5]
+
+
+async def test_a_source_for_all_connections(autojump_clock):
+    """What is granted with it goes to every connection; later ones begin with the last."""
+    source = LeaseSource()
+    async with granting(source) as one, granting(source) as other:
+        await one.expect_nothing()
+        source.grant(Lease(5, 10.0))
+        assert await leases_of(one) == await leases_of(other) == [5]
+        source.grant(Lease(6, 10.0))
+        assert await leases_of(one) == await leases_of(other) == [6]
+        async with granting(source) as late:
+            assert await leases_of(late) == [6]
+        source.grant(Lease(7, 10.0))
+        assert await leases_of(one) == [7]
+        assert source.last == Lease(7, 10.0)
+
+
+async def test_a_source_with_another_behind_it(autojump_clock):
+    """Where it has one behind it, that begins, and goes on when what was granted has ended."""
+    source = LeaseSource(Lease(5, 10.0))
+    async with granting(source) as peer:
+        assert await leases_of(peer) == [5]
+        source.grant(Lease(1, 20.0))
+        assert await leases_of(peer) == [1]
+        await trio.sleep(19)
+        assert await leases_of(peer) == []
+        await trio.sleep(1)
+        assert await leases_of(peer) == [5]
+
+
+async def test_metadata_that_does_not_fit():
+    """A lease too large for a frame is refused where it is granted."""
+    async with connected_pair(
+        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions()
+    ) as client:
+        with pytest.raises(LocalProtocolError):
+            client.leases.grant(Lease(1, 1.0, bytes(2**24)))
+        assert "left" not in repr(client.leases)
+
+
+async def test_what_nobody_limits():
+    """Without a source each side grants all that can be said."""
+    async with connected_pair(
+        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions()
+    ) as client:
+        await client.request_response(Payload(b"x"))
+        assert client.leases.left == 2**31 - 2
+        assert client.leases.last_lease == Lease(2**31 - 1, (2**31 - 1) / 1000)
+
+
+# -- requests that wait -----------------------------------------------------------------------
+
+
+def once(lease):
+    """A source that grants it at the start, and then nothing."""
+    answers = iter([lease])
+    return LeaseOptions(lambda statistics: next(answers, None))
+
+
+async def test_waiting_for_room_is_not_waiting_for_a_lease():
+    """A burst that the lease allows is never refused for its number, however full the outbox."""
+    config = ConnectionConfig(limits=Limits(outbox_size=100))
+    async with connected_pair(
+        KnownAnswers(),
+        config=config,
+        lease=LeaseOptions(),
+        client_lease=LeaseOptions(max_waiting=0),
+    ) as client:
+        await client.request_response(Payload(b"the lease is here"))
+        async with trio.open_nursery() as nursery:
+            for _ in range(300):
+                nursery.start_soon(client.request_response, Payload(b"x" * 90))
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_a_lease_that_ends_while_there_is_no_room(wait, autojump_clock):
+    """A request that waits for room leaves only if the lease still allows it then."""
+    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=0.1)
+    missed = []
+
+    async def ask(payload):
+        try:
+            await requester.fire_and_forget(payload)
+        except MissingLease as error:
+            missed.append(error)
+
+    lease = LeaseOptions(wait=wait)
+    async with frame_peer_server(config=config, lease=lease) as (peer, requester):
+        await peer.receive(LeaseFrame)
+        await peer.send(LeaseFrame(1000, 100))
+        await peer.expect_nothing()
+        async with trio.open_nursery() as nursery:
+            # The peer does not read, and this many bytes are more than all there is on the way.
+            for _ in range(60):
+                nursery.start_soon(ask, Payload(bytes(5000)))
+            await trio.sleep(2)
+            sent = [each for each in await peer.drain() if isinstance(each, RequestFnfFrame)]
+            assert 0 < len(sent) < 60
+            assert requester.leases.waiting == (60 - len(sent) if wait else 0)
+            assert len(missed) == (0 if wait else 60 - len(sent))
+            await peer.send(LeaseFrame(1000, 100))
+            sent += [each for each in await peer.drain() if isinstance(each, RequestFnfFrame)]
+            assert len(sent) + len(missed) == 60
+
+
+async def test_waiting_requests_cancelled_anywhere():
+    """Wherever a waiting request is cancelled, nothing is left and those behind it go on."""
+    async with frame_peer_server(lease=LeaseOptions()) as (peer, requester):
+        await peer.receive(LeaseFrame)
+        stream_id = -1
+        tasks = len(all_tasks())
+
+        async def answer_all():
+            nonlocal stream_id
+            while True:
+                frame = await peer.receive()
+                if isinstance(frame, RequestResponseFrame):
+                    stream_id = frame.stream_id
+                    await peer.send(PayloadFrame(stream_id, next=True, complete=True, data=b"a"))
+
+        async def operation():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(peer.send, LeaseFrame(100_000, 1))
+                await requester.request_response(Payload(b"r"))
+
+        async def check():
+            await trio.testing.wait_all_tasks_blocked()
+            assert requester.leases.waiting == 0
+            assert requester.statistics().open_streams == 0
+            await peer.send(LeaseFrame(100_000, 1))
+            await trio.testing.wait_all_tasks_blocked()
+            await requester.request_response(Payload(b"after"))
+            assert requester.leases.left == 0
+            assert len(all_tasks()) <= tasks + 2
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer_all)
+            places = await cancel_everywhere(operation, check, every_task=True)
+            nursery.cancel_scope.cancel()
+        assert places > 3
+
+
+async def test_a_cancelled_one_gives_its_place_to_the_next():
+    """The first in line is cancelled: the next becomes the first."""
+    async with frame_peer_server(lease=LeaseOptions()) as (peer, requester):
+        await peer.receive(LeaseFrame)
+        scopes = [trio.CancelScope() for _ in range(3)]
+
+        async def ask(number):
+            with scopes[number]:
+                await requester.fire_and_forget(Payload(b"%d" % number))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(ask, number)
+                await trio.testing.wait_all_tasks_blocked()
+            scopes[0].cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert requester.leases.waiting == 2
+            await peer.send(LeaseFrame(100_000, 1))
+            assert (await peer.receive(RequestFnfFrame)).data == b"1"
+            await peer.expect_nothing()
+            nursery.cancel_scope.cancel()
+
+
+async def test_both_ends_under_load(autojump_clock):
+    """A thousand requests through a small rate: all are answered, none is rejected."""
+    answered = []
+
+    async with connected_pair(
+        KnownAnswers(),
+        lease=LeaseOptions(Lease(100, 1.0)),
+        client_lease=LeaseOptions(max_waiting=1000),
+    ) as client:
+
+        async def ask(number):
+            reply = await client.request_response(Payload(b"%d" % number))
+            answered.append(int(reply.data))
+
+        start = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for number in range(1000):
+                nursery.start_soon(ask, number)
+        assert sorted(answered) == list(range(1000))
+        assert 9 <= trio.current_time() - start < 11

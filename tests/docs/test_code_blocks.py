@@ -1,0 +1,213 @@
+"""Every code block of README.md and docs/ works as printed.
+
+A page is gone through from top to bottom, in a directory of its own. By the language of a block,
+and by what the HTML comment above it says:
+
+    python                     a program: it runs, and ends with status 0
+    python  <!-- file: x.py -->  it is written to that file
+    python  <!-- server -->    a program that serves: it runs until the next server or the end
+    python  <!-- pytest -->    tests: they pass
+    text    <!-- output -->    what the program above printed; ``...`` stands for anything
+    text                       an illustration
+    console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
+                               goes on in the background
+    sh                         not run: every line is in NOT_RUN, with the reason
+
+The ports 7878 and 7879 of the pages become free ones.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PATIENCE = 30.0
+"""Seconds; whatever takes longer hangs."""
+
+NOT_RUN = {
+    "make demo": "examples have tests of their own",
+    "make test": "this is one of its tests",
+    "make bench": "it takes minutes",
+    "pip install rsocket-trio": "tests install nothing",
+    "pip install 'rsocket-trio[test]'": "likewise",
+}
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Line number, language, mark and text of each block."""
+    source = page.read_text()
+    for match in BLOCK.finditer(source):
+        language, mark = match["language"], match["mark"] or ""
+        if not language.startswith("{"):  # a directive of the documentation
+            yield source.count("\n", 0, match.start("text")), language, mark, match["text"]
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+class Runner:
+    """Runs the blocks of one page."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ports = {"7878": free_port(), "7879": free_port()}
+        self.server: subprocess.Popen[str] | None = None
+        self.output = ""
+        programs = directory / "bin"
+        programs.mkdir()
+        for name, arguments in {"rsocket-trio": "-m rsocket_trio", "python": ""}.items():
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+            program.chmod(0o755)
+        self.environment = os.environ | {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def run(self, language: str, mark: str, text: str) -> None:
+        for printed, free in self.ports.items():
+            text = text.replace(printed, free)
+        match language, mark.partition(":")[0]:
+            case "python", "":
+                self.write("block.py", text)
+                self.output = self.execute("python block.py")
+            case "python", "file":
+                self.write(mark.partition(":")[2].strip(), text)
+            case "python", "server":
+                self.write("server.py", text)
+                self.serve("python server.py")
+                self.wait_listening(text)
+            case "python", "pytest":
+                self.write("test_block.py", text)
+                self.execute(
+                    f"python -m pytest -q -p no:cacheprovider --rootdir={self.directory}"
+                    " -o trio_mode=true test_block.py"
+                )
+            case "text", "output":
+                self.compare(text, self.output)
+            case "console", "":
+                self.console(text)
+            case "sh", "":
+                assert [line for line in text.splitlines() if line not in NOT_RUN] == []
+            case "text", "":
+                pass
+            case _:
+                pytest.fail(f"a block of {language!r}, marked {mark!r}: nobody knows how to run it")
+
+    def write(self, name: str, text: str) -> None:
+        (self.directory / name).write_text(text)
+
+    def execute(self, command: str, *, status: int | None = 0) -> str:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert status is None or done.returncode == status, done.stdout
+        return done.stdout
+
+    def console(self, text: str) -> None:
+        commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
+        assert commands, "a console block without a command"
+        for command, shown in commands:
+            if command.startswith("rsocket-trio serve"):
+                self.serve(command)
+                assert self.server is not None
+                assert self.server.stdout is not None
+                lines = [self.server.stdout.readline() for _ in shown.splitlines()]
+                self.compare(shown, "".join(lines))
+            else:
+                self.compare(shown, self.execute(command, status=None))
+
+    def compare(self, wanted: str, got: str) -> None:
+        same = doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
+        assert same, f"the page shows\n{wanted}\nand it is\n{got}"
+
+    def serve(self, command: str) -> None:
+        self.stop()
+        self.server = subprocess.Popen(
+            f"exec {command}",
+            shell=True,
+            cwd=self.directory,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_listening(self, text: str) -> None:
+        # A program of ten lines does not say when it listens, so there is nothing to wait for.
+        assert self.server is not None
+        deadline = time.monotonic() + PATIENCE
+        for port in self.ports.values():
+            while port in text:
+                assert self.server.poll() is None, self.stop()
+                assert time.monotonic() < deadline, "the server does not listen"
+                try:
+                    socket.create_connection(("127.0.0.1", int(port))).close()
+                    break
+                except ConnectionRefusedError:
+                    time.sleep(0.02)
+
+    def stop(self) -> str:
+        if self.server is None:
+            return ""
+        server, self.server = self.server, None
+        server.terminate()
+        try:
+            return server.communicate(timeout=PATIENCE)[0]
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(page: Path, tmp_path: Path) -> None:
+    """Each block of the page does what it says."""
+    runner = Runner(tmp_path)
+    try:
+        for line, language, mark, text in blocks(page):
+            try:
+                runner.run(language, mark, text)
+            except BaseException as error:
+                error.add_note(f"{page.relative_to(ROOT)}, the block at line {line}")
+                raise
+    finally:
+        said = runner.stop()
+    assert "Traceback" not in said
+
+
+def test_no_reason_is_left_over() -> None:
+    """NOT_RUN holds nothing that no page shows."""
+    shown = {
+        line
+        for page in PAGES
+        for _, language, _, text in blocks(page)
+        if language == "sh"
+        for line in text.splitlines()
+    }
+    assert set(NOT_RUN) == shown

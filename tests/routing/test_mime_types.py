@@ -1,0 +1,132 @@
+"""MIME types of single streams: the types of SETUP, those named, and those wished for.
+
+(PerStreamDataMimeTypesDefinition.md)
+"""
+
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+
+from rsocket_trio import Metadata, Payload, Router
+from rsocket_trio.metadata import MIME
+
+JSON_NAMED = Metadata(data_mime_type=MIME.JSON).encode()
+CBOR_NAMED = Metadata(data_mime_type=MIME.CBOR).encode()
+
+
+@attrs.frozen
+class Person:
+    name: str
+
+
+def make_router():
+    router = Router()
+
+    @router.request_response("older")
+    async def older(age: int) -> int:
+        return age + 1
+
+    @router.request_response("text")
+    async def text() -> str:
+        return "hi"
+
+    @router.request_response("raw")
+    async def raw() -> bytes:
+        return b"raw"
+
+    @router.request_response("payload")
+    async def payload() -> Payload:
+        return Payload(b"raw", b"meta")
+
+    @router.request_stream("count")
+    async def count() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+
+    return router
+
+
+async def ask(bound, metadata, data=b""):
+    return await bound.request_response(Payload(data, metadata.encode()))
+
+
+async def test_without_a_type_that_of_setup_applies(bind):
+    """No entry, so both directions are of the connection's type, and nothing is named."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    assert await ask(bound, Metadata(route="older"), b"\x05") == Payload(b"\x06")
+
+
+async def test_a_request_of_another_type(bind):
+    """The request's type is for the request; the answer's is still that of the connection."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    metadata = Metadata(route="older", data_mime_type=MIME.JSON)
+    assert await ask(bound, metadata, b"41") == Payload(b"\x18\x2a")
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer"),
+    [
+        ([MIME.JSON, MIME.CBOR], Payload(b"6", JSON_NAMED)),
+        (["image/png", 77, MIME.OCTET_STREAM, MIME.JSON], Payload(b"6", JSON_NAMED)),
+        ([MIME.CBOR, MIME.JSON], Payload(b"\x06")),
+        (["image/png"], Payload(b"\x06", CBOR_NAMED)),
+        (["application/json; charset=latin-1"], Payload(b"\x06", CBOR_NAMED)),
+        ([], Payload(b"\x06")),
+    ],
+    ids=["first", "first known", "that of setup", "none known", "unknown charset", "no wish"],
+)
+async def test_wishes(bind, accept, answer):
+    """The first wish there is a codec for; what is outside of the wishes is named."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    for _ in range(2):
+        assert await ask(bound, Metadata(route="older", accept=accept), b"\x05") == answer
+
+
+async def test_text_may_be_octets(bind):
+    """A str can be had as an octet stream."""
+    bound = await bind(make_router())
+    answer = await ask(bound, Metadata(route="text", accept=MIME.OCTET_STREAM))
+    assert answer == Payload(b"hi", Metadata(data_mime_type=MIME.OCTET_STREAM).encode())
+
+
+async def test_bytes_stay_what_they_are(bind):
+    """Bytes are not converted, so the wish is not granted; a Payload is the handler's own."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    assert await ask(bound, Metadata(route="raw", accept=MIME.JSON)) == Payload(b"raw", CBOR_NAMED)
+    answer = await ask(bound, Metadata(route="payload", accept=MIME.JSON))
+    assert answer == Payload(b"raw", b"meta")
+
+
+async def test_the_first_item_names_the_type(bind):
+    """A stream is of one type, which its first item names."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    metadata = Metadata(route="count", accept=MIME.JSON).encode()
+    items = [item async for item in bound.request_stream(Payload(b"", metadata))]
+    assert items == [Payload(b"1", JSON_NAMED), Payload(b"2")]
+
+
+async def test_damaged_wishes_are_none(bind):
+    """They may be disregarded, so they are no reason to refuse a request."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    metadata = Metadata(route="older", extra=[(MIME.ACCEPT_MIME_TYPES, b"\x20")])
+    assert await ask(bound, metadata, b"\x05") == Payload(b"\x06")
+
+
+async def test_a_type_that_has_no_name(bind):
+    """A MIME type of SETUP may be longer than an entry can hold: then it is not named."""
+    long = "application/json; x=" + "y" * 120
+    bound = await bind(make_router(), data=long)
+    assert await ask(bound, Metadata(route="older", accept="image/png"), b"5") == Payload(b"6")
+
+
+async def test_what_is_remembered_of_handlers_is_bounded(bind):
+    """However many tags and wishes there are, 64 handlers are kept, of few tags and wishes."""
+    bound = await bind(make_router())
+    for i in range(200):
+        await ask(bound, Metadata(route="raw", tags=[str(i)]))
+    assert all(len(handlers) <= 64 for handlers in bound._handlers.values())
+    kept = [set(handlers) for handlers in bound._handlers.values()]
+    await ask(bound, Metadata(route="raw", tags=["x"] * 100))
+    await ask(bound, Metadata(route="raw", accept=["image/png"] * 100))
+    assert [set(handlers) for handlers in bound._handlers.values()] == kept

@@ -1,0 +1,36 @@
+"""Traces go on from the request that is answered to those made meanwhile."""
+
+from rsocket_trio import Sampling, Tracing, ZipkinTracing, current_trace
+
+TRACE = ZipkinTracing(sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"s" * 8)
+
+
+def test_child():
+    """A child is a new span of the same trace, with the same decision."""
+    child = Tracing(random_bytes=lambda n: b"n" * n).child(TRACE)
+    assert child == ZipkinTracing(
+        sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"n" * 8, parent_id=b"s" * 8
+    )
+
+
+def test_random_ids():
+    """Without a source of ids of one's own they differ."""
+    tracing = Tracing()
+    assert tracing.child(TRACE).span_id != tracing.child(TRACE).span_id
+
+
+def test_a_decision_alone():
+    """There is no span to be the parent, so the decision goes on as it is."""
+    decision = ZipkinTracing(sampling=Sampling.NOT_SAMPLED)
+    assert Tracing().child(decision) is decision
+
+
+async def test_current():
+    """A trace is current from enter to leave."""
+    tracing = Tracing(random_bytes=bytes)
+    assert tracing.outgoing() is None
+    token = tracing.enter(TRACE)
+    assert current_trace() is TRACE
+    assert tracing.outgoing() == tracing.child(TRACE)
+    tracing.leave(token)
+    assert current_trace() is None
