@@ -22,6 +22,8 @@ from .metadata.mime_types import MIME, same_mime_type
 from .metadata.routing import route_metadata
 from .payload import Payload
 from .protocol.credit import Window
+from .reactivesocket.outgoing import SUBSCRIPTION
+from .reactivesocket.transport import ReactiveSocketTransport
 from .streamed import AnyPayload, StreamedPayload
 
 if TYPE_CHECKING:
@@ -198,6 +200,50 @@ class Requester:
             payload = self._composed(payload, route, metadata)
         window = self._window(prefetch, initial_request_n)
         return request_stream(self._streams, payload, window, self._max_prefetch)
+
+    def request_subscription(
+        self,
+        payload: AnyPayload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream that has no end of its own: leave the block to end it.
+
+        A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
+        RSocket 1.0, which has no such thing, it is `request_stream`.
+
+        Args:
+            payload: As for `request_stream`.
+            route: Likewise.
+            metadata: Likewise.
+            prefetch: Likewise.
+            initial_request_n: Likewise.
+
+        Returns:
+            As `request_stream`.
+
+        Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        translated = isinstance(self._connection.transport, ReactiveSocketTransport)
+        return request_stream(
+            self._streams,
+            payload,
+            self._window(prefetch, initial_request_n),
+            self._max_prefetch,
+            SUBSCRIPTION if translated else 0,
+        )
 
     def request_channel(
         self,
