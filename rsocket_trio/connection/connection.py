@@ -38,6 +38,7 @@ from .leases import Leases
 from .outbox import Outbox
 from .reader import Reader
 from .requests import Requests
+from .resumed_leases import run_leases
 from .stream_zero import StreamZero
 from .streams import Streams
 from .workers import Workers
@@ -137,7 +138,7 @@ class Connection:
                     if self.leases is not None:
                         # Before the reader: the first lease leaves before any answer, so that a
                         # client which knows its SETUP to be accepted has it.
-                        await self.nursery.start(self.leases.run)
+                        await self.nursery.start(run_leases, self.leases, self.transport)
                     self.nursery.start_soon(Reader(self).run, frames)
                     self.nursery.start_soon(watch, self)
                     task_status.started()

@@ -19,7 +19,7 @@ from .streams import Streams
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
-    from ..payload import Payload
+    from ..streamed import AnyPayload
     from .leases import Leases
     from .outbox import Outbox
 
@@ -52,7 +52,7 @@ class LeasedStreams(Streams):
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> bool:
         """Send a request at once, if a lease allows it and nobody waits for one."""
         if self.refusal is not None:
