@@ -24,6 +24,7 @@ from .payload import Payload
 from .protocol.credit import Window
 from .reactivesocket.outgoing import SUBSCRIPTION
 from .reactivesocket.transport import ReactiveSocketTransport
+from .streamed import AnyPayload, StreamedPayload
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
@@ -100,7 +101,7 @@ class Requester:
 
     def request_response(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -109,7 +110,8 @@ class Requester:
 
         Args:
             payload: Data and metadata of the request. Sent in fragments where it is larger than
-                `ConnectionConfig.fragment_size`.
+                `ConnectionConfig.fragment_size`. As a `StreamedPayload` it is sent while it is
+                being made.
             route: Put in front of the metadata as routing metadata.
             metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
@@ -134,7 +136,7 @@ class Requester:
 
     async def fire_and_forget(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -161,7 +163,7 @@ class Requester:
 
     def request_stream(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -201,7 +203,7 @@ class Requester:
 
     def request_subscription(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -245,9 +247,9 @@ class Requester:
 
     def request_channel(
         self,
-        source: AsyncIterable[Payload] | Iterable[Payload],
+        source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
         *,
-        payload: Payload | None = None,
+        payload: AnyPayload | None = None,
         route: str | None = None,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
@@ -280,7 +282,7 @@ class Requester:
         """
         window = self._window(prefetch, initial_request_n)
 
-        def routed(first: Payload) -> Payload:
+        def routed(first: AnyPayload) -> AnyPayload:
             return self._composed(first, route, metadata)
 
         return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
@@ -331,16 +333,18 @@ class Requester:
     def _max_prefetch(self) -> int:
         return self._connection.config.limits.max_prefetch
 
-    def _composed(self, payload: Payload, route: str | None, metadata: Metadata | None) -> Payload:
+    def _composed(
+        self, payload: AnyPayload, route: str | None, metadata: Metadata | None
+    ) -> AnyPayload:
         """The payload with all that the call, and the trace, add to its metadata."""
-        if not isinstance(payload, Payload):
-            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
         mime_type = self.metadata_mime_type
         trace = None if self.tracing is None else self.tracing.outgoing()
         if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
             metadata = Metadata() if metadata is None else metadata
             if metadata.trace is None:
                 metadata = attrs.evolve(metadata, trace=trace)
+        if not isinstance(payload, Payload | StreamedPayload):
+            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
         encoded = payload.metadata
         if metadata is not None:
             if route is not None:
@@ -350,6 +354,8 @@ class Requester:
             encoded = metadata.encode(mime_type, encoded)
         elif route is not None:
             encoded = route_metadata(route, mime_type, encoded)
+        if isinstance(payload, StreamedPayload):
+            return StreamedPayload(payload.data, encoded)
         return Payload(payload.data, encoded)
 
     def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:

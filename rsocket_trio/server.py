@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import attrs
@@ -14,6 +15,8 @@ import trio
 from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import receive_setup, refuse
+from .connection.resume_options import ResumeOptions
+from .connection.resume_server import ServerSession, Sessions
 from .errors import (
     ConnectionClosed,
     ConnectionLost,
@@ -22,8 +25,9 @@ from .errors import (
     RemoteProtocolError,
     SetupError,
 )
+from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
-from .lease import LeaseOptions
+from .lease import LeaseOptions, Source, lease_options
 from .reactivesocket.opening import PROTOCOLS, Opening, check_protocols
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
@@ -60,8 +64,14 @@ class Server:
         uris: The addresses it listens on, with the ports they really have.
     """
 
-    def __init__(self, accepting: trio.CancelScope, everything: trio.CancelScope) -> None:
+    def __init__(
+        self,
+        accepting: trio.CancelScope,
+        everything: trio.CancelScope,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.uris: list[str] = []
+        self._sessions = sessions
         self._accepting = accepting
         self._everything = everything
         self._connections: set[Connection] = set()
@@ -97,6 +107,8 @@ class Server:
             scope.cancel(reason="the server is being stopped")
         for connection in list(self._connections):
             connection.close_gracefully("the server is being stopped")
+        if self._sessions is not None:
+            self._sessions.stop()
 
     @property
     def _stopping(self) -> bool:
@@ -117,7 +129,8 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
     protocols: Collection[str] = PROTOCOLS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -134,8 +147,11 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
-        lease: Grant leases to the clients that ask for them, and need theirs for requests to
-            them. Without it such clients are refused (UNSUPPORTED_SETUP).
+        resume: Keep the sessions of clients that ask for it over the loss of their connections:
+            their streams and handlers go on. ``None`` refuses such clients.
+        lease: Grant leases, of this source or with these options, to the clients that ask for
+            them, and need theirs for requests to them. Without it such clients are refused
+            (UNSUPPORTED_SETUP).
         protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
             ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
         task_status: Gets the `Server` once every address accepts connections.
@@ -152,12 +168,14 @@ async def serve(
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     check_protocols(protocols)
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
+    leases = lease_options(lease)
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
-    server = Server(accepting, everything)
+    sessions = None if resume is None else Sessions(resume)
+    server = Server(accepting, everything, sessions)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, lease, protocols, server)
+        await _serve_connection(responder, transport, config, leases, protocols, server, sessions)
 
     refused: OSError | ValueError | None = None
     try:
@@ -183,39 +201,35 @@ async def serve(
         raise refused
 
 
-async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
+async def _start_listening(
+    listeners: trio.Nursery,
+    uri: Uri,
+    handle: Handle,
+    config: ConnectionConfig,
+    ssl_context: ssl.SSLContext | None,
+    connections: trio.Nursery,
+) -> list[Uri]:
     """Listen at one address; what goes wrong names it.
 
     Raises:
         OSError: It cannot be listened on.
         ValueError: The TLS context is missing.
     """
-    try:
-        bound: list[Uri] = await listeners.start(_listen, uri, *args)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
-    return bound
-
-
-async def _listen(
-    uri: Uri,
-    handle: Handle,
-    config: ConnectionConfig,
-    ssl_context: ssl.SSLContext | None,
-    connections: trio.Nursery,
-    *,
-    task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_listener(
+    listen = partial(
+        serve_listener,
         uri,
         handle,
         ssl_context=ssl_context,
         max_frame_size=config.limits.max_frame_size,
         handshake_timeout=config.setup_timeout,
         handler_nursery=connections,
-        task_status=task_status,
     )
+    try:
+        bound: list[Uri] = await listeners.start(listen)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+    return bound
 
 
 async def serve_transport(
@@ -223,7 +237,8 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
@@ -236,6 +251,8 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        resume: As for `serve`. A session may be resumed by any call with the same options; it
+            lives in the call that began it, and ends with that.
         lease: As for `serve`.
         protocols: As for `serve`.
 
@@ -246,7 +263,9 @@ async def serve_transport(
     If cancelled: handlers are cancelled and the connection is closed.
     """
     check_protocols(protocols)
-    await _serve_connection(responder, transport, config, lease, protocols, None)
+    sessions = None if resume is None else Sessions(resume)
+    leases = lease_options(lease)
+    await _serve_connection(responder, transport, config, leases, protocols, None, sessions)
 
 
 async def _serve_connection(
@@ -256,33 +275,64 @@ async def _serve_connection(
     lease: LeaseOptions | None,
     protocols: Collection[str],
     server: Server | None,
+    sessions: Sessions | None,
 ) -> None:
     opening = Opening(transport, protocols, config.limits.max_frame_size)
+    session: ServerSession | None = None
     async with transport:
         try:
             with _until_stopped(server) as stopped:
                 frame, frames = await receive_setup(
-                    opening, config, lease_offered=lease is not None
+                    opening,
+                    config,
+                    resume_offered=sessions is not None,
+                    lease_offered=lease is not None,
                 )
             transport = opening.chosen
             if stopped.cancelled_caught:
                 return
-            connection, accepted = await _accept(responder, frame, transport, config, lease)
+            if isinstance(frame, ResumeFrame):
+                # Only a server that offers resumption lets one through.
+                if sessions is not None:
+                    await sessions.resume(frame, transport, frames).lost.wait()
+                return
+            if sessions is not None and frame.resume_token is not None:
+                session = sessions.begin(frame, frame.resume_token, transport, frames)
+            carrier = transport if session is None else session.link
+            connection, accepted = await _accept(responder, frame, carrier, config, lease)
+            await _serve_accepted(connection, accepted, frame, frames, server, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
-            return
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
+            if session is not None:
+                session.end()  # the telling may take a moment
             await refuse(opening.chosen, error, config)
-            return
-        connection.open(accepted)
-        if server is not None:
-            server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
-        try:
-            await _run(connection, frames, frame.max_lifetime_ms / 1000)
         finally:
-            if server is not None:
-                server._leave(connection)  # noqa: SLF001 - likewise
+            if session is not None:
+                session.end()
+
+
+async def _serve_accepted(
+    connection: Connection,
+    accepted: Responder,
+    frame: SetupFrame,
+    frames: list[bytes],
+    server: Server | None,
+    session: ServerSession | None,
+) -> None:
+    connection.open(accepted)
+    if server is not None:
+        server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
+    try:
+        if session is None:
+            run = connection.run(frames, interval=None, max_lifetime=frame.max_lifetime_ms / 1000)
+        else:
+            run = session.run(connection)
+        await _run(connection, run)
+    finally:
+        if server is not None:
+            server._leave(connection)  # noqa: SLF001 - likewise
 
 
 @contextmanager
@@ -334,10 +384,10 @@ async def _accept(
         raise RejectedSetup("the acceptor failed") from error
 
 
-async def _run(connection: Connection, frames: list[bytes], max_lifetime: float) -> None:
+async def _run(connection: Connection, run: Awaitable[None]) -> None:
     peer = connection.transport.info.peer
     try:
-        await connection.run(frames, interval=None, max_lifetime=max_lifetime)
+        await run
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:

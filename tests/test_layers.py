@@ -15,7 +15,7 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["_version", "errors", "payload", "config", "lease", "uri"],
+    ["_version", "errors", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
@@ -34,6 +34,7 @@ SANS_IO = {
     "_version",
     "errors",
     "payload",
+    "streamed",
     "config",
     "lease",
     "uri",

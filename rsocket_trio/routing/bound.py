@@ -13,10 +13,11 @@ from ..metadata.mime_types import MIME, IdOrName, same_mime_type
 from ..metadata.routing import decode_route
 from ..payload import Payload
 from ..responder import Responder
+from ..streamed import AnyPayload
 from .access import Guard, RequestFacts, as_composite
 from .handler import Context, Handler, read_trace, shown, unreadable
 from .signature import Interaction, Route, Signature
-from .streams import TracedItems
+from .streams import READY, TracedItems
 
 if TYPE_CHECKING:
     import trio
@@ -65,7 +66,7 @@ class BoundRouter(Responder):
         }
         self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
 
-    async def request_response(self, payload: Payload) -> Payload | None:
+    async def request_response(self, payload: Payload) -> AnyPayload | None:
         """See `Responder.request_response`.
 
         Checkpoint: as the handler does.
@@ -77,7 +78,7 @@ class BoundRouter(Responder):
             result = await handler(payload)
         else:
             handler, result = await self._run(request, payload)
-        if result is None or isinstance(result, Payload):
+        if result is None or isinstance(result, READY):
             return result
         return Payload(handler.encode(result), handler.name)
 
@@ -95,7 +96,7 @@ class BoundRouter(Responder):
 
     def request_stream(
         self, payload: Payload
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_stream`."""
         request = self._find(Interaction.REQUEST_STREAM, payload.metadata)
         if request.plain is not None:
@@ -104,7 +105,7 @@ class BoundRouter(Responder):
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_channel`."""
         request = self._find(Interaction.REQUEST_CHANNEL, payload.metadata)
         if request.plain is not None:
@@ -146,7 +147,7 @@ class BoundRouter(Responder):
 
     async def _stream(
         self, request: _Request, payload: Payload, payloads: Any
-    ) -> AsyncIterable[Payload]:
+    ) -> AsyncIterable[AnyPayload]:
         handler, principal = await self._admit(request)
         tracing = self._tracing
         if request.trace is None or tracing is None:

@@ -15,6 +15,7 @@ from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
 from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
+from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .signature import EMPTY, Parameter, Route, Signature, Source
 from .streams import DecodedChannel, EncodedItems
@@ -77,7 +78,7 @@ class Handler:
     ) -> None:
         self._function = signature.function
         self._is_generator = signature.is_generator
-        self._raw = signature.result is Payload
+        self._raw = signature.result in (Payload, StreamedPayload)
         self._fill: list[Fill] = []
         self._fill_keywords: dict[str, Fill] = {}
         for parameter in signature.parameters:
@@ -101,17 +102,17 @@ class Handler:
 
     def stream(
         self, payload: Payload, payloads: Payloads = None, principal: Any = None
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         result: Any = self(payload, payloads, principal)
         if self._raw:
-            return cast("AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]", result)
+            return cast("AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]", result)
         return self._encoded(result) if self._is_generator else self._later(result)
 
-    async def _later(self, result: Any) -> AsyncIterable[Payload]:
+    async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
         return self._encoded(await result)
 
-    def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[Payload]:
+    def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
         return EncodedItems(items, self.encode, self.name)
 
 
