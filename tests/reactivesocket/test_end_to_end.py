@@ -12,10 +12,13 @@ from rsocket_trio import (
     ConnectionClosed,
     ConnectionConfig,
     Invalid,
+    LocalProtocolError,
     Payload,
     RejectedSetup,
     Responder,
+    Resume,
     Router,
+    StreamedPayload,
     connect,
     serve,
 )
@@ -299,3 +302,23 @@ async def test_a_protocol_that_there_is_not():
     with pytest.raises(ValueError, match="protocols are"):
         async with connect("tcp://127.0.0.1:1", protocol="http"):
             pass
+
+
+async def test_resumption_is_for_1_0():
+    """The draft has none, and asking for it is told before anything is dialled."""
+    with pytest.raises(LocalProtocolError, match="no resumption"):
+        async with connect("tcp://127.0.0.1:1", protocol="reactivesocket", resume=Resume()):
+            pass
+
+
+async def body():
+    for _ in range(5):
+        await trio.lowlevel.checkpoint()
+        yield b"x" * 100
+
+
+async def test_streamed_payloads(uri, protocol):
+    """A payload that is sent while it is made is the same at the other end."""
+    async with connect(uri, protocol=protocol, config=SMALL) as requester:
+        reply = await requester.request_response(StreamedPayload(body()))
+        assert reply == Payload(b"x" * 500)
