@@ -42,6 +42,7 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
+from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
@@ -92,6 +93,7 @@ __all__ = [
     "MetadataError",
     "MissingLease",
     "Payload",
+    "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",
