@@ -16,6 +16,7 @@ from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
 from .connection.leases import ConnectionLeases
+from .connection.resume_options import Resume, ResumeOptions, SessionStore
 from .errors import (
     ApplicationError,
     Canceled,
@@ -53,6 +54,7 @@ from .metadata import (
     ZipkinTracing,
 )
 from .payload import NO_PAYLOAD, Payload
+from .protocol.retry import Retry
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
 from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
@@ -105,11 +107,15 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
+    "Resume",
+    "ResumeOptions",
+    "Retry",
     "Route",
     "Router",
     "Sampling",
     "Server",
     "ServerStatistics",
+    "SessionStore",
     "Setup",
     "SetupError",
     "SimpleAuthentication",

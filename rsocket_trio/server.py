@@ -14,6 +14,8 @@ import trio
 from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import receive_setup, refuse
+from .connection.resume_options import ResumeOptions
+from .connection.resume_server import ServerSession, Sessions
 from .errors import (
     ConnectionClosed,
     ConnectionLost,
@@ -22,8 +24,9 @@ from .errors import (
     RemoteProtocolError,
     SetupError,
 )
+from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
-from .lease import LeaseOptions
+from .lease import LeaseOptions, Source, lease_options
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .transports import serve_listener
@@ -59,8 +62,14 @@ class Server:
         uris: The addresses it listens on, with the ports they really have.
     """
 
-    def __init__(self, accepting: trio.CancelScope, everything: trio.CancelScope) -> None:
+    def __init__(
+        self,
+        accepting: trio.CancelScope,
+        everything: trio.CancelScope,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.uris: list[str] = []
+        self._sessions = sessions
         self._accepting = accepting
         self._everything = everything
         self._connections: set[Connection] = set()
@@ -96,6 +105,8 @@ class Server:
             scope.cancel(reason="the server is being stopped")
         for connection in list(self._connections):
             connection.close_gracefully("the server is being stopped")
+        if self._sessions is not None:
+            self._sessions.stop()
 
     @property
     def _stopping(self) -> bool:
@@ -116,7 +127,8 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -132,8 +144,11 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
-        lease: Grant leases to the clients that ask for them, and need theirs for requests to
-            them. Without it such clients are refused (UNSUPPORTED_SETUP).
+        resume: Keep the sessions of clients that ask for it over the loss of their connections:
+            their streams and handlers go on. ``None`` refuses such clients.
+        lease: Grant leases, of this source or with these options, to the clients that ask for
+            them, and need theirs for requests to them. Without it such clients are refused
+            (UNSUPPORTED_SETUP).
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
@@ -147,12 +162,14 @@ async def serve(
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
+    leases = lease_options(lease)
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
-    server = Server(accepting, everything)
+    sessions = None if resume is None else Sessions(resume)
+    server = Server(accepting, everything, sessions)
 
     async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, lease, server)
+        await _serve_connection(responder, transport, config, leases, server, sessions)
 
     refused: OSError | ValueError | None = None
     try:
@@ -218,7 +235,8 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -230,12 +248,15 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        resume: As for `serve`. A session may be resumed by any call with the same options; it
+            lives in the call that began it, and ends with that.
         lease: As for `serve`.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    await _serve_connection(responder, transport, config, lease, None)
+    sessions = None if resume is None else Sessions(resume)
+    await _serve_connection(responder, transport, config, lease_options(lease), None, sessions)
 
 
 async def _serve_connection(
@@ -244,31 +265,62 @@ async def _serve_connection(
     config: ConnectionConfig,
     lease: LeaseOptions | None,
     server: Server | None,
+    sessions: Sessions | None,
 ) -> None:
+    session: ServerSession | None = None
     async with transport:
         try:
             with _until_stopped(server) as stopped:
                 frame, frames = await receive_setup(
-                    transport, config, lease_offered=lease is not None
+                    transport,
+                    config,
+                    resume_offered=sessions is not None,
+                    lease_offered=lease is not None,
                 )
             if stopped.cancelled_caught:
                 return
-            connection, accepted = await _accept(responder, frame, transport, config, lease)
+            if isinstance(frame, ResumeFrame):
+                # Only a server that offers resumption lets one through.
+                if sessions is not None:
+                    await sessions.resume(frame, transport, frames).lost.wait()
+                return
+            if sessions is not None and frame.resume_token is not None:
+                session = sessions.begin(frame, frame.resume_token, transport, frames)
+            carrier = transport if session is None else session.link
+            connection, accepted = await _accept(responder, frame, carrier, config, lease)
+            await _serve_accepted(connection, accepted, frame, frames, server, session)
         except ConnectionLost as error:
             logger.debug("no connection with %s: %s", transport.info.peer, error)
-            return
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
+            if session is not None:
+                session.end()  # the telling may take a moment
             await refuse(transport, error, config)
-            return
-        connection.open(accepted)
-        if server is not None:
-            server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
-        try:
-            await _run(connection, frames, frame.max_lifetime_ms / 1000)
         finally:
-            if server is not None:
-                server._leave(connection)  # noqa: SLF001 - likewise
+            if session is not None:
+                session.end()
+
+
+async def _serve_accepted(
+    connection: Connection,
+    accepted: Responder,
+    frame: SetupFrame,
+    frames: list[bytes],
+    server: Server | None,
+    session: ServerSession | None,
+) -> None:
+    connection.open(accepted)
+    if server is not None:
+        server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
+    try:
+        if session is None:
+            run = connection.run(frames, interval=None, max_lifetime=frame.max_lifetime_ms / 1000)
+        else:
+            run = session.run(connection)
+        await _run(connection, run)
+    finally:
+        if server is not None:
+            server._leave(connection)  # noqa: SLF001 - likewise
 
 
 @contextmanager
@@ -320,10 +372,10 @@ async def _accept(
         raise RejectedSetup("the acceptor failed") from error
 
 
-async def _run(connection: Connection, frames: list[bytes], max_lifetime: float) -> None:
+async def _run(connection: Connection, run: Awaitable[None]) -> None:
     peer = connection.transport.info.peer
     try:
-        await connection.run(frames, interval=None, max_lifetime=max_lifetime)
+        await run
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:
