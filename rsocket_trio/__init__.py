@@ -43,6 +43,7 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
+from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
@@ -94,6 +95,7 @@ __all__ = [
     "MetadataError",
     "MissingLease",
     "Payload",
+    "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",
