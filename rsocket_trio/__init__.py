@@ -3,8 +3,9 @@
 # Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
 # reads the imports and holds the code to it.
 #
-#     errors payload config lease uri < frames metadata < protocol < transports < interactions
-#       < connection < tracing < requester responder < client server routing codecs < cli testing
+#     errors payload streamed config lease uri < frames metadata < protocol < transports
+#       < reactivesocket < interactions < connection < tracing < requester responder < service
+#       < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -42,6 +43,7 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
+from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
@@ -57,6 +59,7 @@ from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
 from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
+from .streamed import StreamedPayload
 from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
 
@@ -92,6 +95,7 @@ __all__ = [
     "MetadataError",
     "MissingLease",
     "Payload",
+    "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",
@@ -117,6 +121,7 @@ __all__ = [
     "SimpleAuthentication",
     "StreamError",
     "StreamStatistics",
+    "StreamedPayload",
     "Tracing",
     "TransportInfo",
     "UnsupportedSetup",

@@ -15,16 +15,18 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
-    ["_version", "errors", "payload", "config", "lease", "uri"],
+    ["_version", "errors", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["transports"],
+    ["reactivesocket"],
     ["interactions"],
     ["connection"],
     ["tracing"],
     ["requester", "responder"],
+    ["service"],
     ["client", "server", "routing", "codecs"],
-    ["spool", "reactivesocket", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
@@ -33,6 +35,7 @@ SANS_IO = {
     "_version",
     "errors",
     "payload",
+    "streamed",
     "config",
     "lease",
     "uri",
