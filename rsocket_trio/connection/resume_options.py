@@ -33,7 +33,7 @@ class Resume:
         max_retained_size: Bytes of frames kept until the server is known to have them. Payloads
             wait where more would be needed, so it bounds what is on the way. 16 MiB.
         token: Names the session: 1 to 65535 bytes, unique, and not to be guessed, since whoever
-            knows it can take the session over. 16 bytes from `secrets` by default.
+            knows it can take the session over. 16 random bytes by default.
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
     """
 
