@@ -4,8 +4,8 @@
 # reads the imports and holds the code to it.
 #
 #     errors payload streamed config lease uri < frames metadata < protocol < transports
-#       < interactions < connection < tracing < requester responder < client server routing codecs
-#       < cli testing
+#       < reactivesocket < interactions < connection < tracing < requester responder < service
+#       < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -43,6 +43,7 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
+from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
@@ -94,6 +95,7 @@ __all__ = [
     "MetadataError",
     "MissingLease",
     "Payload",
+    "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",

@@ -96,8 +96,9 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
-        ValueError: The URI, a header or the protocol is none.
+        ValueError: The URI or a header is none.
         MetadataError: ``setup_metadata`` cannot be written.
+        ValueError: The address or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
@@ -106,15 +107,16 @@ async def connect(
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     check_protocols((protocol,))
     leases = lease_options(lease)
+    draft = protocol == "reactivesocket"
     if resume is not None and isinstance(target, FrameTransport):
         raise LocalProtocolError("a transport cannot be dialled again: resume needs an address")
-    if resume is not None and protocol != "rsocket":
+    if resume is not None and draft:
         raise LocalProtocolError("the ReactiveSocket draft has no resumption")
     dial = _dialler(target, headers, ssl_context, config)
     body_error: Exception | None = None
     try:
         async with dial() as transport:
-            if protocol == "reactivesocket":
+            if draft:
                 transport = speak_reactivesocket(
                     transport, client=True, max_frame_size=config.limits.max_frame_size
                 )

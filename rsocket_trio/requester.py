@@ -11,6 +11,7 @@ import trio
 
 from .errors import LocalProtocolError
 from .frames.metadata_push import encode_metadata_push
+from .interactions.body import PayloadBody, request_response_streamed
 from .interactions.demand import PayloadStream
 from .interactions.fire_and_forget import fire_and_forget
 from .interactions.metadata_push import check_metadata_push
@@ -133,6 +134,39 @@ class Requester:
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         return request_response(self._streams, payload)
+
+    def request_response_streamed(
+        self,
+        payload: AnyPayload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+    ) -> AbstractAsyncContextManager[PayloadBody]:
+        """Send one request and read its response while it arrives, whatever its size.
+
+        ``async with requester.request_response_streamed(...) as body: async for chunk in body``
+
+        Args:
+            payload: As for `request_response`. It is sent before the block is entered.
+            route: Put in front of the metadata as routing metadata.
+            metadata: Likewise, behind the route.
+
+        Returns:
+            A context manager for the `PayloadBody`, entered once the response has begun. Leaving
+            it before the end cancels the request at the peer.
+
+        Raises:
+            StreamError: On entering: the responder answered with an error. Later errors come out
+                of the body.
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+
+        Checkpoint: entering, always; leaving, no.
+        If cancelled: a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        return request_response_streamed(self._streams, payload)
 
     async def fire_and_forget(
         self,

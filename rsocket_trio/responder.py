@@ -77,6 +77,20 @@ class Responder:
         """
         return self
 
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """Whether a request in fragments is to be read while it arrives.
+
+        Asked once per request in fragments, once its metadata are here, and for no other. Where
+        the answer is True the handler is called at once, and with a `StreamedPayload` whose
+        ``data`` is a `PayloadBody`, instead of with a `Payload` once that is whole. What the
+        handler has not read when it ends is dropped.
+
+        Args:
+            interaction: ``"request_response"``, ``"fire_and_forget"`` or ``"request_stream"``.
+            metadata: Of the request.
+        """
+        return False
+
     async def request_response(self, payload: Payload) -> AnyPayload | None:
         """Answer with one payload, or with ``None``: completed without a value."""
         raise Invalid("this peer does not answer request_response")

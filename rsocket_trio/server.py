@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import attrs
 import trio
 
 from .config import ConnectionConfig
-from .connection.connection import Connection
-from .connection.establish import receive_setup, refuse
 from .connection.resume_options import ResumeOptions
-from .connection.resume_server import ServerSession, Sessions
-from .errors import (
-    ConnectionClosed,
-    ConnectionLost,
-    RejectedResume,
-    RejectedSetup,
-    RemoteProtocolError,
-    SetupError,
-)
-from .frames.resume import ResumeFrame
-from .frames.setup import SetupFrame
+from .connection.resume_server import Sessions
 from .lease import LeaseOptions, Source, lease_options
-from .reactivesocket.opening import PROTOCOLS, Opening, check_protocols
-from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with
+from .reactivesocket.opening import PROTOCOLS, check_protocols
+from .responder import Acceptor, Responder
+from .service import Registry, Service
 from .transports import serve_listener
 from .transports.base import FrameTransport
 from .uri import Uri, parse_uri
@@ -38,8 +23,6 @@ from .uri import Uri, parse_uri
 Handle = Callable[[FrameTransport], Awaitable[None]]
 
 __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
-
-logger = logging.getLogger("rsocket_trio")
 
 _DEFAULT_CONFIG: Final = ConnectionConfig()
 
@@ -68,20 +51,18 @@ class Server:
         self,
         accepting: trio.CancelScope,
         everything: trio.CancelScope,
-        sessions: Sessions | None = None,
+        service: Service,
     ) -> None:
         self.uris: list[str] = []
-        self._sessions = sessions
+        self._service = service
         self._accepting = accepting
         self._everything = everything
-        self._connections: set[Connection] = set()
-        self._silent: set[trio.CancelScope] = set()  # dialled, and no SETUP yet
-        self._accepted = 0
         self._stopped = trio.Event()
 
     def statistics(self) -> ServerStatistics:
         """Numbers about this server."""
-        return ServerStatistics(connections=len(self._connections), accepted=self._accepted)
+        registry = self._service.registry
+        return ServerStatistics(connections=len(registry.connections), accepted=registry.accepted)
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.
@@ -103,25 +84,9 @@ class Server:
         """Begin what `aclose` does, and do not wait for it. Safe to call again, e.g. with 0."""
         self._accepting.cancel(reason="the server is being stopped")
         self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
-        for scope in self._silent:
-            scope.cancel(reason="the server is being stopped")
-        for connection in list(self._connections):
-            connection.close_gracefully("the server is being stopped")
-        if self._sessions is not None:
-            self._sessions.stop()
-
-    @property
-    def _stopping(self) -> bool:
-        return self._accepting.cancel_called
-
-    def _enter(self, connection: Connection) -> None:
-        self._connections.add(connection)
-        self._accepted += 1
-        if self._stopping:
-            connection.close_gracefully("the server is being stopped")
-
-    def _leave(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._service.registry.stop()
+        if self._service.sessions is not None:
+            self._service.sessions.stop()
 
 
 async def serve(
@@ -168,15 +133,17 @@ async def serve(
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     check_protocols(protocols)
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
-    leases = lease_options(lease)
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
-    sessions = None if resume is None else Sessions(resume)
-    server = Server(accepting, everything, sessions)
-
-    async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, leases, protocols, server, sessions)
-
+    service = Service(
+        responder=responder,
+        config=config,
+        lease=lease_options(lease),
+        protocols=protocols,
+        sessions=None if resume is None else Sessions(resume),
+        registry=Registry(),
+    )
+    server = Server(accepting, everything, service)
     refused: OSError | ValueError | None = None
     try:
         with everything:
@@ -186,7 +153,7 @@ async def serve(
                         try:
                             for uri in parsed:
                                 bound = await _start_listening(
-                                    listeners, uri, handle, config, ssl_context, connections
+                                    listeners, uri, service.serve, config, ssl_context, connections
                                 )
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
@@ -201,35 +168,39 @@ async def serve(
         raise refused
 
 
-async def _start_listening(
-    listeners: trio.Nursery,
-    uri: Uri,
-    handle: Handle,
-    config: ConnectionConfig,
-    ssl_context: ssl.SSLContext | None,
-    connections: trio.Nursery,
-) -> list[Uri]:
+async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
     """Listen at one address; what goes wrong names it.
 
     Raises:
         OSError: It cannot be listened on.
         ValueError: The TLS context is missing.
     """
-    listen = partial(
-        serve_listener,
+    try:
+        bound: list[Uri] = await listeners.start(_listen, uri, *args)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+    return bound
+
+
+async def _listen(
+    uri: Uri,
+    handle: Handle,
+    config: ConnectionConfig,
+    ssl_context: ssl.SSLContext | None,
+    connections: trio.Nursery,
+    *,
+    task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await serve_listener(
         uri,
         handle,
         ssl_context=ssl_context,
         max_frame_size=config.limits.max_frame_size,
         handshake_timeout=config.setup_timeout,
         handler_nursery=connections,
+        task_status=task_status,
     )
-    try:
-        bound: list[Uri] = await listeners.start(listen)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
-    return bound
 
 
 async def serve_transport(
@@ -263,138 +234,12 @@ async def serve_transport(
     If cancelled: handlers are cancelled and the connection is closed.
     """
     check_protocols(protocols)
-    sessions = None if resume is None else Sessions(resume)
-    leases = lease_options(lease)
-    await _serve_connection(responder, transport, config, leases, protocols, None, sessions)
-
-
-async def _serve_connection(
-    responder: Responder | Acceptor,
-    transport: FrameTransport,
-    config: ConnectionConfig,
-    lease: LeaseOptions | None,
-    protocols: Collection[str],
-    server: Server | None,
-    sessions: Sessions | None,
-) -> None:
-    opening = Opening(transport, protocols, config.limits.max_frame_size)
-    session: ServerSession | None = None
-    async with transport:
-        try:
-            with _until_stopped(server) as stopped:
-                frame, frames = await receive_setup(
-                    opening,
-                    config,
-                    resume_offered=sessions is not None,
-                    lease_offered=lease is not None,
-                )
-            transport = opening.chosen
-            if stopped.cancelled_caught:
-                return
-            if isinstance(frame, ResumeFrame):
-                # Only a server that offers resumption lets one through.
-                if sessions is not None:
-                    await sessions.resume(frame, transport, frames).lost.wait()
-                return
-            if sessions is not None and frame.resume_token is not None:
-                session = sessions.begin(frame, frame.resume_token, transport, frames)
-            carrier = transport if session is None else session.link
-            connection, accepted = await _accept(responder, frame, carrier, config, lease)
-            await _serve_accepted(connection, accepted, frame, frames, server, session)
-        except ConnectionLost as error:
-            logger.debug("no connection with %s: %s", transport.info.peer, error)
-        except (SetupError, RejectedResume, RemoteProtocolError) as error:
-            logger.info("refused a connection from %s: %s", transport.info.peer, error)
-            if session is not None:
-                session.end()  # the telling may take a moment
-            await refuse(opening.chosen, error, config)
-        finally:
-            if session is not None:
-                session.end()
-
-
-async def _serve_accepted(
-    connection: Connection,
-    accepted: Responder,
-    frame: SetupFrame,
-    frames: list[bytes],
-    server: Server | None,
-    session: ServerSession | None,
-) -> None:
-    connection.open(accepted)
-    if server is not None:
-        server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
-    try:
-        if session is None:
-            run = connection.run(frames, interval=None, max_lifetime=frame.max_lifetime_ms / 1000)
-        else:
-            run = session.run(connection)
-        await _run(connection, run)
-    finally:
-        if server is not None:
-            server._leave(connection)  # noqa: SLF001 - likewise
-
-
-@contextmanager
-def _until_stopped(server: Server | None) -> Iterator[trio.CancelScope]:
-    """Around the wait for a SETUP: a peer that says nothing does not delay `Server.aclose`."""
-    with trio.CancelScope() as scope:
-        if server is None:
-            yield scope
-            return
-        server._silent.add(scope)  # noqa: SLF001 - the class and this function are one thing
-        if server._stopping:  # noqa: SLF001 - likewise
-            scope.cancel(reason="the server is being stopped")
-        try:
-            yield scope
-        finally:
-            server._silent.discard(scope)  # noqa: SLF001 - likewise
-
-
-async def _accept(
-    responder: Responder | Acceptor,
-    frame: SetupFrame,
-    transport: FrameTransport,
-    config: ConnectionConfig,
-    lease: LeaseOptions | None,
-) -> tuple[Connection, Responder]:
-    """Ask the acceptor.
-
-    Raises:
-        SetupError: It refuses, or it failed.
-    """
-    connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
-    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
-    setup = Setup(
-        data=frame.data,
-        metadata=frame.metadata,
-        data_mime_type=frame.data_mime_type,
-        metadata_mime_type=frame.metadata_mime_type,
-        keepalive_interval=frame.keepalive_interval_ms / 1000,
-        max_lifetime=frame.max_lifetime_ms / 1000,
-        transport=transport.info,
+    service = Service(
+        responder=responder,
+        config=config,
+        lease=lease_options(lease),
+        protocols=protocols,
+        sessions=None if resume is None else Sessions(resume),
+        registry=Registry(),
     )
-    try:
-        return connection, await accept_with(responder, setup, requester)
-    except SetupError:
-        raise
-    except Exception as error:
-        # A fault of the acceptor's costs this connection, and its text stays here.
-        logger.exception("the acceptor failed")
-        raise RejectedSetup("the acceptor failed") from error
-
-
-async def _run(connection: Connection, run: Awaitable[None]) -> None:
-    peer = connection.transport.info.peer
-    try:
-        await run
-    except BaseExceptionGroup as group:
-        _, urgent = group.split(Exception)
-        if urgent is not None:
-            raise  # Cancelled, KeyboardInterrupt: let them be
-        # One connection's fault must not end the others.
-        logger.exception("the connection to %s crashed; please report this", peer)
-    else:
-        failure = connection.failure
-        if isinstance(failure, ConnectionClosed):
-            logger.debug("the connection to %s is over: %s", peer, failure)
+    await service.serve(transport)

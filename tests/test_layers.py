@@ -24,6 +24,7 @@ LAYERS = [
     ["connection"],
     ["tracing"],
     ["requester", "responder"],
+    ["service"],
     ["client", "server", "routing", "codecs"],
     ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],

@@ -48,6 +48,10 @@ class Timed:
         self._responder = responder
         self._latency = latency
 
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """Hand it on."""
+        return self._responder.takes_body(interaction, metadata)
+
     async def request_response(self, payload: Payload) -> AnyPayload | None:
         """Answer, and note how long it took, however it ended.
 

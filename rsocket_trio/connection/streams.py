@@ -58,6 +58,7 @@ class Streams:
         self.refusal: Exception | None = None
         self.unread = 0
         self.max_unread = config.limits.max_unread_size
+        self.max_unread_body = config.limits.max_unread_body_size
         self.on_forgotten: Callable[[], None] | None = None
         self._outbox = outbox
         self._burst = 0

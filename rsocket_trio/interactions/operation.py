@@ -50,10 +50,13 @@ class Outbound(Protocol):
     Attributes:
         unread: Bytes received for all streams of the connection that nobody has taken yet.
         max_unread: Their limit (`Limits.max_unread_size`).
+        max_unread_body: Of one payload that is read while it arrives
+            (`Limits.max_unread_body_size`).
     """
 
     unread: int
     max_unread: int
+    max_unread_body: int
 
     def try_open(
         self,
@@ -103,6 +106,8 @@ class Outbound(Protocol):
 
 class Handlers(Protocol):
     """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
+
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool: ...
 
     async def request_response(self, payload: Payload) -> AnyPayload | None: ...
 

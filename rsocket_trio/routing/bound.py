@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..errors import Invalid, MetadataError
+from ..errors import Invalid, MetadataError, StreamError
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import AcceptMimeTypes, DataMimeType
@@ -65,6 +65,14 @@ class BoundRouter(Responder):
             i: {} for i in Interaction
         }
         self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
+
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """See `Responder.takes_body`: where the handler has a parameter for it."""
+        try:
+            handler = self._find(Interaction(interaction), metadata).handler
+        except StreamError:
+            return False  # to be answered once the request is whole
+        return handler is not None and handler.takes_body
 
     async def request_response(self, payload: Payload) -> AnyPayload | None:
         """See `Responder.request_response`.

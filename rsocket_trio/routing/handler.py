@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from ..codecs import CodecError, Codecs
 from ..codecs.registry import annotation_name
 from ..errors import Invalid, MetadataError, Rejected
+from ..interactions.body import body_of
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
@@ -61,11 +62,21 @@ class Handler:
     """A registered function, ready to be called with requests of one kind.
 
     Attributes:
+        takes_body: It reads the request's data while they arrive.
         encode: Converts its results.
         name: Metadata that name their MIME type, where the requester has to be told.
     """
 
-    __slots__ = ("_fill", "_fill_keywords", "_function", "_is_generator", "_raw", "encode", "name")
+    __slots__ = (
+        "_fill",
+        "_fill_keywords",
+        "_function",
+        "_is_generator",
+        "_raw",
+        "encode",
+        "name",
+        "takes_body",
+    )
 
     def __init__(
         self,
@@ -89,6 +100,7 @@ class Handler:
                 self._fill.append(fill)
         self.encode = context.codecs.encoder(signature.result, answer_type)
         self.name = name
+        self.takes_body = signature.takes_body
 
     def __call__(self, payload: Payload, payloads: Payloads = None, principal: Any = None) -> Any:
         """Call the function: a coroutine or an async generator."""
@@ -133,6 +145,8 @@ def _filler(context: Context, parameter: Parameter, route: Route, mime_type: str
             return lambda _, payloads, __: DecodedChannel(cast(Any, payloads), decode)
         case Source.PAYLOAD:
             return lambda payload, _, __: payload
+        case Source.BODY:
+            return lambda payload, _, __: body_of(payload)
         case Source.COMPOSITE:
             return lambda payload, _, __: _read_composite(payload.metadata, metadata_mime_type)
         case Source.METADATA:

@@ -53,7 +53,8 @@ class Router(Responder):
     ``Annotated[User, Principal]`` who is asking; `ReceiveChannel[T]` or `AsyncIterable[T]`
     what the requester of a channel sends, the first item included. At most one other parameter
     receives the request's data, converted to its annotation by `Codecs`; if it has a default, the
-    default stands in for empty data. Data that cannot be converted are answered with INVALID. A
+    default stands in for empty data. A `PayloadBody` instead gets the data in chunks, while they
+    arrive. Data that cannot be converted are answered with INVALID. A
     class of the application's may itself raise `Invalid` with a text for the requester.
 
     Results are converted by the annotation of the result and the connection's data MIME type, or
