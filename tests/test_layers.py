@@ -22,7 +22,7 @@ LAYERS = [
     ["reactivesocket"],
     ["interactions"],
     ["connection"],
-    ["tracing"],
+    ["tracing", "arguments"],
     ["requester", "responder"],
     ["service"],
     ["client", "server", "routing", "codecs"],
