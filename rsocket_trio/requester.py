@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from .errors import LocalProtocolError
+from .arguments import composed, demanded
 from .frames.metadata_push import encode_metadata_push
 from .interactions.body import PayloadBody, request_response_streamed
 from .interactions.demand import PayloadStream
@@ -19,13 +19,12 @@ from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
 from .metadata.builder import Metadata
-from .metadata.mime_types import MIME, same_mime_type
-from .metadata.routing import route_metadata
+from .metadata.mime_types import MIME
 from .payload import Payload
 from .protocol.credit import Window
 from .reactivesocket.outgoing import SUBSCRIPTION
 from .reactivesocket.transport import ReactiveSocketTransport
-from .streamed import AnyPayload, StreamedPayload
+from .streamed import AnyPayload
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
@@ -370,44 +369,8 @@ class Requester:
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None
     ) -> AnyPayload:
-        """The payload with all that the call, and the trace, add to its metadata."""
-        mime_type = self.metadata_mime_type
         trace = None if self.tracing is None else self.tracing.outgoing()
-        if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-            metadata = Metadata() if metadata is None else metadata
-            if metadata.trace is None:
-                metadata = attrs.evolve(metadata, trace=trace)
-        if not isinstance(payload, Payload | StreamedPayload):
-            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
-        encoded = payload.metadata
-        if metadata is not None:
-            if route is not None:
-                if metadata.route is not None:
-                    raise LocalProtocolError("the route is given twice: route= and metadata.route")
-                metadata = attrs.evolve(metadata, route=route)
-            encoded = metadata.encode(mime_type, encoded)
-        elif route is not None:
-            encoded = route_metadata(route, mime_type, encoded)
-        if isinstance(payload, StreamedPayload):
-            return StreamedPayload(payload.data, encoded)
-        return Payload(payload.data, encoded)
+        return composed(payload, route, metadata, self.metadata_mime_type, trace)
 
     def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
-        if prefetch is None:
-            prefetch = self._connection.config.prefetch
-        if not 0 <= prefetch <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"prefetch must be 0 to {self._max_prefetch} (Limits.max_prefetch), not {prefetch}"
-            )
-        if initial_request_n is None:
-            return Window(prefetch)
-        if prefetch:
-            raise LocalProtocolError(
-                "initial_request_n goes with prefetch=0; automatic demand begins with prefetch"
-            )
-        if not 1 <= initial_request_n <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"initial_request_n must be 1 to {self._max_prefetch} (Limits.max_prefetch), "
-                f"not {initial_request_n}"
-            )
-        return Window(0, initial=initial_request_n)
+        return demanded(self._connection.config, prefetch, initial_request_n)

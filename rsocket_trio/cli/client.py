@@ -63,6 +63,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         config=_config(args),
         headers=args.headers,
         ssl_context=_ssl_context(args, parse_uri(args.uri)),
+        protocol=args.protocol,
         # What the command asks at a time is bounded already, and all of it may wait.
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
         resume=None if args.resume is None else Resume(session_lifetime=args.resume),

@@ -94,6 +94,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """How to connect; all of them have defaults."""
     group = parser.add_argument_group("connection")
     group.add_argument(
+        "--protocol",
+        choices=["rsocket", "reactivesocket"],
+        default="rsocket",
+        help="what the peer speaks: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
+    )
+    group.add_argument(
         "--data-mime", metavar="MIME", default="text/plain", help="default: text/plain"
     )
     group.add_argument(

@@ -31,8 +31,8 @@ class ReactiveSocketTransport(FrameTransport):
     understand.
 
     Args:
-        carrier: What carries the frames of the draft: messages, or a byte stream
-            (`rsocket_trio.reactivesocket.opening` makes one).
+        carrier: What carries the frames of the draft, as they are. For byte streams give
+            ``connect`` or ``serve_transport`` the `ByteStreamTransport` itself.
         client: Whether we are the client of the connection.
         with_length: Whether each message has the length before its frame that only byte streams
             should have: there are peers that insist on it. By default none is sent until the
