@@ -126,6 +126,12 @@ def _add_serve(commands: Commands) -> None:
         type=rate,
         help="offer leases: each connection that asks for them gets N requests every SECONDS",
     )
+    parser.add_argument(
+        "--resume",
+        metavar="SECONDS",
+        type=above_zero,
+        help="keep sessions of clients that ask for it so long after their connection is lost",
+    )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
     tls.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")
     tls.add_argument("--tls-key", metavar="FILE", help="its key, PEM, if not in the same file")

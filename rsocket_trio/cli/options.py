@@ -140,6 +140,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="ask the peer for leases, and let requests wait for them",
     )
     group.add_argument(
+        "--resume",
+        metavar="SECONDS",
+        type=above_zero,
+        help="when the connection is lost, try so long to go on over another one",
+    )
+    group.add_argument(
         "--header",
         metavar="'NAME: VALUE'",
         dest="headers",
