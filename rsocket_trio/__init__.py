@@ -4,8 +4,8 @@
 # reads the imports and holds the code to it.
 #
 #     errors payload streamed config lease uri < frames metadata < protocol < transports
-#       < interactions < connection < tracing < requester responder < client server routing codecs
-#       < cli testing
+#       < reactivesocket < interactions < connection < tracing arguments < requester
+#       responder < service < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 

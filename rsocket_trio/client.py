@@ -26,6 +26,7 @@ from .lease import LeaseOptions, Source, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
+from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .tracing import Tracing
@@ -53,6 +54,7 @@ async def connect(
     resume: Resume | None = None,
     lease: LeaseOptions | Source | None = None,
     tracing: Tracing | None = None,
+    protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -82,6 +84,8 @@ async def connect(
         lease: Ask the server to use leases, with these options, or with this source of those
             granted to the server: requests then wait for its LEASE, and its requests for ours.
         tracing: Passes the trace of a request being answered on to the requests made here.
+        protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). A client has to
+            know: a server that speaks the other one only waits for more.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -94,19 +98,28 @@ async def connect(
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
         ValueError: The URI or a header is none.
         MetadataError: ``setup_metadata`` cannot be written.
+        ValueError: The address or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
+    check_protocols((protocol,))
     leases = lease_options(lease)
+    draft = protocol == "reactivesocket"
     if resume is not None and isinstance(target, FrameTransport):
         raise LocalProtocolError("a transport cannot be dialled again: resume needs an address")
+    if resume is not None and draft:
+        raise LocalProtocolError("the ReactiveSocket draft has no resumption")
     dial = _dialler(target, headers, ssl_context, config)
     body_error: Exception | None = None
     try:
         async with dial() as transport:
+            if draft:
+                transport = speak_reactivesocket(
+                    transport, client=True, max_frame_size=config.limits.max_frame_size
+                )
             session = None if resume is None else ClientSession(resume, dial, transport, config)
             async with _connection(
                 transport,

@@ -119,7 +119,9 @@ Source: TypeAlias = Lease | Ask | AsyncIterable[Lease] | LeaseSource
   lease has been used up or has expired. ``None`` means: nothing now. If a lease is still in force
   then (used up), the function is called again when that expires; if not, not before somebody has
   granted a lease by hand and that has ended.
-* An async iterable of leases, iterated once per connection: each is granted when it comes.
+* An async iterable of leases: each is granted when it comes. Iterated once per connection, and in
+  a session that is resumed once per connection of the session, so a generator, which ends with the
+  first of them, suits neither `serve` nor resumption.
 * A `LeaseSource`.
 
 One that raises is logged, and grants no more.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from .errors import LocalProtocolError
+from .arguments import composed, demanded
 from .frames.metadata_push import encode_metadata_push
 from .interactions.body import PayloadBody, request_response_streamed
 from .interactions.demand import PayloadStream
@@ -19,11 +19,12 @@ from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
 from .metadata.builder import Metadata
-from .metadata.mime_types import MIME, same_mime_type
-from .metadata.routing import route_metadata
+from .metadata.mime_types import MIME
 from .payload import Payload
 from .protocol.credit import Window
-from .streamed import AnyPayload, StreamedPayload
+from .reactivesocket.outgoing import SUBSCRIPTION
+from .reactivesocket.transport import ReactiveSocketTransport
+from .streamed import AnyPayload
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
@@ -233,6 +234,50 @@ class Requester:
         window = self._window(prefetch, initial_request_n)
         return request_stream(self._streams, payload, window, self._max_prefetch)
 
+    def request_subscription(
+        self,
+        payload: AnyPayload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream that has no end of its own: leave the block to end it.
+
+        A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
+        RSocket 1.0, which has no such thing, it is `request_stream`.
+
+        Args:
+            payload: As for `request_stream`.
+            route: Likewise.
+            metadata: Likewise.
+            prefetch: Likewise.
+            initial_request_n: Likewise.
+
+        Returns:
+            As `request_stream`.
+
+        Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        translated = isinstance(self._connection.transport, ReactiveSocketTransport)
+        return request_stream(
+            self._streams,
+            payload,
+            self._window(prefetch, initial_request_n),
+            self._max_prefetch,
+            SUBSCRIPTION if translated else 0,
+        )
+
     def request_channel(
         self,
         source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
@@ -324,44 +369,8 @@ class Requester:
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None
     ) -> AnyPayload:
-        """The payload with all that the call, and the trace, add to its metadata."""
-        mime_type = self.metadata_mime_type
         trace = None if self.tracing is None else self.tracing.outgoing()
-        if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-            metadata = Metadata() if metadata is None else metadata
-            if metadata.trace is None:
-                metadata = attrs.evolve(metadata, trace=trace)
-        if not isinstance(payload, Payload | StreamedPayload):
-            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
-        encoded = payload.metadata
-        if metadata is not None:
-            if route is not None:
-                if metadata.route is not None:
-                    raise LocalProtocolError("the route is given twice: route= and metadata.route")
-                metadata = attrs.evolve(metadata, route=route)
-            encoded = metadata.encode(mime_type, encoded)
-        elif route is not None:
-            encoded = route_metadata(route, mime_type, encoded)
-        if isinstance(payload, StreamedPayload):
-            return StreamedPayload(payload.data, encoded)
-        return Payload(payload.data, encoded)
+        return composed(payload, route, metadata, self.metadata_mime_type, trace)
 
     def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
-        if prefetch is None:
-            prefetch = self._connection.config.prefetch
-        if not 0 <= prefetch <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"prefetch must be 0 to {self._max_prefetch} (Limits.max_prefetch), not {prefetch}"
-            )
-        if initial_request_n is None:
-            return Window(prefetch)
-        if prefetch:
-            raise LocalProtocolError(
-                "initial_request_n goes with prefetch=0; automatic demand begins with prefetch"
-            )
-        if not 1 <= initial_request_n <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"initial_request_n must be 1 to {self._max_prefetch} (Limits.max_prefetch), "
-                f"not {initial_request_n}"
-            )
-        return Window(0, initial=initial_request_n)
+        return demanded(self._connection.config, prefetch, initial_request_n)

@@ -116,6 +116,9 @@ async def test_at_a_server(vector):
             await peer.send(RequestStreamFrame(1, 1, data=b"3"))
             await peer.receive(PayloadFrame)
         await stream.send_all(bytes.fromhex(vector["tcp_hex"]))
+        if len(vector["tcp_hex"]) < 2 * 6:
+            # Too short to tell the protocol by: the server waits for more, or for the end.
+            await stream.send_eof()
 
         action = vector["expect"]["action"]
         if action == "ERROR on stream 0":

@@ -35,16 +35,12 @@ class Resume:
         token: Names the session: 1 to 65535 bytes, unique, and not to be guessed, since whoever
             knows it can take the session over. 16 bytes from `secrets` by default.
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
-        fresh_session: Where the server refuses to resume, begin a new session: open streams fail
-            with `ConnectionLost`, and the requester goes on. Otherwise everything ends with
-            `RejectedResume`.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
     max_retained_size: int = attrs.field(default=_RETAINED, validator=v.ge(1))
     token: bytes | None = attrs.field(default=None, repr=False, validator=_check_token)
     retry: Retry = attrs.field(factory=Retry)
-    fresh_session: bool = False
 
 
 class SessionStore(Protocol):

@@ -144,6 +144,19 @@ class Router(Responder):
         """
         return self._register(Interaction.REQUEST_STREAM, route)
 
+    def request_subscription(self, route: str | None = None) -> Callable[[F], F]:
+        """Register what `request_stream` registers, under the name for streams without an end.
+
+        Clients that speak the ReactiveSocket draft ask for it with REQUEST_SUB, and there is no
+        word in that for an end: a handler that returns ends it with an ERROR. All others ask for
+        it as a request_stream, and it may end like one. Either request finds either handler.
+
+        Raises:
+            TypeError: The function cannot be such a handler.
+            ValueError: There is one for that route already, or the route is too long.
+        """
+        return self._register(Interaction.REQUEST_STREAM, route)
+
     def request_channel(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
         """Register like `request_stream`; a parameter receives the requester's items.
 
