@@ -203,7 +203,7 @@ async def _connection(
 
     async def begin_anew(session: ClientSession) -> Connection:
         connection, requester = await begin(session)
-        requester.rebind(connection)
+        requester._rebind(connection)  # noqa: SLF001 - who makes it may change it
         return connection
 
     connection, requester = await begin(session)

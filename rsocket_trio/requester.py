@@ -79,8 +79,8 @@ class Requester:
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
 
-    def rebind(self, connection: Connection) -> None:
-        """Go on with a fresh session's connection; `rsocket_trio.connect` calls this."""
+    def _rebind(self, connection: Connection) -> None:
+        """Go on with the connection of a fresh session."""
         self._connection = connection
         self._streams = connection.streams
 
