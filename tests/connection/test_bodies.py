@@ -291,3 +291,45 @@ async def test_errors_of_the_peer_stay_errors():
     async with connected_pair(Refusing()) as requester:
         with pytest.raises(ApplicationError, match="no"):
             await requester.request_response(StreamedPayload(Source()))
+
+
+async def test_refused_at_the_last_moment():
+    """A stream that may not be opened any more once its first chunks are here, is not."""
+
+    async def refuse():
+        requester._connection.streams.refuse(LocalProtocolError("too late"))
+
+    async with connected_pair(Echo()) as requester:
+        source = Source([b"few"], then=refuse)
+        with pytest.raises(LocalProtocolError, match="too late"):
+            await requester.request_response(StreamedPayload(source))
+        assert source.closed.is_set()
+        statistics = requester.statistics()
+        assert (statistics.open_streams, statistics.queued) == (0, 0)
+
+
+async def test_a_source_that_cannot_be_cancelled():
+    """What a shielded source still gives after the answer goes nowhere."""
+
+    async def chunks():
+        yield b"x" * 100
+        with trio.CancelScope(shield=True):
+            await answered.wait()
+        yield b"y" * 100
+        yield b"z" * 100
+
+    answered = trio.Event()
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(PayloadFrame(1, next=True, complete=True, data=b"ok"))
+                await peer.expect_alive()
+                answered.set()
+
+            nursery.start_soon(serve)
+            answer = await requester.request_response(StreamedPayload(chunks()))
+            assert answer == Payload(b"ok")
+        await peer.expect_nothing()
+        assert requester.statistics().queued == 0
