@@ -1,0 +1,44 @@
+package peer;
+
+import io.rsocket.SocketAcceptor;
+import io.rsocket.core.RSocketServer;
+import io.rsocket.transport.ServerTransport;
+import io.rsocket.transport.netty.server.CloseableChannel;
+import io.rsocket.transport.netty.server.TcpServerTransport;
+import io.rsocket.transport.netty.server.WebsocketServerTransport;
+import java.io.IOException;
+import reactor.core.publisher.Mono;
+
+/**
+ * {@code Server tcp|ws [FRAGMENT_SIZE]}: rsocket-java as the server. Says where it listens, and
+ * serves until it is killed or its stdin ends. It fragments where a size above 0 is given.
+ */
+final class Server {
+  private static final String HOST = "127.0.0.1";
+
+  private Server() {}
+
+  public static void main(String[] arguments) throws IOException {
+    String scheme = arguments[0];
+    int fragmentSize = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 0;
+    CloseableChannel server = serve(scheme, fragmentSize);
+    System.out.printf("listening on %s://%s:%d%n", scheme, HOST, server.address().getPort());
+    while (System.in.read() >= 0) {
+      // It is told nothing.
+    }
+    System.exit(0);
+  }
+
+  static CloseableChannel serve(String scheme, int fragmentSize) {
+    SocketAcceptor acceptor = (setup, requester) -> Mono.just(new KnownAnswers());
+    return RSocketServer.create(acceptor).fragment(fragmentSize).bindNow(transport(scheme));
+  }
+
+  private static ServerTransport<CloseableChannel> transport(String scheme) {
+    return switch (scheme) {
+      case "tcp" -> TcpServerTransport.create(HOST, 0);
+      case "ws" -> WebsocketServerTransport.create(HOST, 0);
+      default -> throw new IllegalArgumentException(scheme);
+    };
+  }
+}
