@@ -49,7 +49,7 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup)"
+    r"|(secrets|random|contextvars|ServerSession|SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup|Authenticate|AnyPayload|.*FrameDecoder)"
 )
 PRIVATE = re.compile(
     r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|MemoryTransport)$|HEADER|split_metadata|encode_"

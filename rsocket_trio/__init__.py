@@ -3,8 +3,9 @@
 # Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
 # reads the imports and holds the code to it.
 #
-#     errors payload config lease uri < frames metadata < protocol < transports < interactions
-#       < connection < tracing < requester responder < client server routing codecs < cli testing
+#     errors payload streamed config lease uri < frames metadata < protocol < transports
+#       < reactivesocket < interactions < connection < tracing arguments < requester
+#       responder < service < client server routing codecs < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -15,6 +16,7 @@ from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
 from .connection.leases import ConnectionLeases
+from .connection.resume_options import Resume, ResumeOptions, SessionStore
 from .errors import (
     ApplicationError,
     Canceled,
@@ -41,6 +43,7 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
+from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
 from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
@@ -51,10 +54,12 @@ from .metadata import (
     ZipkinTracing,
 )
 from .payload import NO_PAYLOAD, Payload
+from .protocol.retry import Retry
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
 from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
+from .streamed import StreamedPayload
 from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
 
@@ -90,6 +95,7 @@ __all__ = [
     "MetadataError",
     "MissingLease",
     "Payload",
+    "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",
@@ -101,16 +107,21 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
+    "Resume",
+    "ResumeOptions",
+    "Retry",
     "Route",
     "Router",
     "Sampling",
     "Server",
     "ServerStatistics",
+    "SessionStore",
     "Setup",
     "SetupError",
     "SimpleAuthentication",
     "StreamError",
     "StreamStatistics",
+    "StreamedPayload",
     "Tracing",
     "TransportInfo",
     "UnsupportedSetup",

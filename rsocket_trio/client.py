@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import trio
@@ -12,11 +13,20 @@ import trio
 from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
-from .errors import ConnectFailed, ConnectionClosed, InternalError, SetupError
-from .lease import LeaseOptions
+from .connection.resume_client import ClientSession, Dial
+from .connection.resume_options import Resume
+from .errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    InternalError,
+    LocalProtocolError,
+    SetupError,
+)
+from .lease import LeaseOptions, Source, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
+from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with
 from .tracing import Tracing
@@ -31,7 +41,7 @@ _DEFAULT_CONFIG: Final = ConnectionConfig()
 
 @asynccontextmanager
 async def connect(
-    target: str | FrameTransport,
+    target: str | FrameTransport | Dial,
     *,
     responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_SETUP,
@@ -41,8 +51,10 @@ async def connect(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    resume: Resume | None = None,
+    lease: LeaseOptions | Source | None = None,
     tracing: Tracing | None = None,
+    protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
     """Connect to a server.
 
@@ -54,7 +66,8 @@ async def connect(
     Args:
         target: A URI: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
             ``ws://host:port/path``, ``wss://host:port/path``; or a transport of yours, which is
-            closed with the block.
+            closed with the block; or a function of yours that dials: it returns an asynchronous
+            context manager, which gives a transport and closes it.
         responder: Answers the server's requests.
         setup: Data and metadata of the SETUP frame, for the server's acceptor.
         setup_metadata: Put in front of its metadata, e.g. ``Metadata(auth=...)``.
@@ -64,9 +77,15 @@ async def connect(
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake.
         ssl_context: TLS: verification and client certificate; the default one by default.
-        lease: Ask the server to use leases: requests then wait for its LEASE, and its requests
-            for ours.
+        resume: Keep the session over the loss of the connection: dial again, and go on. Streams in
+            both directions do not notice, except that nothing comes for a while; nothing is lost,
+            doubled or reordered. What is on stream 0 (metadata_push) may be lost. The server has
+            to offer it. Not for a transport of yours, which cannot be dialled again.
+        lease: Ask the server to use leases, with these options, or with this source of those
+            granted to the server: requests then wait for its LEASE, and its requests for ours.
         tracing: Passes the trace of a request being answered on to the requests made here.
+        protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). A client has to
+            know: a server that speaks the other one only waits for more.
 
     Yields:
         The requester, once the server has accepted the SETUP.
@@ -76,20 +95,41 @@ async def connect(
         SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
-        LocalProtocolError: The arguments make no SETUP frame.
+        LocalProtocolError: The arguments make no SETUP frame, or do not go together.
         ValueError: The URI or a header is none.
         MetadataError: ``setup_metadata`` cannot be written.
+        ValueError: The address or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
+    check_protocols((protocol,))
+    leases = lease_options(lease)
+    draft = protocol == "reactivesocket"
+    if resume is not None and isinstance(target, FrameTransport):
+        raise LocalProtocolError("a transport cannot be dialled again: resume needs an address")
+    if resume is not None and draft:
+        raise LocalProtocolError("the ReactiveSocket draft has no resumption")
+    dial = _dialler(target, headers, ssl_context, config)
     body_error: Exception | None = None
     try:
-        async with _transport(target, headers, ssl_context, config) as transport:
+        async with dial() as transport:
+            if draft:
+                transport = speak_reactivesocket(
+                    transport, client=True, max_frame_size=config.limits.max_frame_size
+                )
+            session = None if resume is None else ClientSession(resume, dial, transport, config)
             async with _connection(
-                transport, responder, setup, data_mime_type, metadata_mime_type, config, lease
+                transport,
+                responder,
+                setup,
+                data_mime_type,
+                metadata_mime_type,
+                config,
+                leases,
+                session,
             ) as requester:
                 requester.tracing = tracing
                 try:
@@ -105,24 +145,24 @@ async def connect(
         raise body_error
 
 
-@asynccontextmanager
-async def _transport(
-    target: str | FrameTransport,
+def _dialler(
+    target: str | FrameTransport | Dial,
     headers: Sequence[tuple[str, str]],
     ssl_context: ssl.SSLContext | None,
     config: ConnectionConfig,
-) -> AsyncIterator[FrameTransport]:
-    if isinstance(target, FrameTransport):
-        async with target:
-            yield target
-    else:
-        async with open_transport(
+) -> Dial:
+    """What makes a transport: more than once, unless it was brought ready."""
+    if isinstance(target, str):
+        return partial(
+            open_transport,
             target,
             headers=headers,
             ssl_context=ssl_context,
             max_frame_size=config.limits.max_frame_size,
-        ) as transport:
-            yield transport
+        )
+    if isinstance(target, FrameTransport):
+        return lambda: target
+    return target
 
 
 @asynccontextmanager
@@ -134,10 +174,13 @@ async def _connection(
     metadata_mime_type: str,
     config: ConnectionConfig,
     lease: LeaseOptions | None,
+    session: ClientSession | None,
 ) -> AsyncIterator[Requester]:
-    connection = Connection(transport, config, client=True, lease=lease)
+    carrier = transport if session is None else session.link
+    connection = Connection(carrier, config, client=True, lease=lease)
     requester = Requester(connection, metadata_mime_type, data_mime_type)
-    begin_as_client(connection, setup, data_mime_type, metadata_mime_type)
+    token = None if session is None else session.token
+    begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
     facts = Setup(
         data=setup.data,
         metadata=setup.metadata,
@@ -154,7 +197,7 @@ async def _connection(
     try:
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(_run, connection)
+                await nursery.start(_run if session is None else session.run, connection)
                 if config.confirm_setup:
                     await wait_accepted(connection)
                 yield requester

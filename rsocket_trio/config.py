@@ -48,6 +48,10 @@ class Limits:
         max_unread_size: Payloads of all streams that have arrived and that nobody has received
             yet, in bytes. Credit counts items, so it alone bounds no memory; the stream that goes
             past this ends with an error. 256 MiB: a window of 256 with 1 MiB in each item.
+        max_unread_body_size: Fragments of one payload that is read while it arrives
+            (`PayloadBody`), in bytes. There is no demand within a payload: one that is read more
+            slowly than it is sent ends with an error here. 64 MiB: what could be had as a whole
+            can be had in chunks, however slowly.
         max_prefetch: The largest window a stream of ours may be opened with, in items; the
             peer may have that many items wait in our memory. 65536.
         outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
@@ -65,6 +69,7 @@ class Limits:
     max_streams: int = attrs.field(default=16384, validator=v.ge(1))
     max_requests_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
     max_unread_size: int = attrs.field(default=256 * 2**20, validator=v.ge(1))
+    max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=v.ge(1))
     max_prefetch: int = attrs.field(default=65536, validator=[v.ge(1), v.le(2**31 - 1)])
     outbox_size: int = attrs.field(default=256 * 2**10, validator=v.ge(1))
     max_control_size: int = attrs.field(default=2**20, validator=v.ge(1))

@@ -14,7 +14,15 @@ from typing import Any, Final, TypeAlias
 import attrs
 from attrs import validators as v
 
-__all__ = ["Ask", "Lease", "LeaseOptions", "LeaseSource", "LeaseStatistics", "Source"]
+__all__ = [
+    "Ask",
+    "Lease",
+    "LeaseOptions",
+    "LeaseSource",
+    "LeaseStatistics",
+    "Source",
+    "lease_options",
+]
 
 _MAX_U31: Final = 2**31 - 1
 
@@ -42,7 +50,7 @@ class Lease:
 
     @property
     def time_to_live_ms(self) -> int:
-        """The time to live in milliseconds: at least 1, unless it is 0."""
+        """The time to live as it is sent, in milliseconds. Only 0 is sent as 0."""
         return max(1, round(self.time_to_live * 1000)) if self.time_to_live else 0
 
 
@@ -73,15 +81,14 @@ class LeaseSource:
     """Leases that can be granted at any time, to all connections it is the source of.
 
         leases = LeaseSource(Lease(100, 10.0))
-        nursery.start_soon(partial(serve, router, uri, lease=LeaseOptions(leases)))
+        nursery.start_soon(partial(serve, router, uri, lease=leases))
         ...
         leases.grant(Lease(0, 0))       # no requests any more, from anybody
 
     Attributes:
-        otherwise: What grants while nobody calls `grant`: asked at the start of each connection
-            and whenever a lease has ended, those by hand included. ``None``: nothing does; then
-            the last lease granted by hand is also the first of each new connection.
-        last: The last lease granted by hand.
+        otherwise: What grants while nobody calls `grant`, and whenever a lease has ended, those
+            by hand included. ``None``: nothing does.
+        last: The last lease granted by hand. New connections begin with it too.
     """
 
     def __init__(self, otherwise: Lease | Ask | AsyncIterable[Lease] | None = None) -> None:
@@ -112,7 +119,9 @@ Source: TypeAlias = Lease | Ask | AsyncIterable[Lease] | LeaseSource
   lease has been used up or has expired. ``None`` means: nothing now. If a lease is still in force
   then (used up), the function is called again when that expires; if not, not before somebody has
   granted a lease by hand and that has ended.
-* An async iterable of leases, iterated once per connection: each is granted when it comes.
+* An async iterable of leases: each is granted when it comes. Iterated once per connection, and in
+  a session that is resumed once per connection of the session, so a generator, which ends with the
+  first of them, suits neither `serve` nor resumption.
 * A `LeaseSource`.
 
 One that raises is logged, and grants no more.
@@ -137,7 +146,8 @@ class LeaseOptions:
     Attributes:
         source: Of the leases we grant. As many requests as can be said, by default.
         wait: Whether requests of ours wait, in the order in which they came, while the peer has
-            granted nothing. If not, they fail at once with `MissingLease`.
+            granted nothing. If not, they fail at once with `MissingLease`; also before the first
+            lease, which some servers send only after they have let `connect` go on.
         max_waiting: So many may wait; one more fails with `MissingLease`. A peer may never grant
             anything, and each waiting request is a payload in memory. 256, as rsocket-java.
     """
@@ -145,3 +155,15 @@ class LeaseOptions:
     source: Source = attrs.field(default=_ALL, validator=_source)
     wait: bool = attrs.field(default=True, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=v.ge(0), kw_only=True)
+
+
+def lease_options(lease: LeaseOptions | Source | None) -> LeaseOptions | None:
+    """What ``lease=`` of `rsocket_trio.connect` and `rsocket_trio.serve` means.
+
+    Args:
+        lease: Options, or just a source; ``None``: no leases.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    return lease if lease is None or isinstance(lease, LeaseOptions) else LeaseOptions(lease)

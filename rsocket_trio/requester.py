@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from .errors import LocalProtocolError
+from .arguments import composed, demanded
 from .frames.metadata_push import encode_metadata_push
+from .interactions.body import PayloadBody, request_response_streamed
 from .interactions.demand import PayloadStream
 from .interactions.fire_and_forget import fire_and_forget
 from .interactions.metadata_push import check_metadata_push
@@ -18,10 +19,12 @@ from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
 from .metadata.builder import Metadata
-from .metadata.mime_types import MIME, same_mime_type
-from .metadata.routing import route_metadata
+from .metadata.mime_types import MIME
 from .payload import Payload
 from .protocol.credit import Window
+from .reactivesocket.outgoing import SUBSCRIPTION
+from .reactivesocket.transport import ReactiveSocketTransport
+from .streamed import AnyPayload
 
 if TYPE_CHECKING:
     from .connection.connection import Connection
@@ -98,7 +101,7 @@ class Requester:
 
     def request_response(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -107,7 +110,8 @@ class Requester:
 
         Args:
             payload: Data and metadata of the request. Sent in fragments where it is larger than
-                `ConnectionConfig.fragment_size`.
+                `ConnectionConfig.fragment_size`. As a `StreamedPayload` it is sent while it is
+                being made.
             route: Put in front of the metadata as routing metadata.
             metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
@@ -130,9 +134,42 @@ class Requester:
             payload = self._composed(payload, route, metadata)
         return request_response(self._streams, payload)
 
+    def request_response_streamed(
+        self,
+        payload: AnyPayload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+    ) -> AbstractAsyncContextManager[PayloadBody]:
+        """Send one request and read its response while it arrives, whatever its size.
+
+        ``async with requester.request_response_streamed(...) as body: async for chunk in body``
+
+        Args:
+            payload: As for `request_response`. It is sent before the block is entered.
+            route: Put in front of the metadata as routing metadata.
+            metadata: Likewise, behind the route.
+
+        Returns:
+            A context manager for the `PayloadBody`, entered once the response has begun. Leaving
+            it before the end cancels the request at the peer.
+
+        Raises:
+            StreamError: On entering: the responder answered with an error. Later errors come out
+                of the body.
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+
+        Checkpoint: entering, always; leaving, no.
+        If cancelled: a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        return request_response_streamed(self._streams, payload)
+
     async def fire_and_forget(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -159,7 +196,7 @@ class Requester:
 
     def request_stream(
         self,
-        payload: Payload = _EMPTY,
+        payload: AnyPayload = _EMPTY,
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
@@ -197,11 +234,55 @@ class Requester:
         window = self._window(prefetch, initial_request_n)
         return request_stream(self._streams, payload, window, self._max_prefetch)
 
+    def request_subscription(
+        self,
+        payload: AnyPayload = _EMPTY,
+        *,
+        route: str | None = None,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+        initial_request_n: int | None = None,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream that has no end of its own: leave the block to end it.
+
+        A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
+        RSocket 1.0, which has no such thing, it is `request_stream`.
+
+        Args:
+            payload: As for `request_stream`.
+            route: Likewise.
+            metadata: Likewise.
+            prefetch: Likewise.
+            initial_request_n: Likewise.
+
+        Returns:
+            As `request_stream`.
+
+        Raises:
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
+            ConnectionClosed: On entering: the connection is over.
+            trio.ClosedResourceError: On entering: the connection was closed here.
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+
+        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
+        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        """
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        translated = isinstance(self._connection.transport, ReactiveSocketTransport)
+        return request_stream(
+            self._streams,
+            payload,
+            self._window(prefetch, initial_request_n),
+            self._max_prefetch,
+            SUBSCRIPTION if translated else 0,
+        )
+
     def request_channel(
         self,
-        source: AsyncIterable[Payload] | Iterable[Payload],
+        source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
         *,
-        payload: Payload | None = None,
+        payload: AnyPayload | None = None,
         route: str | None = None,
         metadata: Metadata | None = None,
         prefetch: int | None = None,
@@ -234,7 +315,7 @@ class Requester:
         """
         window = self._window(prefetch, initial_request_n)
 
-        def routed(first: Payload) -> Payload:
+        def routed(first: AnyPayload) -> AnyPayload:
             return self._composed(first, route, metadata)
 
         return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
@@ -285,43 +366,11 @@ class Requester:
     def _max_prefetch(self) -> int:
         return self._connection.config.limits.max_prefetch
 
-    def _composed(self, payload: Payload, route: str | None, metadata: Metadata | None) -> Payload:
-        """The payload with all that the call, and the trace, add to its metadata."""
-        if not isinstance(payload, Payload):
-            raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
-        mime_type = self.metadata_mime_type
+    def _composed(
+        self, payload: AnyPayload, route: str | None, metadata: Metadata | None
+    ) -> AnyPayload:
         trace = None if self.tracing is None else self.tracing.outgoing()
-        if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-            metadata = Metadata() if metadata is None else metadata
-            if metadata.trace is None:
-                metadata = attrs.evolve(metadata, trace=trace)
-        encoded = payload.metadata
-        if metadata is not None:
-            if route is not None:
-                if metadata.route is not None:
-                    raise LocalProtocolError("the route is given twice: route= and metadata.route")
-                metadata = attrs.evolve(metadata, route=route)
-            encoded = metadata.encode(mime_type, encoded)
-        elif route is not None:
-            encoded = route_metadata(route, mime_type, encoded)
-        return Payload(payload.data, encoded)
+        return composed(payload, route, metadata, self.metadata_mime_type, trace)
 
     def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
-        if prefetch is None:
-            prefetch = self._connection.config.prefetch
-        if not 0 <= prefetch <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"prefetch must be 0 to {self._max_prefetch} (Limits.max_prefetch), not {prefetch}"
-            )
-        if initial_request_n is None:
-            return Window(prefetch)
-        if prefetch:
-            raise LocalProtocolError(
-                "initial_request_n goes with prefetch=0; automatic demand begins with prefetch"
-            )
-        if not 1 <= initial_request_n <= self._max_prefetch:
-            raise LocalProtocolError(
-                f"initial_request_n must be 1 to {self._max_prefetch} (Limits.max_prefetch), "
-                f"not {initial_request_n}"
-            )
-        return Window(0, initial=initial_request_n)
+        return demanded(self._connection.config, prefetch, initial_request_n)

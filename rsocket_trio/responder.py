@@ -5,6 +5,8 @@ this package. Handlers are called by the connection: each running handler has a 
 scope to itself, inside the connection's nursery. The peer's CANCEL is a cancellation here; the
 loss of the connection too.
 
+What a handler gives may be a `StreamedPayload` instead of a `Payload`: it is sent while it is made.
+
 A `StreamError` raised by a handler goes to the peer with its code and text. Any other exception
 ends its one stream with APPLICATION_ERROR and a text that says nothing: the details are logged on
 this side (logger ``rsocket_trio``).
@@ -19,6 +21,7 @@ import attrs
 
 from .errors import Invalid
 from .payload import Payload
+from .streamed import AnyPayload
 from .transports.base import TransportInfo
 
 if TYPE_CHECKING:
@@ -74,7 +77,21 @@ class Responder:
         """
         return self
 
-    async def request_response(self, payload: Payload) -> Payload | None:
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """Whether a request in fragments is to be read while it arrives.
+
+        Asked once per request in fragments, once its metadata are here, and for no other. Where
+        the answer is True the handler is called at once, and with a `StreamedPayload` whose
+        ``data`` is a `PayloadBody`, instead of with a `Payload` once that is whole. What the
+        handler has not read when it ends is dropped.
+
+        Args:
+            interaction: ``"request_response"``, ``"fire_and_forget"`` or ``"request_stream"``.
+            metadata: Of the request.
+        """
+        return False
+
+    async def request_response(self, payload: Payload) -> AnyPayload | None:
         """Answer with one payload, or with ``None``: completed without a value."""
         raise Invalid("this peer does not answer request_response")
 
@@ -84,7 +101,7 @@ class Responder:
 
     def request_stream(
         self, payload: Payload
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Answer with a stream: an async generator, a ReceiveChannel, any async iterable.
 
         It is iterated in one task as fast as the peer grants credit, at most one item ahead, and
@@ -94,7 +111,7 @@ class Responder:
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Answer a stream of payloads with a stream of payloads.
 
         Args:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 import attrs
 import trio
 
 from .config import ConnectionConfig
-from .connection.connection import Connection
-from .connection.establish import receive_setup, refuse
-from .errors import (
-    ConnectionClosed,
-    ConnectionLost,
-    RejectedResume,
-    RejectedSetup,
-    RemoteProtocolError,
-    SetupError,
-)
-from .frames.setup import SetupFrame
-from .lease import LeaseOptions
-from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with
+from .connection.resume_options import ResumeOptions
+from .connection.resume_server import Sessions
+from .lease import LeaseOptions, Source, lease_options
+from .reactivesocket.opening import PROTOCOLS, check_protocols
+from .responder import Acceptor, Responder
+from .service import Registry, Service
 from .transports import serve_listener
 from .transports.base import FrameTransport
 from .uri import Uri, parse_uri
@@ -33,8 +23,6 @@ from .uri import Uri, parse_uri
 Handle = Callable[[FrameTransport], Awaitable[None]]
 
 __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
-
-logger = logging.getLogger("rsocket_trio")
 
 _DEFAULT_CONFIG: Final = ConnectionConfig()
 
@@ -59,18 +47,22 @@ class Server:
         uris: The addresses it listens on, with the ports they really have.
     """
 
-    def __init__(self, accepting: trio.CancelScope, everything: trio.CancelScope) -> None:
+    def __init__(
+        self,
+        accepting: trio.CancelScope,
+        everything: trio.CancelScope,
+        service: Service,
+    ) -> None:
         self.uris: list[str] = []
+        self._service = service
         self._accepting = accepting
         self._everything = everything
-        self._connections: set[Connection] = set()
-        self._silent: set[trio.CancelScope] = set()  # dialled, and no SETUP yet
-        self._accepted = 0
         self._stopped = trio.Event()
 
     def statistics(self) -> ServerStatistics:
         """Numbers about this server."""
-        return ServerStatistics(connections=len(self._connections), accepted=self._accepted)
+        registry = self._service.registry
+        return ServerStatistics(connections=len(registry.connections), accepted=registry.accepted)
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.
@@ -92,23 +84,9 @@ class Server:
         """Begin what `aclose` does, and do not wait for it. Safe to call again, e.g. with 0."""
         self._accepting.cancel(reason="the server is being stopped")
         self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
-        for scope in self._silent:
-            scope.cancel(reason="the server is being stopped")
-        for connection in list(self._connections):
-            connection.close_gracefully("the server is being stopped")
-
-    @property
-    def _stopping(self) -> bool:
-        return self._accepting.cancel_called
-
-    def _enter(self, connection: Connection) -> None:
-        self._connections.add(connection)
-        self._accepted += 1
-        if self._stopping:
-            connection.close_gracefully("the server is being stopped")
-
-    def _leave(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._service.registry.stop()
+        if self._service.sessions is not None:
+            self._service.sessions.stop()
 
 
 async def serve(
@@ -116,7 +94,9 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
+    protocols: Collection[str] = PROTOCOLS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -132,13 +112,18 @@ async def serve(
             ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``.
-        lease: Grant leases to the clients that ask for them, and need theirs for requests to
-            them. Without it such clients are refused (UNSUPPORTED_SETUP).
+        resume: Keep the sessions of clients that ask for it over the loss of their connections:
+            their streams and handlers go on. ``None`` refuses such clients.
+        lease: Grant leases, of this source or with these options, to the clients that ask for
+            them, and need theirs for requests to them. Without it such clients are refused
+            (UNSUPPORTED_SETUP).
+        protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
+            ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
         OSError: An address cannot be listened on.
-        ValueError: A URI is wrong, there is none, or the TLS context is missing.
+        ValueError: A URI or a protocol is wrong, there is none, or the TLS context is missing.
 
     Checkpoint: always.
     If cancelled: at once: handlers are cancelled and connections closed. `Server.aclose` is the
@@ -146,14 +131,19 @@ async def serve(
     """
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
+    check_protocols(protocols)
     parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
-    server = Server(accepting, everything)
-
-    async def handle(transport: FrameTransport) -> None:
-        await _serve_connection(responder, transport, config, lease, server)
-
+    service = Service(
+        responder=responder,
+        config=config,
+        lease=lease_options(lease),
+        protocols=protocols,
+        sessions=None if resume is None else Sessions(resume),
+        registry=Registry(),
+    )
+    server = Server(accepting, everything, service)
     refused: OSError | ValueError | None = None
     try:
         with everything:
@@ -163,7 +153,7 @@ async def serve(
                         try:
                             for uri in parsed:
                                 bound = await _start_listening(
-                                    listeners, uri, handle, config, ssl_context, connections
+                                    listeners, uri, service.serve, config, ssl_context, connections
                                 )
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
@@ -218,7 +208,9 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    lease: LeaseOptions | None = None,
+    resume: ResumeOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
+    protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
 
@@ -230,107 +222,24 @@ async def serve_transport(
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
+        resume: As for `serve`. A session may be resumed by any call with the same options; it
+            lives in the call that began it, and ends with that.
         lease: As for `serve`.
+        protocols: As for `serve`.
+
+    Raises:
+        ValueError: A protocol is wrong, or there is none.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    await _serve_connection(responder, transport, config, lease, None)
-
-
-async def _serve_connection(
-    responder: Responder | Acceptor,
-    transport: FrameTransport,
-    config: ConnectionConfig,
-    lease: LeaseOptions | None,
-    server: Server | None,
-) -> None:
-    async with transport:
-        try:
-            with _until_stopped(server) as stopped:
-                frame, frames = await receive_setup(
-                    transport, config, lease_offered=lease is not None
-                )
-            if stopped.cancelled_caught:
-                return
-            connection, accepted = await _accept(responder, frame, transport, config, lease)
-        except ConnectionLost as error:
-            logger.debug("no connection with %s: %s", transport.info.peer, error)
-            return
-        except (SetupError, RejectedResume, RemoteProtocolError) as error:
-            logger.info("refused a connection from %s: %s", transport.info.peer, error)
-            await refuse(transport, error, config)
-            return
-        connection.open(accepted)
-        if server is not None:
-            server._enter(connection)  # noqa: SLF001 - the class and this function are one thing
-        try:
-            await _run(connection, frames, frame.max_lifetime_ms / 1000)
-        finally:
-            if server is not None:
-                server._leave(connection)  # noqa: SLF001 - likewise
-
-
-@contextmanager
-def _until_stopped(server: Server | None) -> Iterator[trio.CancelScope]:
-    """Around the wait for a SETUP: a peer that says nothing does not delay `Server.aclose`."""
-    with trio.CancelScope() as scope:
-        if server is None:
-            yield scope
-            return
-        server._silent.add(scope)  # noqa: SLF001 - the class and this function are one thing
-        if server._stopping:  # noqa: SLF001 - likewise
-            scope.cancel(reason="the server is being stopped")
-        try:
-            yield scope
-        finally:
-            server._silent.discard(scope)  # noqa: SLF001 - likewise
-
-
-async def _accept(
-    responder: Responder | Acceptor,
-    frame: SetupFrame,
-    transport: FrameTransport,
-    config: ConnectionConfig,
-    lease: LeaseOptions | None,
-) -> tuple[Connection, Responder]:
-    """Ask the acceptor.
-
-    Raises:
-        SetupError: It refuses, or it failed.
-    """
-    connection = Connection(transport, config, client=False, lease=lease if frame.lease else None)
-    requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
-    setup = Setup(
-        data=frame.data,
-        metadata=frame.metadata,
-        data_mime_type=frame.data_mime_type,
-        metadata_mime_type=frame.metadata_mime_type,
-        keepalive_interval=frame.keepalive_interval_ms / 1000,
-        max_lifetime=frame.max_lifetime_ms / 1000,
-        transport=transport.info,
+    check_protocols(protocols)
+    service = Service(
+        responder=responder,
+        config=config,
+        lease=lease_options(lease),
+        protocols=protocols,
+        sessions=None if resume is None else Sessions(resume),
+        registry=Registry(),
     )
-    try:
-        return connection, await accept_with(responder, setup, requester)
-    except SetupError:
-        raise
-    except Exception as error:
-        # A fault of the acceptor's costs this connection, and its text stays here.
-        logger.exception("the acceptor failed")
-        raise RejectedSetup("the acceptor failed") from error
-
-
-async def _run(connection: Connection, frames: list[bytes], max_lifetime: float) -> None:
-    peer = connection.transport.info.peer
-    try:
-        await connection.run(frames, interval=None, max_lifetime=max_lifetime)
-    except BaseExceptionGroup as group:
-        _, urgent = group.split(Exception)
-        if urgent is not None:
-            raise  # Cancelled, KeyboardInterrupt: let them be
-        # One connection's fault must not end the others.
-        logger.exception("the connection to %s crashed; please report this", peer)
-    else:
-        failure = connection.failure
-        if isinstance(failure, ConnectionClosed):
-            logger.debug("the connection to %s is over: %s", peer, failure)
+    await service.serve(transport)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import ErrorFrame, KeepaliveFrame
+from rsocket_trio.lease import Lease
 from rsocket_trio.testing import strategies
 from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 from rsocket_trio.testing.leaks import assert_no_leaks
@@ -31,7 +32,7 @@ TRAFFIC = st.lists(
     max_size=30,
 )
 MODEST = settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -59,21 +60,23 @@ async def survive(peer, frames) -> None:
         assert ended_by_us or [word.code for word in words] == [ErrorCode.CONNECTION_ERROR]
 
 
+@pytest.mark.parametrize("lease", [None, Lease(3, 60.0)], ids=["free", "with leases"])
 @pytest.mark.parametrize("role", ["server", "client"])
 @given(frames=TRAFFIC)
 @MODEST
-def test_any_frames(role, frames, caplog):
+def test_any_frames(role, lease, frames, caplog):
     """R-UNX-01: whatever comes, in either role, it is taken, ignored, or ends with ERROR."""
     caplog.clear()
 
     async def against_server():
         async with assert_no_leaks():
-            async with frame_peer_client(KnownAnswers(), config=CONFIG) as peer:
+            async with frame_peer_client(KnownAnswers(), config=CONFIG, lease=lease) as peer:
                 await survive(peer, frames)
 
     async def against_client():
         async with assert_no_leaks():
-            async with frame_peer_server(KnownAnswers(), config=CONFIG) as (peer, _):
+            serving = frame_peer_server(KnownAnswers(), config=CONFIG, lease=lease)
+            async with serving as (peer, _):
                 await survive(peer, frames)
 
     trio.run(against_server if role == "server" else against_client)

@@ -278,6 +278,18 @@ async def test_a_server_that_accepts_grants():
         assert await peer.receive() == LeaseFrame(10_000, 5)
 
 
+@pytest.mark.parametrize("number", range(5))
+async def test_a_client_that_does_not_wait_has_the_first(number):
+    """R-LEASE-09: the LEASE comes before the answer to the KEEPALIVE that confirms the SETUP."""
+    async with connected_pair(
+        KnownAnswers(),
+        lease=LeaseOptions(Lease(1, 10.0)),
+        client_lease=LeaseOptions(wait=False),
+    ) as client:
+        assert client.leases.left == 1
+        await by_fnf(client)
+
+
 async def test_a_server_without_leases():
     """R-LEASE-09: where none are offered L is refused, with UNSUPPORTED_SETUP."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:

@@ -133,7 +133,7 @@ async def test_a_graceful_stop():
 
 
 def _begun(server):
-    return any(connection.workers.active for connection in server._connections)
+    return any(connection.workers.active for connection in server._service.registry.connections)
 
 
 async def test_grace_runs_out():

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rsocket_trio import ConnectionConfig, LeaseOptions, Payload, connect
+from rsocket_trio import ConnectionConfig, LeaseOptions, Payload, Resume, connect
 from rsocket_trio.errors import (
     ConnectFailed,
     ConnectionClosed,
     LocalProtocolError,
     MetadataError,
     ProtocolError,
+    RejectedResume,
     SetupError,
     StreamError,
 )
@@ -62,8 +63,10 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         config=_config(args),
         headers=args.headers,
         ssl_context=_ssl_context(args, parse_uri(args.uri)),
+        protocol=args.protocol,
         # What the command asks at a time is bounded already, and all of it may wait.
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
+        resume=None if args.resume is None else Resume(session_lifetime=args.resume),
     )
 
     async def connected(stop: Interruption) -> int:
@@ -79,6 +82,8 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         raise Failure(f"the peer answered {error}", PEER_ERROR) from error
     except SetupError as error:
         raise Failure(f"the peer refused the connection: {error}", UNREACHABLE) from error
+    except RejectedResume as error:
+        raise Failure(f"the peer did not resume the session: {error}", UNREACHABLE) from error
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:

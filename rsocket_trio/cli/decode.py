@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.frames.dump import as_fields, describe
+from rsocket_trio.reactivesocket.frames import dump as reactivesocket
 
 from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
 from .output import json_line
@@ -18,15 +21,37 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_PREFIX = 3
+
+@attrs.frozen
+class _Wire:
+    """What `decode` needs to know of a protocol.
+
+    Attributes:
+        as_fields: For JSON.
+        describe: For people.
+        prefix: Bytes of the length before each frame on TCP.
+        counted: How many of them the length counts itself.
+    """
+
+    as_fields: Callable[[bytes], dict[str, object]]
+    describe: Callable[[bytes], str]
+    prefix: int
+    counted: int
+
+
+_WIRES: Final = {
+    "rsocket": _Wire(as_fields, describe, 3, 0),
+    "reactivesocket": _Wire(reactivesocket.as_fields, reactivesocket.describe, 4, 4),
+}
 
 
 def run(args: argparse.Namespace) -> int:
     """Decode every frame and print it; malformed ones do not stop the rest."""
     status = DONE
+    wire = _WIRES[args.protocol]
     for text in _texts(args.frames):
-        for frame in _frames(text, tcp=args.tcp):
-            line, good = _line(frame, as_json=args.json)
+        for frame in _frames(text, wire if args.tcp else None):
+            line, good = _line(frame, wire, as_json=args.json)
             _print(line)
             if not good:
                 status = PEER_ERROR
@@ -53,42 +78,47 @@ def _stdin_lines() -> Iterator[str]:
         raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
 
 
-def _frames(text: str, *, tcp: bool) -> Iterable[bytes | ValueError]:
+def _frames(text: str, prefixed: _Wire | None) -> Iterable[bytes | ValueError]:
     digits = re.sub(r"\s+", "", text).removeprefix("0x")
     try:
         data = bytes.fromhex(digits)
     except ValueError:
         shown = digits if len(digits) <= 40 else f"{digits[:40]}..."
         return [ValueError(f"not hexadecimal: {shown!r}")]
-    return _split(data) if tcp else [data]
+    return [data] if prefixed is None else _split(data, prefixed)
 
 
-def _split(data: bytes) -> Iterator[bytes | ValueError]:
-    # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length goes before each frame.
+def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
+    # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length goes before each frame. In the
+    # ReactiveSocket draft it has 32 bits and counts itself.
+    prefix = wire.prefix
     rest = data
     while True:
-        if len(rest) < _PREFIX:
-            yield ValueError(f"a length prefix is 3 bytes, and {len(rest)} are left")
+        if len(rest) < prefix:
+            yield ValueError(f"a length prefix is {prefix} bytes, and {len(rest)} are left")
             return
-        end = _PREFIX + int.from_bytes(rest[:_PREFIX])
+        size = int.from_bytes(rest[:prefix]) - wire.counted
+        if size < 0:
+            yield ValueError(f"a length of {size + wire.counted} does not even count itself")
+            return
+        end = prefix + size
         if len(rest) < end:
-            present = len(rest) - _PREFIX
-            yield ValueError(f"the frame is {end - _PREFIX} bytes long, and {present} follow")
+            yield ValueError(f"the frame is {size} bytes long, and {len(rest) - prefix} follow")
             return
-        yield rest[_PREFIX:end]
+        yield rest[prefix:end]
         rest = rest[end:]
         if not rest:
             return
 
 
-def _line(frame: bytes | ValueError, *, as_json: bool) -> tuple[bytes, bool]:
+def _line(frame: bytes | ValueError, wire: _Wire, *, as_json: bool) -> tuple[bytes, bool]:
     try:
         if isinstance(frame, ValueError):
             raise frame
-        fields = as_fields(frame)  # in either case: `describe` does not raise
+        fields = wire.as_fields(frame)  # in either case: `describe` does not raise
     except (MalformedFrame, ValueError) as error:
         return json_line({"error": str(error)}) if as_json else f"error: {error}\n".encode(), False
-    return json_line(fields) if as_json else f"{describe(frame)}\n".encode(), True
+    return json_line(fields) if as_json else f"{wire.describe(frame)}\n".encode(), True
 
 
 def _print(line: bytes) -> None:

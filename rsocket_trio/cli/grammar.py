@@ -126,6 +126,12 @@ def _add_serve(commands: Commands) -> None:
         type=rate,
         help="offer leases: each connection that asks for them gets N requests every SECONDS",
     )
+    parser.add_argument(
+        "--resume",
+        metavar="SECONDS",
+        type=above_zero,
+        help="keep sessions of clients that ask for it so long after their connection is lost",
+    )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
     tls.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")
     tls.add_argument("--tls-key", metavar="FILE", help="its key, PEM, if not in the same file")
@@ -230,12 +236,16 @@ def _add_decode(commands: Commands) -> None:
     )
     parser.last_positional = "frames"
     parser.add_argument(
-        "--protocol", choices=["rsocket"], default="rsocket", help="default: rsocket (1.0)"
+        "--protocol",
+        choices=["rsocket", "reactivesocket"],
+        default="rsocket",
+        help="default: rsocket (1.0); reactivesocket is the draft of 2015",
     )
     parser.add_argument(
         "--tcp",
         action="store_true",
-        help="frames carry the 3-byte length prefix of TCP; several may follow one another",
+        help="frames carry the length prefix of TCP (3 bytes; reactivesocket: 4, themselves"
+        " counted); several may follow one another",
     )
     add_json(parser)
 

@@ -94,6 +94,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """How to connect; all of them have defaults."""
     group = parser.add_argument_group("connection")
     group.add_argument(
+        "--protocol",
+        choices=["rsocket", "reactivesocket"],
+        default="rsocket",
+        help="what the peer speaks: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
+    )
+    group.add_argument(
         "--data-mime", metavar="MIME", default="text/plain", help="default: text/plain"
     )
     group.add_argument(
@@ -132,6 +138,12 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         "--lease",
         action="store_true",
         help="ask the peer for leases, and let requests wait for them",
+    )
+    group.add_argument(
+        "--resume",
+        metavar="SECONDS",
+        type=above_zero,
+        help="when the connection is lost, try so long to go on over another one",
     )
     group.add_argument(
         "--header",

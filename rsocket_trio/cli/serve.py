@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import signal
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio import Lease, LeaseOptions, serve
+from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve
 from rsocket_trio.uri import parse_uri
 
 from .exits import DONE, UNREACHABLE, USAGE, Failure
@@ -22,7 +22,7 @@ from .target import load_target
 if TYPE_CHECKING:
     import argparse
 
-    from rsocket_trio import Acceptor, Responder, Server
+    from rsocket_trio import Server
 
 __all__ = ["run"]
 
@@ -41,7 +41,15 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args, normally=logging.INFO)
     context = _ssl_context(args)
     target = load_target(args.target)
-    return trio.run(_serve, target, args.listen, context, _lease(args), args.grace)
+    start = partial(
+        serve,
+        target,
+        *args.listen,
+        ssl_context=context,
+        lease=_lease(args),
+        resume=None if args.resume is None else ResumeOptions(session_lifetime=args.resume),
+    )
+    return trio.run(_serve, start, args.grace)
 
 
 def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
@@ -69,19 +77,12 @@ def _lease(args: argparse.Namespace) -> LeaseOptions | None:
         raise Failure(f"--lease: {error}", USAGE) from error
 
 
-async def _serve(
-    target: Responder | Acceptor,
-    uris: list[str],
-    ssl_context: ssl.SSLContext | None,
-    lease: LeaseOptions | None,
-    grace: float,
-) -> int:
+async def _serve(start: Callable[..., Awaitable[None]], grace: float) -> int:
     failure: OSError | None = None
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace)
             nursery.start_soon(stop.watch, signals)
-            start = partial(serve, target, *uris, ssl_context=ssl_context, lease=lease)
             try:
                 server: Server = await nursery.start(start)
             except OSError as error:  # kept out of the nursery, which would group it

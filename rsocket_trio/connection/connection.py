@@ -34,10 +34,11 @@ from .keepalive import watch
 from .latency import Timed
 from .leased_requests import LeasedRequests
 from .leased_streams import LeasedStreams
-from .leases import ConnectionLeases
+from .leases import Leases
 from .outbox import Outbox
 from .reader import Reader
 from .requests import Requests
+from .resumed_leases import run_leases
 from .stream_zero import StreamZero
 from .streams import Streams
 from .workers import Workers
@@ -86,14 +87,14 @@ class Connection:
         self.acceptance = trio.Event()
         self.outbox = Outbox(config.limits.outbox_size, config.limits.max_control_size)
         self.workers = Workers(config.limits, self.outbox)
-        self.leases: ConnectionLeases | None = None
+        self.leases: Leases | None = None
         self.streams: Streams
         self.requests: Requests
         if lease is None:
             self.streams = Streams(config, self.outbox, client=client)
             self.requests = Requests(config, self.streams, self.workers, client=client)
         else:
-            leases = self.leases = ConnectionLeases(lease, self.outbox, self.workers)
+            leases = self.leases = Leases(lease, self.outbox, self.workers)
             self.streams = LeasedStreams(config, self.outbox, leases, client=client)
             self.requests = LeasedRequests(
                 config, self.streams, self.workers, leases, client=client
@@ -134,10 +135,12 @@ class Connection:
             async with trio.open_nursery() as outer:
                 outer.start_soon(self._write)
                 async with trio.open_nursery() as self.nursery:
+                    if self.leases is not None:
+                        # Before the reader: the first lease leaves before any answer, so that a
+                        # client which knows its SETUP to be accepted has it.
+                        await self.nursery.start(run_leases, self.leases, self.transport)
                     self.nursery.start_soon(Reader(self).run, frames)
                     self.nursery.start_soon(watch, self)
-                    if self.leases is not None:
-                        self.nursery.start_soon(self.leases.run)
                     task_status.started()
                     await self.ended.wait()
                     self.nursery.cancel_scope.cancel(reason=str(self.failure))

@@ -27,12 +27,13 @@ from ..errors import (
 )
 from ..frames.error import encode_error
 from ..frames.keepalive import encode_keepalive
+from ..frames.setup import SetupFrame
 from ..frames.union import decode
 from ..protocol.setup import build_setup, check_first_frame, check_setup
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
-    from ..frames.setup import SetupFrame
+    from ..frames.resume import ResumeFrame
     from ..payload import Payload
     from ..transports.base import FrameTransport
     from .connection import Connection
@@ -44,12 +45,22 @@ __all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait
 
 
 async def receive_setup(
-    transport: FrameTransport, config: ConnectionConfig, *, lease_offered: bool = False
-) -> tuple[SetupFrame, list[bytes]]:
+    transport: FrameTransport,
+    config: ConnectionConfig,
+    *,
+    resume_offered: bool = False,
+    lease_offered: bool = False,
+) -> tuple[SetupFrame | ResumeFrame, list[bytes]]:
     """Server: wait for the first frame and judge it.
 
+    Args:
+        transport: Where it comes from.
+        config: How long it may take.
+        resume_offered: Whether sessions are kept for resumption.
+        lease_offered: Whether leases are granted.
+
     Returns:
-        The SETUP, and what came right behind it, unread.
+        The SETUP, or a RESUME where that is offered, and what came right behind it, unread.
 
     Raises:
         SetupError: To be answered with `refuse`.
@@ -76,8 +87,9 @@ async def receive_setup(
         raise  # CONNECTION_ERROR, as everywhere
     except MalformedFrame as error:
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
-    setup = check_first_frame(first)
-    check_setup(setup, lease_offered=lease_offered)
+    setup = check_first_frame(first, resume_offered=resume_offered)
+    if isinstance(setup, SetupFrame):
+        check_setup(setup, resume_offered=resume_offered, lease_offered=lease_offered)
     return setup, frames[1:]
 
 
@@ -119,9 +131,21 @@ async def close_politely(transport: FrameTransport) -> None:
 
 
 def begin_as_client(
-    connection: Connection, setup: Payload, data_mime_type: str, metadata_mime_type: str
+    connection: Connection,
+    setup: Payload,
+    data_mime_type: str,
+    metadata_mime_type: str,
+    *,
+    resume_token: bytes | None = None,
 ) -> None:
     """Client: queue SETUP, and what asks for its confirmation.
+
+    Args:
+        connection: Not running yet.
+        setup: The setup payload.
+        data_mime_type: Of all payloads.
+        metadata_mime_type: Likewise.
+        resume_token: Names the session, where it is to be resumed.
 
     Raises:
         LocalProtocolError: The SETUP does not fit a frame, or a MIME type is none.
@@ -133,6 +157,7 @@ def begin_as_client(
         data_mime_type=data_mime_type,
         metadata_mime_type=metadata_mime_type,
         payload=setup,
+        resume_token=resume_token,
         lease=connection.leases is not None,
     ).encode()
     at_most = config.limits.max_frame_size

@@ -13,6 +13,7 @@ import trio
 if TYPE_CHECKING:
     from ..interactions.operation import Handlers
     from ..payload import Payload
+    from ..streamed import AnyPayload
 
 __all__ = ["Latency", "Timed"]
 
@@ -47,7 +48,11 @@ class Timed:
         self._responder = responder
         self._latency = latency
 
-    async def request_response(self, payload: Payload) -> Payload | None:
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """Hand it on."""
+        return self._responder.takes_body(interaction, metadata)
+
+    async def request_response(self, payload: Payload) -> AnyPayload | None:
         """Answer, and note how long it took, however it ended.
 
         Checkpoint: as the handler does.
@@ -69,13 +74,13 @@ class Timed:
 
     def request_stream(
         self, payload: Payload
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Hand it on."""
         return self._responder.request_stream(payload)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Hand it on."""
         return self._responder.request_channel(payload, payloads)
 

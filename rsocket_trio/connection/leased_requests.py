@@ -15,7 +15,7 @@ from .requests import Requests
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..payload import Payload
-    from .leases import ConnectionLeases
+    from .leases import Leases
     from .streams import Streams
     from .workers import Workers
 
@@ -32,7 +32,7 @@ class LeasedRequests(Requests):
         config: ConnectionConfig,
         streams: Streams,
         workers: Workers,
-        leases: ConnectionLeases,
+        leases: Leases,
         *,
         client: bool,
     ) -> None:

@@ -19,8 +19,8 @@ from .streams import Streams
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
-    from ..payload import Payload
-    from .leases import ConnectionLeases
+    from ..streamed import AnyPayload
+    from .leases import Leases
     from .outbox import Outbox
 
 __all__ = ["LeasedStreams"]
@@ -39,7 +39,7 @@ class LeasedStreams(Streams):
     """As `Streams`; each request of ours is counted against the peer's lease."""
 
     def __init__(
-        self, config: ConnectionConfig, outbox: Outbox, leases: ConnectionLeases, *, client: bool
+        self, config: ConnectionConfig, outbox: Outbox, leases: Leases, *, client: bool
     ) -> None:
         super().__init__(config, outbox, client=client)
         self._leases = leases
@@ -52,17 +52,18 @@ class LeasedStreams(Streams):
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> bool:
         """Send a request at once, if a lease allows it and nobody waits for one."""
         if self.refusal is not None:
             raise again(self.refusal)
-        leases = self._leases
-        if self._line or not leases.left:
+        held = self._leases.held
+        now = trio.current_time()
+        if self._line or not held.left(now):
             return False  # `open` knows whether it may wait
         if not super().try_open(operation, frame_type, flags, initial_n, payload):
             return False
-        leases.held.take(trio.current_time())
+        held.take(now)
         return True
 
     async def admit(self, size: int) -> None:
@@ -100,8 +101,6 @@ class LeasedStreams(Streams):
         self._wake_all()
 
     def _join(self) -> _Turn:
-        if self.refusal is not None:
-            raise again(self.refusal)
         leases = self._leases
         options = leases.options
         # Those whom the lease has enough for wait for room only.

@@ -1,4 +1,4 @@
-"""The leases of one connection: `ConnectionLeases`, and the task that grants ours.
+"""The leases of one connection: `ConnectionLeases` for users, `Leases` for the connection.
 
 What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
 the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
@@ -9,13 +9,14 @@ requests wait in `rsocket_trio.connection.leased_streams`, the peer's are counte
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from math import inf
 from typing import TYPE_CHECKING
 
 import trio
 
 from ..frames.lease import LeaseFrame
+from ..interactions.sending import close_iterator
 from ..lease import Ask, Lease, LeaseOptions, LeaseSource, LeaseStatistics, Source
 from ..protocol.lease_ledger import GrantedLease, HeldLease
 from .latency import Latency
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from .outbox import Outbox
     from .workers import Workers
 
-__all__ = ["ConnectionLeases"]
+__all__ = ["ConnectionLeases", "Leases"]
 
 logger = logging.getLogger("rsocket_trio")
 
 
 class ConnectionLeases:
-    """What a connection that uses leases may be asked and told about them.
+    """The leases of a connection that uses them; `rsocket_trio.Requester.leases`.
 
     Attributes:
         source: Where the leases come from that we grant. An acceptor may set it, to choose for
@@ -41,14 +42,12 @@ class ConnectionLeases:
     """
 
     def __init__(self, options: LeaseOptions, outbox: Outbox, workers: Workers) -> None:
-        self.options = options
         self.source: Source = options.source
         self.last_lease: Lease | None = None
         self.waiting = 0
-        self.held = HeldLease()
-        self.granted = GrantedLease()
-        self.latency = Latency()
-        self.on_lease: Callable[[], None] = _nothing
+        self._held = HeldLease()
+        self._granted = GrantedLease()
+        self._latency = Latency()
         self._outbox = outbox
         self._workers = workers
         self._running = False
@@ -56,14 +55,12 @@ class ConnectionLeases:
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<ConnectionLeases held={self.held!r} granted={self.granted!r}>"
-
-    # -- for the user -----------------------------------------------------------------------
+        return f"<ConnectionLeases held={self._held!r} granted={self._granted!r}>"
 
     @property
     def left(self) -> int:
         """How many requests the peer's lease allows us now."""
-        return self.held.left(trio.current_time())
+        return self._held.left(trio.current_time())
 
     def grant(self, lease: Lease) -> None:
         """Grant a lease to the peer of this connection, in place of the one it has.
@@ -78,23 +75,42 @@ class ConnectionLeases:
         if not self._running:
             self._queued = lease
             return
-        self.granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
+        self._granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
         self._outbox.put_urgent(frame)
         self._changed.set()
 
     def statistics(self) -> LeaseStatistics:
         """Numbers about the leases granted; reading them leaves the mean latency as it is."""
         now = trio.current_time()
-        granted = self.granted
+        granted = self._granted
         return LeaseStatistics(
             expires_in=max(0.0, granted.expires - now),
             left=granted.left(now),
             active_streams=self._workers.active,
             rejected=granted.rejected,
-            mean_latency=self.latency.mean,
+            mean_latency=self._latency.mean,
         )
 
-    # -- for the connection -----------------------------------------------------------------
+
+class Leases(ConnectionLeases):
+    """As `ConnectionLeases`, with what the connection does about them.
+
+    Attributes:
+        options: As given.
+        held: The peer's lease: what our requests are counted against.
+        granted: Ours: what the peer's requests are counted against.
+        latency: How long handlers take.
+        on_lease: Called when the peer has granted a lease.
+    """
+
+    def __init__(self, options: LeaseOptions, outbox: Outbox, workers: Workers) -> None:
+        super().__init__(options, outbox, workers)
+        self.options = options
+        self.held = self._held
+        self.granted = self._granted
+        self.latency = self._latency
+        self.on_lease: Callable[[], None] = _nothing
+        self._settled: Callable[[], None] = _nothing
 
     def receive(self, frame: LeaseFrame) -> None:
         """A LEASE frame; its time begins now."""
@@ -122,46 +138,67 @@ class ConnectionLeases:
         self.held.clear()
         self.granted.clear()
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Grant leases as the source says, until cancelled.
+
+        Args:
+            task_status: Started once the first lease is queued, or has to be waited for.
 
         Checkpoint: always.
         If cancelled: nothing more is granted but by hand.
         """
         self._running = True
-        queued, self._queued = self._queued, None
-        if queued is not None:
-            self.grant(queued)
-            await self._until_ended(in_vain=False)
+        self._settled = task_status.started
         source = self.source
-        if not isinstance(source, LeaseSource):
-            await self._drive(source)
-            return
-        source.attach(self.grant)
         try:
-            if source.otherwise is not None:
-                await self._drive(source.otherwise)
-            elif source.last is not None and queued is None:
-                self.grant(source.last)
+            first, self._queued = self._queued, None
+            otherwise: Lease | Ask | AsyncIterable[Lease] | None
+            if isinstance(source, LeaseSource):
+                source.attach(self.grant)
+                first = first or source.last
+                otherwise = source.otherwise
+            else:
+                otherwise = source
+            if first is not None:
+                self.grant(first)
+            if otherwise is not None:
+                await self._drive(otherwise, begun=first is not None)
+            self._settle()
             await trio.sleep_forever()
         finally:
-            source.detach(self.grant)
+            self._running = False
+            if isinstance(source, LeaseSource):
+                source.detach(self.grant)
 
-    async def _drive(self, source: Lease | Ask | AsyncIterable[Lease]) -> None:
+    def _settle(self) -> None:
+        settled, self._settled = self._settled, _nothing
+        settled()
+
+    async def _drive(self, source: Lease | Ask | AsyncIterable[Lease], *, begun: bool) -> None:
         try:
+            if isinstance(source, AsyncIterable):
+                await self._take(aiter(source))
+                return
+            if begun:
+                await self._until_ended(in_vain=False)
             if isinstance(source, Lease):
                 await self._ask(lambda now: None if now.expires_in else source)
-            elif isinstance(source, AsyncIterable):
-                async for lease in source:
-                    self.grant(lease)
-                    # A source that never waits must neither starve nor flood anybody.
-                    await trio.lowlevel.checkpoint()
-                    await self._outbox.wait_unclogged()
             else:
                 await self._ask(source)
         except Exception:
             # A fault of the application's; its other requests and connections are none the worse.
             logger.exception("the source of leases failed; it grants no more on this connection")
+
+    async def _take(self, leases: AsyncIterator[Lease]) -> None:
+        self._settle()
+        try:
+            async for lease in leases:
+                self.grant(lease)
+                # A source that never waits must neither starve nor flood anybody.
+                await trio.lowlevel.checkpoint()
+                await self._outbox.wait_unclogged()
+        finally:
+            await close_iterator(leases)
 
     async def _ask(self, source: Ask) -> None:
         while True:
@@ -169,6 +206,7 @@ class ConnectionLeases:
             self.latency.begin_anew()
             answer = source(question)
             if isinstance(answer, Awaitable):
+                self._settle()
                 answer = await answer
             if answer is not None:
                 self.grant(answer)
@@ -180,6 +218,7 @@ class ConnectionLeases:
         That is when a lease has been used up, or has expired. One that never allowed anything, and
         one that the source has been asked about already (``in_vain``), has expired only.
         """
+        self._settle()
         granted = self.granted
         version = granted.version
         done = in_vain and trio.current_time() >= granted.expires
@@ -202,4 +241,4 @@ class ConnectionLeases:
 
 
 def _nothing() -> None:
-    """Nobody waits for leases yet."""
+    """There is nobody to tell."""

@@ -171,6 +171,11 @@ class Outbox:
 
         await wait_task_rescheduled(abort)
 
+    def set_limit(self, limit: int) -> None:
+        """Change ``limit``; 0 lets no payload in. Those who wait get the room that comes of it."""
+        self.limit = limit
+        self._hand_out()
+
     def close(self, error: Exception) -> None:
         """No room will come any more: those who wait for it get ``error``.
 

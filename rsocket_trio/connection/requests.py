@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
 from ..frames.error import encode_error
 from ..frames.header import COMPLETE, FOLLOWS, MAX_U31, METADATA, FrameType, split_metadata
+from ..interactions.body_responders import responder_of_body
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
 from ..interactions.operation import Handlers, Operation, ResponderOperation
@@ -36,6 +37,12 @@ logger = logging.getLogger("rsocket_trio")
 _REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
 _REQUEST_FNF: Final = FrameType.REQUEST_FNF.value
 _REQUEST_STREAM: Final = FrameType.REQUEST_STREAM.value
+_REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
+_KINDS: Final = {
+    _REQUEST_RESPONSE: "request_response",
+    _REQUEST_FNF: "fire_and_forget",
+    _REQUEST_STREAM: "request_stream",
+}
 _REQUEST_N: Final = struct.Struct(">I")
 _WITHOUT_N: Final = 6
 _WITH_N: Final = 10
@@ -163,6 +170,25 @@ class Requests:
         """A request whose fragments have all come: as `take_on`."""
         self.take_on(frame_type, stream_id, complete, initial_n, payload, size)
 
+    def take_on_body(self, request: _FragmentedRequest, payload: Payload) -> None:
+        """A request that the responder reads while it arrives; ``payload`` is what is here."""
+        stream_id = request.stream_id
+        size = len(payload.data) + len(payload.metadata or b"")
+        if self.refused is not None or not self._workers.has_room(size):
+            text = self.refused or "too many requests"
+            self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, text)
+            return
+        operation = responder_of_body(
+            request.frame_type,
+            self._streams,
+            stream_id,
+            payload,
+            self.responder,
+            request.initial_n,
+        )
+        self._table[stream_id] = operation
+        self._workers.add(operation, size)
+
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         operation = MetadataPushResponder(self._streams, metadata, self.responder)
@@ -232,7 +258,7 @@ def _initial_n(frame: bytes, stream_id: int) -> int:
 class _FragmentedRequest(Operation):
     """A request of which fragments are still to come (PAYLOAD frames on its stream)."""
 
-    __slots__ = ("complete", "frame_type", "initial_n", "requests")
+    __slots__ = ("complete", "frame_type", "initial_n", "requests", "undecided")
 
     def __init__(
         self,
@@ -247,6 +273,8 @@ class _FragmentedRequest(Operation):
         self.frame_type = frame_type
         self.initial_n = initial_n
         self.complete = False
+        # Whether the responder reads it while it arrives; nobody reads channels so.
+        self.undecided = frame_type != _REQUEST_CHANNEL
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         if flags & COMPLETE:
@@ -263,6 +291,21 @@ class _FragmentedRequest(Operation):
             self.requests.take_on_reassembled(
                 self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
+        elif data and self.undecided:
+            self._decide()
+
+    def _decide(self) -> None:
+        """There are data, so the metadata are complete: the responder knows who it is for."""
+        self.undecided = False
+        assembling = self.assembling
+        if assembling is None:
+            return
+        kind = _KINDS[self.frame_type]
+        if self.requests.responder.takes_body(kind, assembling.metadata):
+            self.assembling = None
+            so_far = assembling.finish()
+            self.requests.forget(self)
+            self.requests.take_on_body(self, so_far)
 
     def receive_request_n(self, n: int) -> None:
         # A requester may grant more at any time, also before its request is whole.

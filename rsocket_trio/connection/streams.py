@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import LocalProtocolError
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
+from ..protocol.body import BodyFragments
 from ..protocol.fragmentation import (
     Reassembler,
     ReassemblyBudget,
@@ -20,12 +21,14 @@ from ..protocol.fragmentation import (
     fragment_request,
 )
 from ..protocol.stream_ids import StreamIds
+from ..streamed import StreamedPayload
+from .bodies import Bodies
 from .failure import again
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
-    from ..payload import Payload
+    from ..streamed import AnyPayload
     from .outbox import Outbox
 
 __all__ = ["Streams"]
@@ -55,11 +58,14 @@ class Streams:
         self.refusal: Exception | None = None
         self.unread = 0
         self.max_unread = config.limits.max_unread_size
+        self.max_unread_body = config.limits.max_unread_body_size
         self.on_forgotten: Callable[[], None] | None = None
         self._outbox = outbox
         self._burst = 0
         self._ids = StreamIds(client)
         self._fragment_size = config.fragment_size
+        self._bodies = Bodies(self, outbox, config.fragment_size)
+        self._sources = self._bodies.scopes
         self._whole = config.fragment_size - _LARGEST_HEAD
         self._max_payload_size = config.limits.max_payload_size
         self._reassembly = ReassemblyBudget(config.limits.max_reassembly_size)
@@ -72,7 +78,7 @@ class Streams:
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> bool:
         """Send a request at once; see `Outbound.try_open`."""
         if self.refusal is not None:
@@ -83,7 +89,7 @@ class Streams:
         except AttributeError:
             raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
-            raise _not_bytes(payload)
+            return _may_wait(payload)
         outbox = self._outbox
         size = len(data) if metadata is None else len(data) + len(metadata)
         if size > self._whole or outbox.size >= outbox.limit:
@@ -102,7 +108,7 @@ class Streams:
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> None:
         """Send a request as room allows, in fragments if need be; see `Outbound.open`.
 
@@ -110,6 +116,16 @@ class Streams:
         If cancelled: the stream may be open, and in the table; it is the caller's to cancel.
         """
         outbox = self._outbox
+        if isinstance(payload, StreamedPayload):
+            fragments = BodyFragments(
+                self._fragment_size,
+                flags,
+                payload.metadata,
+                frame_type=frame_type,
+                initial_n=initial_n,
+            )
+            await self._bodies.send(operation, payload, fragments, self._enter)
+            return
         metadata, data = payload.metadata, payload.data
         size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
         await self.admit(size)
@@ -135,6 +151,13 @@ class Streams:
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
 
+    def _enter(self, operation: Operation) -> None:
+        """Give a stream of ours its id."""
+        if self.refusal is not None:
+            raise again(self.refusal)
+        operation.stream_id = self._ids.next(self.table)
+        self.table[operation.stream_id] = operation
+
     async def admit(self, size: int) -> None:
         """Wait until a request may leave, and for room for its first ``size`` bytes.
 
@@ -149,7 +172,7 @@ class Streams:
 
     # -- payloads ---------------------------------------------------------------------------
 
-    def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
+    def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; see `Outbound.try_send_payload`."""
         try:
             data = payload.data
@@ -157,7 +180,7 @@ class Streams:
         except AttributeError:
             raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
-            raise _not_bytes(payload)
+            return _may_wait(payload)
         outbox = self._outbox
         size = len(data) if metadata is None else len(data) + len(metadata)
         if size > self._whole or outbox.size >= outbox.limit:
@@ -165,7 +188,7 @@ class Streams:
         outbox.put(encode_payload(stream_id, flags, metadata, data))
         return True
 
-    async def send_payload(self, stream_id: int, flags: int, payload: Payload) -> None:
+    async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
         """Queue a PAYLOAD as room allows, in fragments if need be; see `Outbound.send_payload`.
 
         Checkpoint: where there is no room.
@@ -173,6 +196,11 @@ class Streams:
         """
         outbox = self._outbox
         operation = self.table.get(stream_id)
+        if isinstance(payload, StreamedPayload):
+            if operation is not None:
+                body = BodyFragments(self._fragment_size, flags, payload.metadata)
+                await self._bodies.send(operation, payload, body)
+            return
         frames = fragment_payload(
             stream_id, flags, payload.metadata, payload.data, self._fragment_size
         )
@@ -217,6 +245,8 @@ class Streams:
         stream_id = operation.stream_id
         if self.table.get(stream_id) is operation:
             del self.table[stream_id]
+            if self._sources and stream_id in self._sources:
+                self._sources[stream_id].cancel(reason="the stream is over")
             if self.on_forgotten is not None:
                 self.on_forgotten()
 
@@ -226,14 +256,26 @@ class Streams:
         self._outbox.close(error)
         operations = list(self.table.values())
         self.table.clear()
+        for scope in self._sources.values():
+            scope.cancel(reason="the connection is over")
         for operation in operations:
             operation.connection_closed(again(error))
+
+
+def _may_wait(payload: object) -> bool:
+    """What is no payload of bytes: False for one that comes in chunks, which takes its time."""
+    metadata = getattr(payload, "metadata", None)
+    if isinstance(payload, StreamedPayload) and (metadata is None or type(metadata) is bytes):
+        return False
+    raise _not_bytes(payload)
 
 
 def _not_bytes(payload: object) -> Exception:
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
-    if type(data) is not bytes:  # subclasses are slower everywhere, and rarely meant
+    if type(data) is not bytes and not isinstance(
+        payload, StreamedPayload
+    ):  # subclasses are slower everywhere, and rarely meant
         return TypeError(
             f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
             f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"

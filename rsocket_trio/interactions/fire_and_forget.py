@@ -18,7 +18,7 @@ from .operation import Operation, Outbound, ResponderOperation
 if TYPE_CHECKING:
     import trio
 
-    from ..payload import Payload
+    from ..streamed import AnyPayload
 
 __all__ = ["FireAndForgetResponder", "fire_and_forget"]
 
@@ -27,7 +27,7 @@ _TYPE: Final = FrameType.REQUEST_FNF.value
 logger = logging.getLogger("rsocket_trio")
 
 
-async def fire_and_forget(outbound: Outbound, payload: Payload) -> None:
+async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
     """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
     # Letting other tasks run at every call would send every frame on its own, at several times
     # the cost of all else here.

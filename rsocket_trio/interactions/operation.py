@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import trio
 
     from ..protocol.fragmentation import Reassembler
+    from ..streamed import AnyPayload
 
 __all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation"]
 
@@ -49,10 +50,13 @@ class Outbound(Protocol):
     Attributes:
         unread: Bytes received for all streams of the connection that nobody has taken yet.
         max_unread: Their limit (`Limits.max_unread_size`).
+        max_unread_body: Of one payload that is read while it arrives
+            (`Limits.max_unread_body_size`).
     """
 
     unread: int
     max_unread: int
+    max_unread_body: int
 
     def try_open(
         self,
@@ -60,7 +64,7 @@ class Outbound(Protocol):
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> bool:
         """Send a request at once; False (and nothing is done) where `open` has to wait."""
 
@@ -70,7 +74,7 @@ class Outbound(Protocol):
         frame_type: int,
         flags: int,
         initial_n: int | None,
-        payload: Payload,
+        payload: AnyPayload,
     ) -> None:
         """Send a request, in fragments if need be, as room allows.
 
@@ -78,10 +82,10 @@ class Outbound(Protocol):
         leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
         """
 
-    def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
+    def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; False where `send_payload` has to wait or to fragment."""
 
-    async def send_payload(self, stream_id: int, flags: int, payload: Payload) -> None:
+    async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
         """Queue a PAYLOAD, in fragments if need be, as room allows."""
 
     def send_control(self, frame: bytes) -> None:
@@ -103,17 +107,19 @@ class Outbound(Protocol):
 class Handlers(Protocol):
     """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
 
-    async def request_response(self, payload: Payload) -> Payload | None: ...
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool: ...
+
+    async def request_response(self, payload: Payload) -> AnyPayload | None: ...
 
     async def fire_and_forget(self, payload: Payload) -> None: ...
 
     def request_stream(
         self, payload: Payload
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]: ...
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]: ...
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]: ...
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]: ...
 
     async def metadata_push(self, metadata: bytes) -> None: ...
 

@@ -29,6 +29,7 @@ from .sending import close_iterator, send_items
 if TYPE_CHECKING:
     from ..payload import Payload
     from ..protocol.credit import Window
+    from ..streamed import AnyPayload
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
@@ -186,9 +187,9 @@ class _Requester(_ChannelOperation):
 
     async def pump(
         self,
-        source: AsyncIterable[Payload] | Iterable[Payload],
-        first: Payload | None,
-        route: Callable[[Payload], Payload],
+        source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
+        first: AnyPayload | None,
+        route: Callable[[AnyPayload], AnyPayload],
         body: trio.CancelScope,
     ) -> None:
         """Send the source. What it raises ends the channel, and the body with it."""
@@ -214,9 +215,9 @@ class _Requester(_ChannelOperation):
 
     async def _send(
         self,
-        items: AsyncIterator[Payload],
-        first: Payload | None,
-        route: Callable[[Payload], Payload],
+        items: AsyncIterator[AnyPayload],
+        first: AnyPayload | None,
+        route: Callable[[AnyPayload], AnyPayload],
     ) -> None:
         if first is None:
             try:
@@ -244,7 +245,7 @@ class _Requester(_ChannelOperation):
             self.send_complete()
 
 
-async def _iterate(source: Iterable[Payload]) -> AsyncIterator[Payload]:
+async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
     """A plain iterable as a source; `send_items` lets other tasks run between the items."""
     for payload in source:
         yield payload
@@ -253,9 +254,9 @@ async def _iterate(source: Iterable[Payload]) -> AsyncIterator[Payload]:
 @asynccontextmanager
 async def request_channel(
     outbound: Outbound,
-    source: AsyncIterable[Payload] | Iterable[Payload],
-    first: Payload | None,
-    route: Callable[[Payload], Payload],
+    source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
+    first: AnyPayload | None,
+    route: Callable[[AnyPayload], AnyPayload],
     window: Window,
     max_window: int,
 ) -> AsyncIterator[PayloadStream]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import trio
     from outcome import Outcome
 
+    from ..streamed import AnyPayload
+
 __all__ = ["RequestResponseResponder", "request_response"]
 
 _TYPE: Final = FrameType.REQUEST_RESPONSE.value
@@ -30,7 +32,7 @@ _TYPE: Final = FrameType.REQUEST_RESPONSE.value
 _ANSWER: Final = NEXT | COMPLETE
 
 
-async def request_response(outbound: Outbound, payload: Payload) -> Payload:
+async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload:
     """Send a request and wait for its response; see `rsocket_trio.Requester.request_response`."""
     operation = _Requester(outbound)
     if not outbound.try_open(operation, _TYPE, 0, None, payload):

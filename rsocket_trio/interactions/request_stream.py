@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..payload import Payload
     from ..protocol.credit import Window
+    from ..streamed import AnyPayload
 
 __all__ = ["RequestStreamResponder", "request_stream"]
 
@@ -28,14 +29,14 @@ _TYPE: Final = FrameType.REQUEST_STREAM.value
 
 @asynccontextmanager
 async def request_stream(
-    outbound: Outbound, payload: Payload, window: Window, max_window: int
+    outbound: Outbound, payload: AnyPayload, window: Window, max_window: int, flags: int = 0
 ) -> AsyncIterator[PayloadStream]:
     """Open a stream, close it at the end; see `rsocket_trio.Requester.request_stream`."""
     operation = _Requester(outbound, window, max_window)
     n = window.initial_request_n
     try:
-        if not outbound.try_open(operation, _TYPE, 0, n, payload):
-            await outbound.open(operation, _TYPE, 0, n, payload)
+        if not outbound.try_open(operation, _TYPE, flags, n, payload):
+            await outbound.open(operation, _TYPE, flags, n, payload)
         yield operation.payloads
     finally:
         # Synchronous, so that CANCEL leaves from a cancelled task too.

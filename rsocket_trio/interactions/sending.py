@@ -10,7 +10,7 @@ from trio.lowlevel import checkpoint
 from ..frames.header import NEXT
 
 if TYPE_CHECKING:
-    from ..payload import Payload
+    from ..streamed import AnyPayload
     from .demand import CreditGate
     from .operation import Operation
 
@@ -21,7 +21,7 @@ _BURST: Final = 64
 
 
 async def send_items(
-    operation: Operation, items: AsyncIterable[Payload], credit: CreditGate
+    operation: Operation, items: AsyncIterable[AnyPayload], credit: CreditGate
 ) -> None:
     """Send the items of an iterable as credit and the outbox allow, at most one item ahead.
 
@@ -65,7 +65,7 @@ async def send_items(
         await close_iterator(iterator)
 
 
-async def _throw(iterator: AsyncIterator[Payload], error: BaseException) -> None:
+async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> None:
     """Let ``error`` happen at the generator's ``yield``.
 
     Returns where the generator ended upon it: its own scope was the one that was cancelled.

@@ -119,10 +119,14 @@ class Reassembler:
             self._metadata += metadata
         self._data += data
 
+    @property
+    def metadata(self) -> bytes | None:
+        """The metadata so far; complete once there are data."""
+        return None if self._metadata is None else bytes(self._metadata)
+
     def finish(self) -> Payload:
         """The whole payload. The reassembler is empty then and its budget given back."""
-        metadata = None if self._metadata is None else bytes(self._metadata)
-        payload = Payload(bytes(self._data), metadata)
+        payload = Payload(bytes(self._data), self.metadata)
         self.discard()
         return payload
 

@@ -36,11 +36,16 @@ MINOR_VERSION: Final = 0
 MAX_MILLISECONDS: Final = 2**31 - 1
 
 
-def check_first_frame(frame: Frame) -> SetupFrame:
+def check_first_frame(frame: Frame, *, resume_offered: bool = False) -> SetupFrame | ResumeFrame:
     """Judge the first frame a server receives.
 
+    Args:
+        frame: As decoded.
+        resume_offered: Whether this server keeps sessions for resumption.
+
     Returns:
-        The frame, if it is a SETUP; `check_setup` judges what it says.
+        The frame, if it is a SETUP; `check_setup` judges what it says. Or a RESUME, where that
+        is offered.
 
     Raises:
         InvalidSetup: It is neither SETUP nor RESUME, or is not on stream 0.
@@ -52,7 +57,7 @@ def check_first_frame(frame: Frame) -> SetupFrame:
         raise InvalidSetup(f"the first frame must be SETUP or RESUME, not {frame.frame_type.name}")
     if frame.stream_id:
         raise InvalidSetup(f"{frame.frame_type.name} must be on stream 0, not {frame.stream_id}")
-    if isinstance(frame, ResumeFrame):
+    if isinstance(frame, ResumeFrame) and not resume_offered:
         raise RejectedResume("sessions are not resumed here")
     return frame
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..errors import Invalid, MetadataError
+from ..errors import Invalid, MetadataError, StreamError
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import AcceptMimeTypes, DataMimeType
@@ -13,10 +13,11 @@ from ..metadata.mime_types import MIME, IdOrName, same_mime_type
 from ..metadata.routing import decode_route
 from ..payload import Payload
 from ..responder import Responder
+from ..streamed import AnyPayload
 from .access import Guard, RequestFacts, as_composite
 from .handler import Context, Handler, read_trace, shown, unreadable
 from .signature import Interaction, Route, Signature
-from .streams import TracedItems
+from .streams import READY, TracedItems
 
 if TYPE_CHECKING:
     import trio
@@ -65,7 +66,15 @@ class BoundRouter(Responder):
         }
         self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
 
-    async def request_response(self, payload: Payload) -> Payload | None:
+    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
+        """See `Responder.takes_body`: where the handler has a parameter for it."""
+        try:
+            handler = self._find(Interaction(interaction), metadata).handler
+        except StreamError:
+            return False  # to be answered once the request is whole
+        return handler is not None and handler.takes_body
+
+    async def request_response(self, payload: Payload) -> AnyPayload | None:
         """See `Responder.request_response`.
 
         Checkpoint: as the handler does.
@@ -77,7 +86,7 @@ class BoundRouter(Responder):
             result = await handler(payload)
         else:
             handler, result = await self._run(request, payload)
-        if result is None or isinstance(result, Payload):
+        if result is None or isinstance(result, READY):
             return result
         return Payload(handler.encode(result), handler.name)
 
@@ -95,7 +104,7 @@ class BoundRouter(Responder):
 
     def request_stream(
         self, payload: Payload
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_stream`."""
         request = self._find(Interaction.REQUEST_STREAM, payload.metadata)
         if request.plain is not None:
@@ -104,7 +113,7 @@ class BoundRouter(Responder):
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """See `Responder.request_channel`."""
         request = self._find(Interaction.REQUEST_CHANNEL, payload.metadata)
         if request.plain is not None:
@@ -146,7 +155,7 @@ class BoundRouter(Responder):
 
     async def _stream(
         self, request: _Request, payload: Payload, payloads: Any
-    ) -> AsyncIterable[Payload]:
+    ) -> AsyncIterable[AnyPayload]:
         handler, principal = await self._admit(request)
         tracing = self._tracing
         if request.trace is None or tracing is None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from ..codecs import CodecError, Codecs
 from ..codecs.registry import annotation_name
 from ..errors import Invalid, MetadataError, Rejected
+from ..interactions.body import body_of
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
 from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
+from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .signature import EMPTY, Parameter, Route, Signature, Source
 from .streams import DecodedChannel, EncodedItems
@@ -60,11 +62,21 @@ class Handler:
     """A registered function, ready to be called with requests of one kind.
 
     Attributes:
+        takes_body: It reads the request's data while they arrive.
         encode: Converts its results.
         name: Metadata that name their MIME type, where the requester has to be told.
     """
 
-    __slots__ = ("_fill", "_fill_keywords", "_function", "_is_generator", "_raw", "encode", "name")
+    __slots__ = (
+        "_fill",
+        "_fill_keywords",
+        "_function",
+        "_is_generator",
+        "_raw",
+        "encode",
+        "name",
+        "takes_body",
+    )
 
     def __init__(
         self,
@@ -77,7 +89,7 @@ class Handler:
     ) -> None:
         self._function = signature.function
         self._is_generator = signature.is_generator
-        self._raw = signature.result is Payload
+        self._raw = signature.result in (Payload, StreamedPayload)
         self._fill: list[Fill] = []
         self._fill_keywords: dict[str, Fill] = {}
         for parameter in signature.parameters:
@@ -88,6 +100,7 @@ class Handler:
                 self._fill.append(fill)
         self.encode = context.codecs.encoder(signature.result, answer_type)
         self.name = name
+        self.takes_body = signature.takes_body
 
     def __call__(self, payload: Payload, payloads: Payloads = None, principal: Any = None) -> Any:
         """Call the function: a coroutine or an async generator."""
@@ -101,17 +114,17 @@ class Handler:
 
     def stream(
         self, payload: Payload, payloads: Payloads = None, principal: Any = None
-    ) -> AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]:
+    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         result: Any = self(payload, payloads, principal)
         if self._raw:
-            return cast("AsyncIterable[Payload] | Awaitable[AsyncIterable[Payload]]", result)
+            return cast("AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]", result)
         return self._encoded(result) if self._is_generator else self._later(result)
 
-    async def _later(self, result: Any) -> AsyncIterable[Payload]:
+    async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
         return self._encoded(await result)
 
-    def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[Payload]:
+    def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
         return EncodedItems(items, self.encode, self.name)
 
 
@@ -132,6 +145,8 @@ def _filler(context: Context, parameter: Parameter, route: Route, mime_type: str
             return lambda _, payloads, __: DecodedChannel(cast(Any, payloads), decode)
         case Source.PAYLOAD:
             return lambda payload, _, __: payload
+        case Source.BODY:
+            return lambda payload, _, __: body_of(payload)
         case Source.COMPOSITE:
             return lambda payload, _, __: _read_composite(payload.metadata, metadata_mime_type)
         case Source.METADATA:

@@ -53,7 +53,8 @@ class Router(Responder):
     ``Annotated[User, Principal]`` who is asking; `ReceiveChannel[T]` or `AsyncIterable[T]`
     what the requester of a channel sends, the first item included. At most one other parameter
     receives the request's data, converted to its annotation by `Codecs`; if it has a default, the
-    default stands in for empty data. Data that cannot be converted are answered with INVALID. A
+    default stands in for empty data. A `PayloadBody` instead gets the data in chunks, while they
+    arrive. Data that cannot be converted are answered with INVALID. A
     class of the application's may itself raise `Invalid` with a text for the requester.
 
     Results are converted by the annotation of the result and the connection's data MIME type, or
@@ -136,6 +137,19 @@ class Router(Responder):
         """Register an async generator, or an async function that returns an async iterable.
 
         It is iterated and closed in one task.
+
+        Raises:
+            TypeError: The function cannot be such a handler.
+            ValueError: There is one for that route already, or the route is too long.
+        """
+        return self._register(Interaction.REQUEST_STREAM, route)
+
+    def request_subscription(self, route: str | None = None) -> Callable[[F], F]:
+        """Register what `request_stream` registers, under the name for streams without an end.
+
+        Clients that speak the ReactiveSocket draft ask for it with REQUEST_SUB, and there is no
+        word in that for an end: a handler that returns ends it with an ERROR. All others ask for
+        it as a request_stream, and it may end like one. Either request finds either handler.
 
         Raises:
             TypeError: The function cannot be such a handler.

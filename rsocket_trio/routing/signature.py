@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import attrs
 import trio
 
+from ..interactions.body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.tracing_zipkin import ZipkinTracing
@@ -80,6 +81,7 @@ class Source(Enum):
     DATA = "data"
     CHANNEL = "channel"
     PAYLOAD = "payload"
+    BODY = "body"
     COMPOSITE = "composite metadata"
     METADATA = "metadata"
     TRACE = "trace"
@@ -92,6 +94,7 @@ class Source(Enum):
 
 _INJECTED: Final[dict[object, Source]] = {
     Payload: Source.PAYLOAD,
+    PayloadBody: Source.BODY,
     CompositeMetadata: Source.COMPOSITE,
     Metadata: Source.METADATA,
     ZipkinTracing: Source.TRACE,
@@ -141,6 +144,11 @@ class Signature:
     is_generator: bool
 
     @property
+    def takes_body(self) -> bool:
+        """Whether the request's data are read while they arrive."""
+        return any(parameter.source is Source.BODY for parameter in self.parameters)
+
+    @property
     def name(self) -> str:
         """The handler's name with its module, for people."""
         return _name(self.function)
@@ -168,6 +176,10 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
                 interaction,
                 f"there is one {source.value} parameter at most, and {' and '.join(names)} are two",
             )
+    names = [p.name for p in parameters if p.source in (Source.DATA, Source.PAYLOAD)]
+    if names and any(parameter.source is Source.BODY for parameter in parameters):
+        reason = f"what is read while it arrives is not there as a whole for {names[0]!r}, too"
+        raise _wrong(function, interaction, reason)
     if interaction is Interaction.REQUEST_CHANNEL and not any(
         parameter.source is Source.CHANNEL for parameter in parameters
     ):
@@ -240,8 +252,10 @@ def _parameter(
         source = _INJECTED[annotation]
     if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
         raise _wrong(function, interaction, f"only request_channel has a channel for {name!r}")
+    if source is Source.BODY and interaction is Interaction.REQUEST_CHANNEL:
+        raise _wrong(function, interaction, f"a channel has many payloads, not one for {name!r}")
     if interaction is Interaction.METADATA_PUSH and (
-        source in (Source.PAYLOAD, Source.ROUTE)
+        source in (Source.PAYLOAD, Source.BODY, Source.ROUTE)
         or (source is Source.DATA and annotation is not bytes)
     ):
         reason = f"there is no data for {name!r}: bytes or CompositeMetadata is what there is"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import trio
 
 from ..payload import Payload
+from ..streamed import AnyPayload, StreamedPayload
 
-__all__ = ["DecodedChannel", "EncodedItems", "TracedItems"]
+__all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
 
 T = TypeVar("T")
 
+READY: Final = (Payload, StreamedPayload)
+"""What a handler may give that is sent as it is."""
 
-class EncodedItems(AsyncIterator[Payload]):
+
+class EncodedItems(AsyncIterator[AnyPayload]):
     """The items of a handler as payloads. Whoever iterates closes it, in the same task.
 
     Not a generator: a generator that has never been started would not close the handler's.
@@ -35,16 +39,16 @@ class EncodedItems(AsyncIterator[Payload]):
         self._encode = encode
         self._name = name
 
-    async def __anext__(self) -> Payload:
+    async def __anext__(self) -> AnyPayload:
         item = await self._next()
-        if isinstance(item, Payload):
+        if isinstance(item, READY):
             return item
         if self._name is None:
             return Payload(self._encode(item))
         name, self._name = self._name, None
         return Payload(self._encode(item), name)
 
-    async def athrow(self, error: BaseException) -> Payload:
+    async def athrow(self, error: BaseException) -> AnyPayload:
         """Let ``error`` happen where the handler's generator waits.
 
         Raises:
@@ -57,7 +61,7 @@ class EncodedItems(AsyncIterator[Payload]):
         if athrow is None:
             raise error
         item = await athrow(error)
-        return item if isinstance(item, Payload) else Payload(self._encode(item))
+        return item if isinstance(item, READY) else Payload(self._encode(item))
 
     async def aclose(self) -> None:
         """Close the handler's iterator, if it can be closed.
@@ -75,7 +79,7 @@ class TracedItems(EncodedItems):
 
     __slots__ = ("_leave",)
 
-    def __init__(self, items: AsyncIterable[Payload], leave: Callable[[], None]) -> None:
+    def __init__(self, items: AsyncIterable[AnyPayload], leave: Callable[[], None]) -> None:
         super().__init__(items, bytes)
         self._leave = leave
 

@@ -26,7 +26,7 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
-from ..lease import LeaseOptions
+from ..lease import LeaseOptions, Source
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
@@ -50,8 +50,8 @@ async def connected_pair(
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | None = None,
-    client_lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
+    client_lease: LeaseOptions | Source | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
 
@@ -95,7 +95,7 @@ async def frame_peer_client(
     *,
     setup: bool = True,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
 ) -> AsyncIterator[FramePeer]:
     """Serve a scripted client, over memory.
 
@@ -131,7 +131,7 @@ async def frame_peer_server(
     *,
     setup: Payload = _NO_PAYLOAD,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | None = None,
+    lease: LeaseOptions | Source | None = None,
 ) -> AsyncIterator[tuple[FramePeer, Requester]]:
     """Connect a client to a scripted server, over memory.
 

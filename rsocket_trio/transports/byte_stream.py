@@ -6,8 +6,8 @@ unsigned 24-bit number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 import trio
 
@@ -16,10 +16,21 @@ from ..errors import RemoteProtocolError
 from ..frames.length import LengthPrefixDecoder, encode_length
 from .base import FrameTransport, TransportInfo
 
-__all__ = ["RECEIVE_SIZE", "ByteStreamTransport"]
+__all__ = ["RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
 
 RECEIVE_SIZE: Final = 64 * 2**10
 """How much one read may bring, in bytes: enough for thousands of small frames in one go."""
+
+
+class FrameDecoder(Protocol):
+    """Cuts a stream of bytes into frames, as `rsocket_trio.frames.LengthPrefixDecoder` does."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether a frame, or its length, is half received."""
+
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
+        """Take bytes, return the frames that are whole now."""
 
 
 class ByteStreamTransport(FrameTransport):
@@ -31,6 +42,8 @@ class ByteStreamTransport(FrameTransport):
         stream: What carries the bytes.
         info: Facts for acceptors and logs.
         max_frame_size: The peer's frames may be this long, in bytes.
+        decoder: For another protocol whose frames have another length before them.
+        encode_length: Likewise: the length of a frame to send.
     """
 
     def __init__(
@@ -39,10 +52,14 @@ class ByteStreamTransport(FrameTransport):
         *,
         info: TransportInfo,
         max_frame_size: int = MAX_FRAME_SIZE,
+        decoder: FrameDecoder | None = None,
+        encode_length: Callable[[bytes], bytes] = encode_length,
     ) -> None:
         self.info = info
         self.stream = stream
-        self._decoder = LengthPrefixDecoder(max_frame_size)
+        self._decoder = LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
+        self._encode_length = encode_length
+        self._pushed = b""
         self._ended = False
         self._closed = False
 
@@ -60,10 +77,15 @@ class ByteStreamTransport(FrameTransport):
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
         pieces: list[bytes] = []
+        encode_length = self._encode_length
         for frame in frames:
             pieces.append(encode_length(frame))
             pieces.append(frame)
         await self.stream.send_all(b"".join(pieces))
+
+    def push_back(self, data: bytes) -> None:
+        """Let `receive_frames` find bytes that have been read from the stream already."""
+        self._pushed += data
 
     async def receive_frames(self) -> list[bytes]:
         """See `FrameTransport.receive_frames`: all the frames that one read completes.
@@ -81,10 +103,14 @@ class ByteStreamTransport(FrameTransport):
         decoder = self._decoder
         try:
             # A frame that is too long may have come right behind those returned last time.
-            decoder.feed(b"")
+            pushed, self._pushed = self._pushed, b""
+            frames = decoder.feed(pushed)
         except RemoteProtocolError:
             await trio.lowlevel.checkpoint()
             raise
+        if frames:
+            await trio.lowlevel.checkpoint()
+            return frames
         if self._ended:
             await trio.lowlevel.checkpoint()
         while not self._ended:

@@ -159,3 +159,37 @@ def test_imports_are_few() -> None:
     assert "rsocket_trio.cli.decode" in loaded
     assert {name.partition(".")[0] for name in loaded} == {"rsocket_trio"}
     assert not loaded & commands
+
+
+DRAFT: list[dict[str, Any]] = [
+    vector
+    for vector in json.loads(
+        (Path(__file__).parents[1] / "vectors" / "reactivesocket.json").read_text()
+    )
+    if vector["kind"] in {"v0-frame", "v0-frame-lenient"}
+]
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+def test_vectors_of_the_draft(cli: Cli, tcp: bool) -> None:
+    """--protocol reactivesocket reads the frames of the draft, with and without their length."""
+    lines = "\n".join(vector["tcp_hex" if tcp else "hex"] for vector in DRAFT)
+    arguments = ["--tcp"] if tcp else []
+    done = cli(
+        "decode", "--protocol", "reactivesocket", "--json", "-", *arguments, stdin=lines.encode()
+    )
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert shown == [vector["fields"] for vector in DRAFT]
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_a_length_of_the_draft_that_does_not_count_itself(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Lengths below four cannot be, and frames that are cut off are told by their own size."""
+    arguments = ["decode", "--protocol", "reactivesocket", "--tcp"]
+    assert main([*arguments, "00000003", "0000000c0003"]) == 1
+    assert capfdbinary.readouterr().out == (
+        b"error: a length of 3 does not even count itself\n"
+        b"error: the frame is 8 bytes long, and 2 follow\n"
+    )

@@ -105,3 +105,10 @@ def test_full_disk(
         _, errors = process.communicate()
     line = b"rsocket-trio: error: cannot write to standard output: No space left on device\n"
     assert (process.returncode, errors) == (4, line)
+
+
+def test_the_draft_of_2015(cli: Cli, server: dict[str, str]) -> None:
+    """--protocol reactivesocket: the same answers from the same address."""
+    for uri in server.values():
+        done = cli("request", uri, "hello", "--protocol", "reactivesocket")
+        assert (done.stdout, done.stderr, done.returncode) == (b"hello\n", b"", 0)

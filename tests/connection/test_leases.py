@@ -10,8 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio import connect, serve, serve_transport
 from rsocket_trio.config import ConnectionConfig, Limits
-from rsocket_trio.errors import LocalProtocolError, MissingLease
+from rsocket_trio.errors import LocalProtocolError, MissingLease, Rejected
 from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
 from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
 from rsocket_trio.payload import Payload
@@ -20,6 +21,9 @@ from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
 from rsocket_trio.testing.leaks import all_tasks
 from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports.memory import memory_transport_pair
+
+NOTHING = LeaseSource()
 
 
 def granting(source, responder=None):
@@ -60,6 +64,29 @@ def test_wrong_types(make):
     """Half a request, text as metadata, and a source that is none are refused when made."""
     with pytest.raises(TypeError):
         make()
+
+
+@pytest.mark.parametrize("lease", [5, "a lease"])
+async def test_what_is_no_source(lease):
+    """`connect`, `serve` and `serve_transport` refuse at once what no lease can come from."""
+    with pytest.raises(TypeError, match="source of leases"):
+        await serve(KnownAnswers(), "tcp://127.0.0.1:0", lease=lease)
+    one, other = memory_transport_pair()
+    with pytest.raises(TypeError, match="source of leases"):
+        await serve_transport(KnownAnswers(), one, lease=lease)
+    with pytest.raises(TypeError, match="source of leases"):
+        async with connect(other, lease=lease):
+            pass
+
+
+async def test_a_source_stands_for_its_options():
+    """Where nothing else is to be said, ``lease=`` takes the source itself."""
+    async with connected_pair(
+        KnownAnswers(), lease=Lease(2, 10.0), client_lease=Lease(3, 10.0)
+    ) as client:
+        await client.request_response(Payload(b"x"))
+        assert client.leases.left == 1
+        assert client.leases.statistics().left == 3
 
 
 @pytest.mark.parametrize(
@@ -311,6 +338,18 @@ async def test_a_source_with_another_behind_it(autojump_clock):
         assert await leases_of(peer) == [5]
 
 
+async def test_a_stop_is_for_later_connections_too(autojump_clock):
+    """Once requests are stopped by hand, a new connection is not let through by what is behind."""
+    source = LeaseSource(Lease(5, 10.0))
+    source.grant(Lease(0, 0))
+    async with granting(source) as peer:
+        await trio.sleep(50)
+        assert await leases_of(peer) == [0]
+        source.grant(Lease(1, 10.0))
+        await trio.sleep(10)
+        assert await leases_of(peer) == [1, 5]
+
+
 async def test_metadata_that_does_not_fit():
     """A lease too large for a frame is refused where it is granted."""
     async with connected_pair(
@@ -466,3 +505,128 @@ async def test_both_ends_under_load(autojump_clock):
                 nursery.start_soon(ask, number)
         assert sorted(answered) == list(range(1000))
         assert 9 <= trio.current_time() - start < 11
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix", "ws"])
+async def test_on_sockets(kind, tmp_path):
+    """Leases are granted, kept and enforced on every transport."""
+    uri = {
+        "tcp": "tcp://127.0.0.1:0",
+        "unix": f"unix://{tmp_path}/socket",
+        "ws": "ws://127.0.0.1:0/path",
+    }[kind]
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, KnownAnswers(), uri, lease=LeaseOptions(Lease(2, 3600.0)))
+        server = await nursery.start(start)
+        async with connect(server.uris[0], lease=LeaseOptions()) as requester:
+            for _ in range(2):
+                await requester.request_response(Payload(b"x"))
+            with trio.move_on_after(0.05) as scope:
+                await requester.request_response(Payload(b"x"))
+            assert scope.cancelled_caught
+            # An impolite client: it sends all the same.
+            requester.leases._held.replace(1, 3600, trio.current_time())
+            with pytest.raises(Rejected, match="beyond the lease"):
+                await requester.request_response(Payload(b"x"))
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_iterable_is_closed_with_the_connection():
+    """A generator of leases ends with its connection; what is granted after that goes nowhere."""
+    ended = []
+
+    async def source():
+        try:
+            yield Lease(5, 10.0)
+            await trio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    async with connected_pair(
+        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions(source())
+    ) as client:
+        await client.request_response(Payload(b"x"))
+    assert ended
+    queued = client.statistics().queued
+    client.leases.grant(Lease(5, 10.0))
+    assert client.statistics().queued == queued
+
+
+async def test_no_request_after_the_end():
+    """On a connection that is over, a request learns that, and not that a lease is missing."""
+    async with connected_pair(
+        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions(NOTHING)
+    ) as client:
+        await client.request_response(Payload(b"x"))
+    for size in (1, 100_000):
+        with pytest.raises(trio.ClosedResourceError):
+            await client.request_response(Payload(bytes(size)))
+
+
+async def respond(requester):
+    await requester.request_response(Payload(b"x"))
+
+
+async def large(requester):
+    await requester.request_response(Payload(b"x" * 300))
+
+
+async def forget(requester):
+    await requester.fire_and_forget(Payload(b"x" * 100))
+
+
+async def stream(requester):
+    async with requester.request_stream(Payload(b"3")) as items:
+        assert len([item async for item in items]) == 3
+
+
+async def channel(requester):
+    async with requester.request_channel([Payload(b"a"), Payload(b"b")]) as items:
+        assert len([item async for item in items]) == 2
+
+
+@pytest.mark.parametrize("by_server", [False, True], ids=["client asks", "server asks"])
+@pytest.mark.parametrize("interaction", [respond, large, forget, stream, channel])
+async def test_an_interaction_that_waits_cancelled_anywhere(interaction, by_server):
+    """Each kind of request, cancelled while it waits for a lease or after: nothing is left."""
+    leases = LeaseSource()
+    sides = []
+
+    async def acceptor(setup, requester):
+        sides.append(requester)
+        return KnownAnswers()
+
+    async with connected_pair(
+        acceptor,
+        client_responder=KnownAnswers(),
+        config=ConnectionConfig(fragment_size=64),
+        lease=LeaseOptions(leases),
+        client_lease=LeaseOptions(leases),
+    ) as client:
+        sides.append(client)
+        requester = sides[0 if by_server else 1]
+        leases.grant(Lease(1000, 100.0))
+        await interaction(requester)
+        await trio.testing.wait_all_tasks_blocked()
+        tasks = len(all_tasks())
+
+        async def operation():
+            leases.grant(Lease(0, 0))
+            await trio.testing.wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(interaction, requester)
+                await trio.testing.wait_all_tasks_blocked()
+                leases.grant(Lease(1000, 100.0))
+
+        async def check():
+            await trio.testing.wait_all_tasks_blocked()
+            leases.grant(Lease(1000, 100.0))
+            for side in sides:
+                assert side.leases.waiting == 0
+                assert side.statistics().open_streams == 0
+                assert side.statistics().running_requests == 0
+            assert len(all_tasks()) <= tasks + 8
+            await interaction(requester)
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert await cancel_everywhere(operation, check, every_task=True) > 3

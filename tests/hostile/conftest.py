@@ -60,9 +60,10 @@ class RawClient:
     async def send(self, *frames) -> None:
         await self.stream.send_all(self.encode(*frames))
 
-    async def setup(self, lifetime: float = 90.0) -> None:
+    async def setup(self, lifetime: float = 90.0, *, lease: bool = False) -> None:
+        milliseconds = round(lifetime * 1000)
         await self.send(
-            SetupFrame(1, 0, keepalive_interval_ms=500, max_lifetime_ms=round(lifetime * 1000))
+            SetupFrame(1, 0, keepalive_interval_ms=500, max_lifetime_ms=milliseconds, lease=lease)
         )
 
     async def flood(self, data: bytes, at_most: int) -> int:

@@ -15,6 +15,7 @@ import trio
 
 from rsocket_trio import serve
 from rsocket_trio.config import ConnectionConfig, Limits
+from rsocket_trio.lease import Lease
 from rsocket_trio.payload import Payload
 from rsocket_trio.server import Server
 from rsocket_trio.testing.peer import KnownAnswers
@@ -53,7 +54,9 @@ async def main() -> None:
     uris = ["tcp://127.0.0.1:0", "ws://127.0.0.1:0/rsocket"]
     async with trio.open_nursery() as nursery:
         target = Target()
-        target.server = await nursery.start(partial(serve, target, *uris, config=config))
+        lease = Lease(10, 3600.0)  # for the clients that ask for leases
+        start = partial(serve, target, *uris, config=config, lease=lease)
+        target.server = await nursery.start(start)
         print(json.dumps(target.server.uris), flush=True)
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
         nursery.cancel_scope.cancel()

@@ -1,0 +1,109 @@
+"""Payloads whose data come in chunks, on their way out: `Bodies`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..interactions.sending import close_iterator
+from .failure import again
+
+if TYPE_CHECKING:
+    from ..interactions.operation import Operation
+    from ..protocol.body import BodyFragments
+    from ..streamed import StreamedPayload
+    from .outbox import Outbox
+    from .streams import Streams
+
+__all__ = ["Bodies"]
+
+
+class Bodies:
+    """Sends fragments while chunks come, and stops where nobody wants them any more.
+
+    Attributes:
+        scopes: By stream id, the cancel scope around a source that may be waiting for its next
+            chunk. `Streams` cancels it when the stream is over: nobody else would wake the task.
+    """
+
+    def __init__(self, streams: Streams, outbox: Outbox, fragment_size: int) -> None:
+        self.scopes: dict[int, trio.CancelScope] = {}
+        self._streams = streams
+        self._outbox = outbox
+        self._fragment_size = fragment_size
+
+    async def send(
+        self,
+        operation: Operation,
+        body: StreamedPayload,
+        fragments: BodyFragments,
+        enter: Callable[[Operation], None] | None = None,
+    ) -> None:
+        """Send a payload, to its end or to that of its stream.
+
+        Args:
+            operation: The stream's.
+            body: The payload.
+            fragments: Where its chunks become frames.
+            enter: Opens the stream, right before the first frame is queued; ``None`` where it is
+                open.
+
+        Raises:
+            ConnectionClosed: The connection is over.
+            TypeError: What comes is no bytes, or no async iterable.
+            Exception: What the source raised.
+
+        Checkpoint: where the source has one, or where there is no room.
+        If cancelled: fragments may have left; the stream is good only for ending.
+        """
+        if not hasattr(body.data, "__aiter__"):
+            raise TypeError(
+                "a StreamedPayload needs an async iterable of bytes, not "
+                f"{type(body.data).__name__}; for bytes there is Payload"
+            )
+        source = aiter(body.data)
+        scope = trio.CancelScope()
+        opened = False
+
+        async def send_ready() -> bool:
+            nonlocal opened
+            while fragments.ready:
+                if opened or enter is None:
+                    await self._outbox.reserve(self._fragment_size)
+                else:
+                    await self._streams.admit(self._fragment_size)
+                if not opened:
+                    # No checkpoint from here to the queueing of the frame: ids leave in order.
+                    try:
+                        if enter is not None:
+                            enter(operation)
+                    except BaseException:
+                        self._outbox.release(self._fragment_size)
+                        raise
+                    opened = True
+                    fragments.stream_id = operation.stream_id
+                    self.scopes[operation.stream_id] = scope
+                if self._streams.table.get(operation.stream_id) is not operation:
+                    self._outbox.release(self._fragment_size)
+                    return False  # answered, or over, before it was whole
+                self._outbox.put_reserved(fragments.next())
+            return True
+
+        try:
+            with scope:
+                async for chunk in source:
+                    if not isinstance(chunk, bytes | bytearray | memoryview):
+                        raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
+                    fragments.add(chunk)
+                    if not await send_ready():
+                        return
+                fragments.end()
+                await send_ready()
+        finally:
+            if self.scopes.get(operation.stream_id) is scope:
+                del self.scopes[operation.stream_id]
+            await close_iterator(source)
+        if scope.cancelled_caught and self._streams.failure is not None:
+            raise again(self._streams.failure)

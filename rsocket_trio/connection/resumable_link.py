@@ -1,0 +1,351 @@
+"""A transport that outlives the connections below it: `ResumableLink`.
+
+It stands between the engine, which knows nothing of resumption, and the real transport of the
+moment (`Attachment`). When that is lost the engine notices only that nothing comes and nothing
+leaves: its reader waits in `receive_frames`, its writer in `send_frames`, the outbox fills and
+producers wait. A task beside the connection dials again (client) or a new connection brings a
+RESUME (server); `attach` then continues: the writer sends again what the peer has not received
+(Protocol.md, "Resume Operation"), and goes on.
+
+    engine: reader, writer, outbox
+       |
+    ResumableLink: positions, retained frames, KEEPALIVE
+       |
+    Attachment: the FrameTransport of the moment, or none
+
+KEEPALIVEs are the link's, not the engine's: silence costs the transport here and not the
+connection, and each carries the position received. Frames of stream 0 have no position and are not
+retained. Once CONNECTION_CLOSE or CONNECTION_ERROR went either way the session is being closed, and
+does not survive its transport: that is how a close is told from a loss.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from ..errors import ErrorCode, MalformedFrame
+from ..frames.error import ErrorFrame, encode_error
+from ..frames.header import HEADER_SIZE, FrameType
+from ..frames.keepalive import KeepaliveFrame, encode_keepalive
+from ..frames.union import decode
+from ..protocol.keepalive_clock import KeepaliveClock
+from ..protocol.resume_log import is_tracked
+from ..transports.base import FrameTransport
+from .retention import Retention
+
+__all__ = ["Attachment", "ResumableLink"]
+
+logger = logging.getLogger("rsocket_trio")
+
+_KEEPALIVE: Final = FrameType.KEEPALIVE.value
+_ERROR: Final = FrameType.ERROR.value
+_ENDINGS: Final = (ErrorCode.CONNECTION_ERROR, ErrorCode.CONNECTION_CLOSE)
+
+
+class Attachment:
+    """One transport below a link, from `ResumableLink.attach` until it is lost.
+
+    Attributes:
+        transport: What carries the frames.
+        lost: Set when the link does not use it any more; whoever brought it closes it.
+        clock: Of its KEEPALIVEs.
+    """
+
+    def __init__(
+        self, transport: FrameTransport, clock: KeepaliveClock, first: list[bytes]
+    ) -> None:
+        self.transport = transport
+        self.lost = trio.Event()
+        self.clock = clock
+        self.first = first  # to be sent before all else
+        self.begun = False  # whether the writer has sent them
+        self.sending_since: float | None = None
+
+
+class ResumableLink(FrameTransport):
+    """Carries the frames of a session over one transport after the other.
+
+    Attributes:
+        log: Positions, and what is retained.
+        retention: Keeps the log within bounds.
+        closing: An end was announced, by us or by the peer: the session is not resumed any more.
+        attachment: The transport of the moment; ``None`` while there is none.
+        failure: Why there will never be one again, once that is so.
+        on_lost: Called when a transport is lost.
+
+    Args:
+        transport: The first transport; `attach` it too.
+        max_retained_size: Bytes the log may hold.
+        interval: Between our KEEPALIVEs, in seconds; ``None`` on a server.
+        max_lifetime: The peer's silence that costs a transport, in seconds.
+    """
+
+    def __init__(
+        self,
+        transport: FrameTransport,
+        max_retained_size: int,
+        *,
+        interval: float | None,
+        max_lifetime: float,
+    ) -> None:
+        self.info = transport.info
+        self.retention = Retention(max_retained_size, self._wake)
+        self.log = self.retention.log
+        self.closing = False
+        self.attachment: Attachment | None = None
+        self.failure: Exception | None = None
+        self.on_lost: Callable[[], None] | None = None
+        self._interval = interval
+        self._max_lifetime = max_lifetime
+        self._changed = trio.Event()
+        self._early: list[bytes] = []
+        self._own: list[bytes] = []
+
+    # -- for those who bring transports ------------------------------------------------------
+
+    def attach(
+        self,
+        transport: FrameTransport,
+        *,
+        peer_received: int = 0,
+        first: Sequence[bytes] = (),
+        received: Sequence[bytes] = (),
+    ) -> Attachment:
+        """Go on over ``transport``; the one before it is let go.
+
+        Args:
+            transport: Ready to carry frames of the session. Closed by its owner once
+                `Attachment.lost` is set.
+            peer_received: The position the peer has received; must be possible.
+            first: Frames to be sent before what is sent again.
+            received: What has been received on it already.
+        """
+        self.drop("another connection took its place")
+        clock = KeepaliveClock(self._interval, self._max_lifetime, trio.current_time())
+        attachment = Attachment(transport, clock, list(first))
+        if self.failure is not None:
+            attachment.lost.set()
+            return attachment
+        self._early = list(received)
+        self._own = []
+        self.info = transport.info
+        transport.wake_writer = self._wake
+        self.attachment = attachment
+        self.retention.restart(peer_received)
+        self._announce()
+        self._wake()
+        return attachment
+
+    def drop(self, reason: str, cause: Exception | None = None) -> None:
+        """Let the transport of the moment go; the session waits for another, unless it closes."""
+        attachment = self.attachment
+        if attachment is None:
+            return
+        logger.debug("lost the connection to %s: %s", self.info.peer, reason)
+        attachment.transport.wake_writer = None
+        self.attachment = None
+        attachment.lost.set()
+        if self.on_lost is not None:
+            self.on_lost()
+        if self.closing:
+            self.fail(reason, cause)
+        else:
+            self._announce()
+
+    def fail(self, reason: str, cause: Exception | None = None) -> None:
+        """The session is over; the engine learns that its transport broke. The first counts."""
+        if self.failure is None:
+            self.failure = trio.BrokenResourceError(reason)
+            self.failure.__cause__ = cause
+            self.closing = True
+            self.drop(reason, cause)
+            self._announce()
+
+    async def wait_attached(self) -> Attachment:
+        """Wait for a transport.
+
+        Raises:
+            trio.BrokenResourceError: The session is over.
+
+        Checkpoint: only if there is none.
+        If cancelled: nothing changes.
+        """
+        while (attachment := self.attachment) is None:
+            if self.failure is not None:
+                raise trio.BrokenResourceError(str(self.failure)) from self.failure.__cause__
+            await self._changed.wait()
+        return attachment
+
+    async def watch(self) -> None:
+        """Send KEEPALIVEs when due, and drop each transport whose peer falls silent.
+
+        Returns when the session is over.
+
+        Checkpoint: always.
+        If cancelled: nobody watches any more.
+        """
+        while True:
+            try:
+                attachment = await self.wait_attached()
+            except trio.BrokenResourceError:
+                return
+            await self._watch(attachment)
+
+    async def _watch(self, attachment: Attachment) -> None:
+        clock = attachment.clock
+        lifetime = self._max_lifetime
+        while not attachment.lost.is_set():
+            now = trio.current_time()
+            stuck = now if attachment.sending_since is None else attachment.sending_since
+            if clock.dead(now):
+                self.drop(f"the peer was silent for {lifetime:g} s")
+            elif now >= stuck + lifetime:
+                self.drop(f"the peer read nothing for {lifetime:g} s")
+            else:
+                asked = self.retention.asked_since
+                if asked is not None and now >= asked + lifetime:
+                    self.retention.give_up()
+                if clock.due(now):
+                    self._own.append(encode_keepalive(True, 0, b""))
+                    self._wake()
+                    clock.sent(now)
+                asked = self.retention.asked_since
+                patience = now if asked is None else asked
+                deadline = min(clock.next_deadline(), min(stuck, patience) + lifetime)
+                with trio.move_on_at(deadline):
+                    await attachment.lost.wait()
+
+    # -- for the engine ----------------------------------------------------------------------
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        """Send frames, now or, those of streams, whenever there is a transport again.
+
+        Raises:
+            trio.BrokenResourceError: The session is over.
+
+        Checkpoint: always.
+        If cancelled: frames may have been sent in part; the link is good only for closing.
+        """
+        attachment = await self.wait_attached()
+        # No checkpoint until all of them are in the log.
+        batch: list[bytes] = []
+        if not attachment.begun:
+            attachment.begun = True
+            batch += attachment.first
+            batch += self.log.replay()
+        own, self._own = self._own, []
+        batch += map(self._outgoing, own)
+        batch += map(self._outgoing, frames)
+        self.retention.ask(batch)
+        attachment.sending_since = trio.current_time()
+        try:
+            await attachment.transport.send_frames(batch)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._broke(attachment, error)
+        finally:
+            attachment.sending_since = None
+
+    async def receive_frames(self) -> list[bytes]:
+        """Receive what has arrived, from whichever transport there is.
+
+        Raises:
+            RemoteProtocolError: What arrives is no frame.
+            trio.BrokenResourceError: The session is over.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost; call again.
+        """
+        while True:
+            attachment = await self.wait_attached()
+            if self._early:
+                await trio.lowlevel.checkpoint()
+                frames, self._early = self._early, []
+            else:
+                try:
+                    frames = await attachment.transport.receive_frames()
+                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                    self._broke(attachment, error)
+                    continue
+            if self.attachment is not attachment:
+                continue  # too late: the position given to the peer excludes them
+            if frames:
+                attachment.clock.received(trio.current_time())
+                for frame in frames:
+                    self._incoming(frame)
+                return frames
+            if self.closing:
+                return []
+            self.drop("the peer closed the connection")
+
+    async def close_sending(self) -> bool:
+        """Say CONNECTION_CLOSE, unless an end was announced already, and that nothing follows.
+
+        Waits for a transport where there is none.
+
+        Raises:
+            trio.BrokenResourceError: The session is over.
+
+        Checkpoint: always.
+        If cancelled: it may or may not have been said.
+        """
+        goodbye = encode_error(0, ErrorCode.CONNECTION_CLOSE, b"")
+        await self.send_frames([] if self.closing else [goodbye])
+        attachment = self.attachment
+        return attachment is not None and await attachment.transport.close_sending()
+
+    async def aclose(self) -> None:
+        """Let the transport go, for good; its owner closes it.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        self.fail("the session was closed here")
+        await trio.lowlevel.checkpoint()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def _wake(self) -> None:
+        if self.wake_writer is not None:
+            self.wake_writer()
+
+    def _broke(self, attachment: Attachment, error: Exception) -> None:
+        if self.attachment is attachment:
+            self.drop(str(error) or "the connection broke", error)
+
+    def _outgoing(self, frame: bytes) -> bytes:
+        """A frame on its way out: retained, or brought up to date."""
+        if is_tracked(frame):
+            self.retention.record(frame)
+        elif frame[4] >> 2 == _KEEPALIVE:
+            decoded = decode(frame)
+            if isinstance(decoded, KeepaliveFrame):
+                return encode_keepalive(decoded.respond, self.log.received, decoded.data)
+        elif frame[4] >> 2 == _ERROR:
+            self.closing = True  # the engine says nothing else on stream 0
+        return frame
+
+    def _incoming(self, frame: bytes) -> None:
+        """A frame that has arrived: counted, or looked at."""
+        if len(frame) < HEADER_SIZE:
+            return  # the reader will say so
+        if is_tracked(frame):
+            self.log.count_received(frame)
+        elif frame[4] >> 2 in {_KEEPALIVE, _ERROR}:
+            try:
+                decoded = decode(frame)
+            except MalformedFrame:
+                return  # likewise
+            if decoded.stream_id:
+                return
+            if isinstance(decoded, KeepaliveFrame):
+                self.retention.confirmed(decoded)
+            elif isinstance(decoded, ErrorFrame) and decoded.code in _ENDINGS:
+                self.closing = True

@@ -1,0 +1,169 @@
+"""A session at a client: `ClientSession` (Protocol.md, "Resume Operation").
+
+While the session has no transport a task dials again, by the schedule the application chose, and
+offers to resume. What became of that is for the link, or the connection, to know:
+
+    RESUME_OK, and we can go on from there    the link goes on
+    RESUME_OK, and we cannot                  CONNECTION_ERROR; the session is over
+    ERROR[CONNECTION_ERROR], or no answer     the next attempt, in time
+    any other ERROR                           `RejectedResume`, and never another attempt
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from math import inf
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import (
+    ConnectFailed,
+    ConnectionLost,
+    ErrorCode,
+    MalformedFrame,
+    RejectedResume,
+    RemoteProtocolError,
+)
+from ..frames.error import ErrorFrame, encode_error
+from ..frames.resume import ResumeFrame, ResumeOkFrame
+from ..frames.union import decode
+from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
+from .resumable_link import Attachment, ResumableLink
+
+if TYPE_CHECKING:
+    from ..config import ConnectionConfig
+    from ..transports.base import FrameTransport
+    from .connection import Connection
+    from .resume_options import Resume
+
+__all__ = ["ClientSession", "Dial"]
+
+Dial = Callable[[], AbstractAsyncContextManager["FrameTransport"]]
+"""Makes a transport, and closes it with the block."""
+
+
+class ClientSession:
+    """One session, from its SETUP to its end.
+
+    Attributes:
+        token: Names it.
+        link: What its connection runs on.
+    """
+
+    def __init__(
+        self, resume: Resume, dial: Dial, transport: FrameTransport, config: ConnectionConfig
+    ) -> None:
+        self.token = secrets.token_bytes(16) if resume.token is None else resume.token
+        self.link = ResumableLink(
+            transport,
+            resume.max_retained_size,
+            interval=config.keepalive_interval,
+            max_lifetime=config.max_lifetime,
+        )
+        self._resume = resume
+        self._dial = dial
+        self._config = config
+        self._first = self.link.attach(transport)
+
+    async def run(
+        self,
+        connection: Connection,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Drive the connection of this session to its end.
+
+        Checkpoint: always.
+        If cancelled: as `Connection.run`.
+        """
+        self.link.retention.bind(connection.outbox)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.link.watch)
+            nursery.start_soon(self._keep_attached, connection)
+            await connection.run([], interval=None, max_lifetime=inf, task_status=task_status)
+            nursery.cancel_scope.cancel(reason="the session is over")
+
+    async def _keep_attached(self, connection: Connection) -> None:
+        link = self.link
+        await self._first.lost.wait()
+        await trio.aclose_forcefully(self._first.transport)
+        if not connection.established:
+            # Nobody knows of a session yet that could be resumed.
+            link.fail("the connection broke before the server had accepted the SETUP")
+        while link.failure is None:
+            await self._resume_in_time(connection)
+
+    async def _resume_in_time(self, connection: Connection) -> None:
+        """Try until the session goes on, and return when its transport is lost again."""
+        link = self.link
+        lifetime = self._resume.session_lifetime
+        end = trio.current_time() + lifetime
+        failure: Exception | None = None
+        for delay in self._resume.retry.delays(random.random):
+            await trio.sleep_until(min(trio.current_time() + delay, end))
+            if link.failure is not None:
+                return
+            now = trio.current_time()
+            if now >= end:
+                link.fail(f"the session was not resumed within {lifetime:g} s", failure)
+                return
+            with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
+                try:
+                    async with self._dial() as transport:
+                        attachment = await self._offer(transport, connection)
+                        attempt.deadline = inf
+                        if attachment is not None:
+                            await attachment.lost.wait()
+                        return
+                except (ConnectFailed, ConnectionLost, RemoteProtocolError) as error:
+                    failure = error
+                except trio.BrokenResourceError as error:
+                    failure = error
+        link.fail("the session was not resumed in as many attempts as allowed", failure)
+
+    async def _offer(self, transport: FrameTransport, connection: Connection) -> Attachment | None:
+        """Send RESUME and wait for the answer.
+
+        Returns:
+            The session goes on; or ``None``: it is over.
+
+        Raises:
+            ConnectionLost: There was no answer, or CONNECTION_ERROR: try again.
+            RemoteProtocolError: Likewise: it made no sense.
+            trio.BrokenResourceError: Likewise: the transport broke.
+        """
+        log = self.link.log
+        resume = ResumeFrame(
+            MAJOR_VERSION, MINOR_VERSION, self.token, log.received, log.first_retained
+        )
+        await transport.send_frames([resume.encode()])
+        frames = await transport.receive_frames()
+        if not frames:
+            raise ConnectionLost("the server closed the connection instead of resuming")
+        try:
+            answer = decode(frames[0])
+        except MalformedFrame as error:
+            raise RemoteProtocolError(f"the answer to RESUME is no frame: {error}") from error
+        if isinstance(answer, ErrorFrame) and not answer.stream_id:
+            if answer.code == ErrorCode.CONNECTION_ERROR:
+                raise ConnectionLost("the server did not resume, for now")
+            self._refused(RejectedResume(answer.data, code=answer.code), connection)
+            return None
+        if not isinstance(answer, ResumeOkFrame) or answer.stream_id:
+            raise RemoteProtocolError(f"{answer.frame_type.name} is no answer to RESUME")
+        position = answer.last_received_client_position
+        if not log.can_replay_from(position):
+            reason = "what the server has not received is not retained any more"
+            last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
+            await transport.send_frames([last_words])
+            self.link.fail(reason)
+            return None
+        return self.link.attach(transport, peer_received=position, received=frames[1:])
+
+    def _refused(self, error: RejectedResume, connection: Connection) -> None:
+        connection.end(error)
+        self.link.fail(str(error))

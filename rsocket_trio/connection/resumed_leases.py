@@ -1,0 +1,54 @@
+"""Leases of a session that may be resumed: `run_leases`.
+
+Protocol.md, "Resume Operation": leases do not carry over, each connection of a session begins
+them anew. A request that was lost with its connection is sent again, and counts against the first
+lease of the new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from .resumable_link import ResumableLink
+
+if TYPE_CHECKING:
+    from ..transports.base import FrameTransport
+    from .leases import Leases
+
+__all__ = ["run_leases"]
+
+
+async def run_leases(
+    leases: Leases,
+    transport: FrameTransport,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Grant leases; over a link, once for each of its transports.
+
+    Args:
+        leases: Of the connection.
+        transport: The connection's.
+        task_status: Started once the first lease is queued, or has to be waited for.
+
+    Checkpoint: always.
+    If cancelled: nothing more is granted but by hand.
+    """
+    if not isinstance(transport, ResumableLink):
+        await leases.run(task_status=task_status)
+        return
+    transport.on_lost = leases.restart
+    while transport.failure is None:
+        try:
+            attachment = await transport.wait_attached()
+        except trio.BrokenResourceError:
+            task_status.started()
+            return  # the session is over
+        async with trio.open_nursery() as nursery:
+            await nursery.start(leases.run)
+            task_status.started()
+            task_status = trio.TASK_STATUS_IGNORED
+            await attachment.lost.wait()
+            nursery.cancel_scope.cancel(reason="leases begin anew with each connection")

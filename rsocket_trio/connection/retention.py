@@ -1,0 +1,121 @@
+"""What one end of a session keeps for the other, within bounds: `Retention`.
+
+What a session costs is bounded by its log. As that fills, the peer is asked, by a KEEPALIVE with R
+*behind* what was sent, how far it has received, and the outbox is closed to payloads until it has
+answered. So an honest peer, however fast the producers are, never makes us forget a frame that it
+may need. A peer that does not say what it has received is not waited for: then the oldest frames
+go, with a warning, and the session may be lost with its connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..frames.keepalive import encode_keepalive
+from ..protocol.resume_log import FRAME_COST, ResumeLog
+
+if TYPE_CHECKING:
+    from ..frames.keepalive import KeepaliveFrame
+    from .outbox import Outbox
+
+__all__ = ["Retention"]
+
+logger = logging.getLogger("rsocket_trio")
+
+
+class Retention:
+    """Fills the log of one end, has it emptied in time, and holds payloads back meanwhile.
+
+    Attributes:
+        log: Positions, and what is retained.
+        asked_since: When the question was sent that is not answered yet, if there is one.
+
+    Args:
+        limit: Bytes the log may hold.
+        wake: Makes the writer call `ask` soon.
+    """
+
+    def __init__(self, limit: int, wake: Callable[[], None]) -> None:
+        self.log = ResumeLog(limit)
+        self.asked_since: float | None = None
+        self._wake = wake
+        self._outbox: Outbox | None = None
+        self._room = 0
+        self._asked = 0  # the position we have asked the peer to confirm
+        self._unasked = 0  # what was retained since, as the log charges it
+        self._acknowledges = True
+
+    def bind(self, outbox: Outbox) -> None:
+        """Hold payloads back by ``outbox``."""
+        self._outbox = outbox
+        # All that still leaves once the log is half full must fit into its other half; the
+        # smallest frames are charged some twelve times their size.
+        self._room = min(outbox.limit, max(1, self.log.limit // 64))
+        outbox.set_limit(self._room)
+
+    def record(self, frame: bytes) -> None:
+        """Retain a tracked frame that is about to be sent."""
+        log = self.log
+        evicted = log.evicted
+        log.record(frame)
+        self._unasked += len(frame) + FRAME_COST
+        if log.evicted and not evicted:
+            logger.warning(
+                "frames were let go before the peer said that it has them: "
+                "the session may be lost with its connection"
+            )
+
+    def ask(self, batch: list[bytes]) -> None:
+        """Where it is time to, ask the peer how far it has received, behind ``batch``."""
+        log = self.log
+        full = log.size >= log.limit // 2
+        if self.asked_since is None and (full or self._unasked >= log.limit // 4):
+            self.asked_since = trio.current_time()
+            self._asked = log.sent
+            self._unasked = 0
+            batch.append(encode_keepalive(True, log.received, self._question()))
+        if full and self._acknowledges and self._outbox is not None:
+            self._outbox.set_limit(0)
+
+    def confirmed(self, keepalive: KeepaliveFrame) -> None:
+        """The peer said how far it has received."""
+        self.log.acknowledge(keepalive.position)
+        if (
+            self.asked_since is not None
+            and not keepalive.respond
+            and keepalive.data == self._question()
+        ):
+            self.asked_since = None
+            if keepalive.position < self._asked:
+                self.give_up()
+        self._relieve()
+
+    def give_up(self) -> None:
+        """The peer does not say what it has: to wait for it any longer is to wait for ever."""
+        self.asked_since = None
+        self._acknowledges = False
+        self._relieve()
+
+    def restart(self, peer_received: int) -> None:
+        """On a new connection the peer begins with what it has received."""
+        self.log.acknowledge(peer_received)
+        self.asked_since = None
+        self._unasked = self.log.size
+        self._relieve()
+
+    def _relieve(self) -> None:
+        """Let payloads through again, where they were held back and need not be any more."""
+        log = self.log
+        if self._outbox is None or self._outbox.limit:
+            return
+        if log.size < log.limit // 2 or not self._acknowledges:
+            self._outbox.set_limit(self._room)
+        elif self.asked_since is None:
+            self._wake()  # what is retained came behind the last question: ask again
+
+    def _question(self) -> bytes:
+        return self._asked.to_bytes(8, "big")

@@ -1,0 +1,104 @@
+"""The length before each frame on byte streams: TCP, TLS, Unix sockets.
+
+Draft, "Framing Format": 32 bits, the first of them 0, and the length counts itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
+
+from .header import HEADER_SIZE
+
+__all__ = ["PREFIX_SIZE", "LengthDecoder", "encode_length"]
+
+PREFIX_SIZE: Final = 4
+_SMALLEST: Final = PREFIX_SIZE + HEADER_SIZE
+_LARGEST: Final = 0x7FFFFFFF
+
+
+def encode_length(frame: bytes) -> bytes:
+    """The four bytes to send before ``frame``.
+
+    Raises:
+        LocalProtocolError: The frame is longer than 31 bits can say.
+    """
+    length = PREFIX_SIZE + len(frame)
+    if length > _LARGEST:
+        raise LocalProtocolError(f"a frame of {len(frame)} bytes is too long for its length")
+    return length.to_bytes(PREFIX_SIZE, "big")
+
+
+class LengthDecoder:
+    """Cuts a stream of bytes into frames.
+
+    Holds at most one unfinished frame, of at most ``max_frame_size`` bytes, and what one call
+    brought. One task feeds it. Time is linear in the bytes fed, however they are cut.
+
+    Args:
+        max_frame_size: Longer frames are refused, in bytes without the length.
+    """
+
+    __slots__ = ("_buffer", "_max_frame_size", "_needed", "_refused")
+
+    def __init__(self, max_frame_size: int) -> None:
+        self._max_frame_size = max_frame_size
+        self._buffer = bytearray()
+        self._needed = PREFIX_SIZE  # Below this many bytes there is nothing to do.
+        self._refused: int | None = None  # The length that ended it all.
+
+    @property
+    def pending(self) -> bool:
+        """Whether a frame, or its length, is half received: the end now is no clean end."""
+        return bool(self._buffer)
+
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
+        """Take what the stream brought.
+
+        Args:
+            data: Any number of bytes, cut anywhere.
+
+        Returns:
+            All frames that are whole now, without length, in order.
+
+        Raises:
+            RemoteProtocolError: A length was too small for a header, or too great. Raised before
+                anything of the frame is kept; but frames completed in the same call are returned
+                first, and the next call raises, even with no bytes. So does every call after it.
+        """
+        if self._refused is not None:
+            raise self._impossible(self._refused)
+        buffer = self._buffer
+        buffer += data
+        frames: list[bytes] = []
+        if len(buffer) < self._needed:
+            return frames
+        # A copy, of one frame and one read at most: slices of it are bytes.
+        whole = bytes(buffer)
+        position, end = 0, len(whole)
+        self._needed = PREFIX_SIZE
+        while end - position >= PREFIX_SIZE:
+            start = position + PREFIX_SIZE
+            length = int.from_bytes(whole[position:start], "big")
+            if not _SMALLEST <= length <= PREFIX_SIZE + self._max_frame_size:
+                self._refused = length
+                buffer.clear()
+                if frames:
+                    return frames
+                raise self._impossible(length)
+            if end - position < length:
+                self._needed = length
+                break
+            frames.append(whole[start : position + length])
+            position += length
+        del buffer[:position]
+        return frames
+
+    def _impossible(self, length: int) -> RemoteProtocolError:
+        if length < _SMALLEST:
+            return RemoteProtocolError(f"a frame length of {length} is less than a header takes")
+        return RemoteProtocolError(
+            f"a frame length of {length} is more than the limit of"
+            f" {PREFIX_SIZE + self._max_frame_size} (max_frame_size, and the length itself)"
+        )

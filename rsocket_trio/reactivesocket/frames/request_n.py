@@ -1,0 +1,31 @@
+"""REQUEST_N: more credit. Draft, "Request N Frame"."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from .header import HEADER_SIZE, U32, FrameType, check_u32, encode_frame, read_u32
+
+__all__ = ["RequestNFrame", "decode_request_n"]
+
+
+@attrs.frozen
+class RequestNFrame:
+    """One REQUEST_N frame: ``n`` more items, all 32 bits of it."""
+
+    frame_type: ClassVar[FrameType] = FrameType.REQUEST_N
+
+    stream_id: int
+    n: int
+
+    def encode(self) -> bytes:
+        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        check_u32("request n", self.n)
+        return encode_frame(FrameType.REQUEST_N, 0, self.stream_id, U32.pack(self.n))
+
+
+def decode_request_n(frame: bytes, flags: int, stream_id: int) -> RequestNFrame:
+    """Decode a REQUEST_N frame whose header was read; raises `MalformedFrame`."""
+    return RequestNFrame(stream_id, read_u32("request n", frame, HEADER_SIZE, flags, stream_id))

@@ -1,0 +1,140 @@
+"""The streams of one connection as a translator sees them: `StreamTable`. Pure.
+
+Ids differ: 1.0 has odd ones for clients and even ones for servers and checks them, the draft has it
+the other way round and its implementations did as they liked. So each stream has two ids, the
+peer's on the wire and one for the engine, and every id of the peer's is taken, whatever its parity.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+import attrs
+
+__all__ = ["Kind", "Stream", "StreamTable", "UnfinishedRequest"]
+
+_LAST_ID: Final = 2**31 - 1
+_MAX_STRAGGLERS: Final = 1024
+
+
+class Kind(Enum):
+    """The interaction, as far as frames are read differently."""
+
+    RESPONSE = auto()
+    FIRE_AND_FORGET = auto()
+    STREAM = auto()
+    SUBSCRIPTION = auto()
+    CHANNEL = auto()
+
+
+@attrs.define(eq=False)
+class UnfinishedRequest:
+    """A request of ours that the engine cuts into fragments, which the draft has none of."""
+
+    initial_n: int
+    metadata: bytearray | None = None
+    data: bytearray = attrs.field(factory=bytearray)
+
+    def add(self, metadata: bytes | None, data: bytes) -> None:
+        """The next fragment."""
+        if metadata is not None:
+            self.metadata = (self.metadata or bytearray()) + metadata
+        self.data += data
+
+
+@attrs.define(eq=False)
+class Stream:
+    """One open stream.
+
+    Attributes:
+        kind: What it is.
+        ours: Whether we are its requester.
+        wire_id: Its id in frames of the draft.
+        engine_id: Its id in frames of 1.0.
+        requester_done: Channel: the requester has sent C.
+        owed: The peer opened it without credit, which the engine does not know; it was told 1.
+            The first item waits here until the peer has granted it.
+        held: What waits: frames of 1.0.
+        request: Our request, while it is not whole.
+    """
+
+    kind: Kind
+    ours: bool
+    wire_id: int
+    engine_id: int
+    requester_done: bool = False
+    owed: bool = False
+    held: list[bytes] = attrs.field(factory=list)
+    request: UnfinishedRequest | None = None
+
+
+class StreamTable:
+    """The open streams of one connection, by both of their ids.
+
+    Attributes:
+        by_wire: By the id in frames of the draft.
+        by_engine: By the id in frames of 1.0.
+    """
+
+    def __init__(self, *, client: bool) -> None:
+        self.by_wire: dict[int, Stream] = {}
+        self.by_engine: dict[int, Stream] = {}
+        # For the engine, the peer of a client is a server: even. On the wire, "a client MUST
+        # generate even Stream IDs and a server MUST generate odd Stream IDs".
+        self._next_engine = self._first_engine = 2 if client else 1
+        self._next_wire = self._first_wire = 2 if client else 1
+        self._parity_settled = False
+        self._stragglers: dict[int, None] = {}
+
+    def open_ours(self, kind: Kind, engine_id: int) -> Stream:
+        """A request of ours: give it an id for the wire."""
+        self._parity_settled = True
+        while self._next_wire in self.by_wire:
+            self._next_wire = self._after(self._next_wire, self._first_wire)
+        stream = Stream(kind, True, self._next_wire, engine_id)
+        self._next_wire = self._after(self._next_wire, self._first_wire)
+        return self._enter(stream)
+
+    def open_theirs(self, kind: Kind, wire_id: int) -> Stream:
+        """A request of the peer's: give it an id for the engine."""
+        if not self._parity_settled:
+            # The two sides must not choose the same ids; who comes second can still choose.
+            self._parity_settled = True
+            if wire_id & 1 == self._first_wire & 1:
+                self._next_wire = self._first_wire = 3 - self._first_wire
+        while self._next_engine in self.by_engine:
+            self._next_engine = self._after(self._next_engine, self._first_engine)
+        stream = Stream(kind, False, wire_id, self._next_engine)
+        self._next_engine = self._after(self._next_engine, self._first_engine)
+        self._stragglers.pop(wire_id, None)
+        return self._enter(stream)
+
+    def close(self, stream: Stream) -> None:
+        """It is over at both ends."""
+        del self.by_wire[stream.wire_id]
+        del self.by_engine[stream.engine_id]
+
+    def close_answered(self, stream: Stream) -> None:
+        """A request of the peer's has got its last answer, maybe while its items still come."""
+        self.close(stream)
+        if stream.kind is Kind.CHANNEL and not stream.requester_done:
+            while len(self._stragglers) >= _MAX_STRAGGLERS:
+                del self._stragglers[next(iter(self._stragglers))]
+            self._stragglers[stream.wire_id] = None
+
+    def is_straggler(self, wire_id: int) -> bool:
+        """Whether an item of a channel is for one that has ended, and not the first of a new one.
+
+        In the draft the first and the later frames of a channel have the same type.
+        """
+        return wire_id in self._stragglers
+
+    def _enter(self, stream: Stream) -> Stream:
+        self.by_wire[stream.wire_id] = stream
+        self.by_engine[stream.engine_id] = stream
+        return stream
+
+    @staticmethod
+    def _after(stream_id: int, first: int) -> int:
+        return stream_id + 2 if stream_id + 2 <= _LAST_ID else first

@@ -1,0 +1,293 @@
+"""Payloads that are sent while they are made, and where that stops."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+
+from rsocket_trio import (
+    ApplicationError,
+    ConnectionClosed,
+    ConnectionConfig,
+    LocalProtocolError,
+    Metadata,
+    Payload,
+    Rejected,
+    Responder,
+    Router,
+    StreamedPayload,
+)
+from rsocket_trio.frames import (
+    CancelFrame,
+    ErrorFrame,
+    PayloadFrame,
+    RequestFnfFrame,
+    RequestResponseFrame,
+)
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+
+SMALL = ConnectionConfig(fragment_size=128)
+CHUNKS = [b"a" * 100, b"", b"b" * 1000, bytearray(b"c"), memoryview(b"d")]
+WHOLE = b"".join(CHUNKS)
+
+
+class Source:
+    """Chunks, and whether the source was closed in the task that asked for them."""
+
+    def __init__(self, chunks=CHUNKS, then=None):
+        self.chunks = chunks
+        self.then = then
+        self.closed = trio.Event()
+        self.waiting = trio.Event()
+
+    async def __aiter__(self):
+        task = trio.lowlevel.current_task()
+        try:
+            for chunk in self.chunks:
+                yield chunk
+            self.waiting.set()
+            if self.then is not None:
+                await self.then()
+        finally:
+            assert trio.lowlevel.current_task() is task
+            self.closed.set()
+
+
+async def fail():
+    raise KeyError("the source failed")
+
+
+class Echo(Responder):
+    """Sends everything back, in chunks."""
+
+    async def request_response(self, payload):
+        self.got = payload
+        return StreamedPayload(Source([payload.data]), payload.metadata)
+
+    async def fire_and_forget(self, payload):
+        self.got = payload
+
+    async def request_stream(self, payload):
+        for _ in range(3):
+            yield StreamedPayload(Source([payload.data]), payload.metadata)
+        yield Payload(b"end")
+
+    async def request_channel(self, payload, payloads):
+        async for item in payloads:
+            yield StreamedPayload(Source([item.data]), item.metadata)
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"m" * 500])
+@pytest.mark.parametrize("config", [SMALL, ConnectionConfig()])
+async def test_every_interaction(config, metadata):
+    """A payload in chunks may stand wherever a payload may, on both sides."""
+    echo = Echo()
+    whole = Payload(WHOLE, metadata)
+
+    def made():
+        return StreamedPayload(Source(), metadata)
+
+    async with connected_pair(echo, config=config) as requester:
+        assert await requester.request_response(made()) == whole
+        async with requester.request_stream(made()) as items:
+            assert [item async for item in items] == [whole] * 3 + [Payload(b"end")]
+        async with requester.request_channel([made(), Payload(b"x"), made()]) as items:
+            assert [item async for item in items] == [whole, Payload(b"x"), whole]
+        async with requester.request_channel([Payload(b"x")], payload=made()) as items:
+            assert [item async for item in items] == [whole, Payload(b"x")]
+        await requester.fire_and_forget(made())
+        await requester.request_response()
+        assert requester.statistics().open_streams == 0
+
+
+async def test_metadata_are_added():
+    """A route and more metadata go before its own."""
+    echo = Echo()
+    async with connected_pair(echo) as requester:
+        payload = StreamedPayload(Source([b"x"]), b"\xe3\0\0\0")
+        await requester.request_response(payload, route="r")
+    assert echo.got == Payload(b"x", Metadata(route="r", extra=[(99, b"")]).encode())
+
+
+async def test_of_a_router():
+    """Handlers of a router may return and yield them."""
+    router = Router()
+
+    @router.request_response("one")
+    async def one() -> StreamedPayload:
+        return StreamedPayload(Source())
+
+    @router.request_stream("many")
+    async def many() -> AsyncIterator[StreamedPayload | bytes]:
+        yield StreamedPayload(Source())
+        yield b"end"
+
+    async with connected_pair(router) as requester:
+        assert (await requester.request_response(route="one")).data == WHOLE
+        async with requester.request_stream(route="many") as items:
+            assert await items.receive() == Payload(WHOLE)
+
+
+async def test_fragments_leave_while_chunks_come():
+    """What is there is sent; nothing waits for the end."""
+    more = trio.Event()
+    source = Source([b"x" * 100], then=more.wait)
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(requester.request_response, StreamedPayload(source))
+            first = await peer.receive(RequestResponseFrame)
+            assert (first.follows, first.data) == (True, b"x" * 100)
+            more.set()
+            last = await peer.receive(PayloadFrame)
+            assert (last.follows, last.next, last.complete, last.data) == (False, True, False, b"")
+            await peer.send(PayloadFrame(first.stream_id, next=True, complete=True))
+
+
+@pytest.mark.parametrize("answer", ["error", "payload"])
+async def test_answered_before_it_was_whole(answer):
+    """The source is not waited for any more: it is cancelled and closed."""
+    source = Source([b"x" * 100], then=trio.sleep_forever)
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def ask():
+                if answer == "error":
+                    with pytest.raises(Rejected, match="too long"):
+                        await requester.request_response(StreamedPayload(source))
+                else:
+                    answered = await requester.request_response(StreamedPayload(source))
+                    assert answered == Payload(b"ok")
+
+            nursery.start_soon(ask)
+            first = await peer.receive(RequestResponseFrame)
+            if answer == "error":
+                await peer.send(ErrorFrame(first.stream_id, 0x202, b"too long"))
+            else:
+                frame = PayloadFrame(first.stream_id, next=True, complete=True, data=b"ok")
+                await peer.send(frame)
+        assert source.closed.is_set()
+        assert requester.statistics().open_streams == 0
+
+
+@pytest.mark.parametrize("interaction", ["request_response", "fire_and_forget"])
+async def test_the_connection_ends_meanwhile(interaction):
+    """A source that waits does not keep its caller waiting."""
+    source = Source([b"x" * 100], then=trio.sleep_forever)
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def ask():
+                with pytest.raises(ConnectionClosed):
+                    await getattr(requester, interaction)(StreamedPayload(source))
+
+            nursery.start_soon(ask)
+            await source.waiting.wait()
+            await peer.send(ErrorFrame(0, 0x101, b"over"))
+        assert source.closed.is_set()
+
+
+@pytest.mark.parametrize(
+    ("interaction", "frame"),
+    [("request_response", RequestResponseFrame), ("fire_and_forget", RequestFnfFrame)],
+)
+async def test_a_source_that_fails(interaction, frame):
+    """Its error is the caller's; the peer is told CANCEL, and of nothing if nothing has left."""
+    async with frame_peer_server() as (peer, requester):
+        ask = getattr(requester, interaction)
+        with pytest.raises(KeyError, match="the source failed"):
+            await ask(StreamedPayload(Source([b"few"], then=fail)))
+        with pytest.raises(KeyError, match="the source failed"):
+            await ask(StreamedPayload(Source([b"x" * 100], then=fail)))
+        first = await peer.receive(frame)
+        assert first.data == b"x" * 100
+        assert await peer.receive(CancelFrame) == CancelFrame(first.stream_id)
+        assert requester.statistics().open_streams == 0
+
+
+async def test_a_cancelled_caller():
+    """CANCEL is sent, and the source is closed."""
+    source = Source([b"x" * 100], then=trio.sleep_forever)
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(requester.request_response, StreamedPayload(source))
+            first = await peer.receive(RequestResponseFrame)
+            nursery.cancel_scope.cancel()
+        assert await peer.receive(CancelFrame) == CancelFrame(first.stream_id)
+        assert source.closed.is_set()
+
+
+async def test_a_response_that_fails(caplog):
+    """The stream ends with an ERROR behind the fragments that have left."""
+
+    class Failing(Responder):
+        async def request_response(self, payload):
+            return StreamedPayload(Source([b"x" * 100], then=fail))
+
+    async with frame_peer_client(Failing()) as peer:
+        await peer.send(RequestResponseFrame(1))
+        fragment = await peer.receive(PayloadFrame)
+        assert (fragment.follows, fragment.complete) == (True, False)
+        assert (await peer.receive(ErrorFrame)).data == b"the handler failed"
+    assert "the source failed" in caplog.text
+
+
+async def test_a_cancelled_response():
+    """The requester's CANCEL is a cancellation in the source."""
+    source = Source([b"x" * 100], then=trio.sleep_forever)
+
+    class Endless(Responder):
+        async def request_response(self, payload):
+            return StreamedPayload(source)
+
+    async with frame_peer_client(Endless()) as peer:
+        await peer.send(RequestResponseFrame(1))
+        await peer.receive(PayloadFrame)
+        await peer.send(CancelFrame(1))
+        await source.closed.wait()
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (StreamedPayload(Source(["text"])), "a chunk must be bytes, not str"),
+        (StreamedPayload([b"x"]), "an async iterable of bytes, not list"),
+        (StreamedPayload(Source(), "text"), "metadata must be bytes or None, not str"),
+    ],
+)
+async def test_what_is_no_body(payload, text):
+    """A wrong type is named, and nothing is sent."""
+    async with connected_pair(Echo()) as requester:
+        with pytest.raises(TypeError, match=text):
+            await requester.request_response(payload)
+        assert requester.statistics().open_streams == 0
+
+
+async def test_the_connection_is_being_closed():
+    """No stream is opened by a source whose first chunk comes too late."""
+
+    async def close():
+        server.requester._connection.close_gracefully()
+        requester._connection.drain(LocalProtocolError("too late"))
+
+    class Server(Responder):
+        async def accept(self, setup, requester):
+            self.requester = requester
+            return self
+
+    server = Server()
+    async with connected_pair(server) as requester:
+        source = Source([b"few"], then=close)
+        with pytest.raises((LocalProtocolError, ConnectionClosed)):
+            await requester.request_response(StreamedPayload(source))
+
+
+async def test_errors_of_the_peer_stay_errors():
+    """An error of the responder is an error for a request in chunks too."""
+
+    class Refusing(Responder):
+        async def request_response(self, payload):
+            raise ApplicationError("no")
+
+    async with connected_pair(Refusing()) as requester:
+        with pytest.raises(ApplicationError, match="no"):
+            await requester.request_response(StreamedPayload(Source()))

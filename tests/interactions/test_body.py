@@ -1,0 +1,269 @@
+"""Responses that are read while they arrive."""
+
+import pytest
+import trio
+
+from rsocket_trio import (
+    ConnectionClosed,
+    ConnectionConfig,
+    Limits,
+    Payload,
+    Rejected,
+    RemoteProtocolError,
+    Responder,
+    StreamedPayload,
+)
+from rsocket_trio.frames import CancelFrame, ErrorFrame, PayloadFrame, RequestResponseFrame
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
+
+COST = 64
+
+
+class Answer(Responder):
+    """Answers request_response with one thing."""
+
+    def __init__(self, response):
+        self.response = response
+
+    async def request_response(self, payload):
+        if isinstance(self.response, Exception):
+            raise self.response
+        return self.response
+
+
+def fragment(data, **fields):
+    return PayloadFrame(1, next=True, data=data, **({"follows": True} | fields))
+
+
+def last(data=b"", **fields):
+    return PayloadFrame(1, next=True, complete=True, data=data, **fields)
+
+
+@pytest.mark.parametrize("size", [0, 10, 1000, 10_000])
+@pytest.mark.parametrize("metadata", [None, b"", b"m" * 500])
+async def test_all_of_it(size, metadata):
+    """The chunks make the data, none is empty, and the metadata are there from the start."""
+    config = ConnectionConfig(fragment_size=256)
+    response = Payload(bytes(range(256)) * 40, metadata)
+    response = Payload(response.data[:size], metadata)
+    async with connected_pair(Answer(response), config=config) as requester:
+        async with requester.request_response_streamed(route="x") as body:
+            assert body.metadata == metadata
+            assert body.present
+            chunks = [chunk async for chunk in body]
+            assert b"".join(chunks) == response.data
+            assert all(chunks)
+            with pytest.raises(trio.EndOfChannel):
+                await body.receive()
+        statistics = requester.statistics()
+        assert (statistics.unread, statistics.open_streams) == (0, 0)
+
+
+async def test_without_a_value():
+    """A request completed without a value has no payload, not an empty one."""
+    async with connected_pair(Answer(None)) as requester:
+        async with requester.request_response_streamed() as body:
+            assert not body.present
+            assert [chunk async for chunk in body] == []
+
+
+async def test_a_refusal():
+    """An error instead of a response is raised on entering."""
+    async with connected_pair(Answer(Rejected("no"))) as requester:
+        with pytest.raises(Rejected, match="no"):
+            async with requester.request_response_streamed():
+                raise AssertionError("entered")
+
+
+async def test_chunks_come_as_they_arrive():
+    """The first is there while the others are still to come; an error comes behind them."""
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(PayloadFrame(1))  # means nothing
+                await peer.send(fragment(b"", metadata=b"me"), fragment(b"a", metadata=b"ta"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                assert body.metadata == b"meta"
+                assert await body.receive() == b"a"
+                await peer.send(fragment(b""), fragment(b"b"), ErrorFrame(1, 0x202, b"tired"))
+                assert await body.receive() == b"b"
+                with pytest.raises(Rejected, match="tired"):
+                    await body.receive()
+
+
+async def test_leaving_early():
+    """CANCEL is sent, what is here is given back, and what comes late is ignored."""
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(fragment(b"a"), fragment(b"b"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                assert await body.receive() == b"a"
+            assert await peer.receive(CancelFrame) == CancelFrame(1)
+            assert requester.statistics().unread == 0
+            with pytest.raises(trio.ClosedResourceError):
+                await body.receive()
+            await peer.send(fragment(b"c"), last(b"d"))
+            await peer.expect_alive()
+
+
+async def test_cancelled_before_it_begins():
+    """CANCEL is sent; the connection stays usable."""
+    async with frame_peer_server() as (peer, requester):
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+
+                async def serve():
+                    await peer.receive(RequestResponseFrame)
+                    scope.cancel()
+
+                nursery.start_soon(serve)
+                async with requester.request_response_streamed():
+                    raise AssertionError("entered")
+        assert await peer.receive(CancelFrame) == CancelFrame(1)
+
+
+async def test_more_unread_than_allowed():
+    """The stream ends with CANCEL here; what had arrived is delivered, then the error."""
+    limits = Limits(max_unread_body_size=2 * (100 + COST))
+    async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(*[fragment(b"x" * 100) for _ in range(3)])
+                await peer.send(last(b"late"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                assert await peer.receive(CancelFrame) == CancelFrame(1)
+                assert [await body.receive() for _ in range(2)] == [b"x" * 100] * 2
+                with pytest.raises(RemoteProtocolError, match="max_unread_body_size"):
+                    await body.receive()
+            assert requester.statistics().unread == 0
+
+
+@pytest.mark.parametrize("tiny", [b"x", b""])
+async def test_tiny_fragments_count(tiny):
+    """A flood of fragments of a byte is bounded too, and so is one of metadata."""
+    limits = Limits(max_unread_body_size=100 * COST)
+    async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                metadata = None if tiny else b"m"
+                await peer.send(*[fragment(tiny, metadata=metadata) for _ in range(100)])
+                assert await peer.receive(CancelFrame) == CancelFrame(1)
+
+            nursery.start_soon(serve)
+            with pytest.raises(RemoteProtocolError, match="max_unread_body_size"):
+                async with requester.request_response_streamed() as body:
+                    await trio.testing.wait_all_tasks_blocked()
+                    async for _ in body:
+                        pass
+
+
+async def test_all_streams_together():
+    """The connection's limit holds for bodies too."""
+    limits = Limits(max_unread_size=100)
+    async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(fragment(b"x" * 200))
+
+            nursery.start_soon(serve)
+            with pytest.raises(RemoteProtocolError):
+                async with requester.request_response_streamed():
+                    raise AssertionError("entered")
+            assert requester.statistics().unread == 0
+
+
+async def test_the_connection_ends():
+    """A reader that waits learns it; one reader at a time."""
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(fragment(b"a"))
+                await trio.testing.wait_all_tasks_blocked()
+                with pytest.raises(trio.BusyResourceError):
+                    await body.receive()
+                await peer.send(ErrorFrame(0, 0x101, b"over"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                await body.receive()
+                with pytest.raises(ConnectionClosed):
+                    await body.receive()
+
+
+async def test_closed_by_hand():
+    """aclose drops what is here; leaving the block afterwards cancels the request."""
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(fragment(b"a"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                await body.aclose()
+                await peer.send(fragment(b"b"))
+                await peer.expect_alive()
+                assert requester.statistics().unread == 0
+                with pytest.raises(trio.ClosedResourceError):
+                    await body.receive()
+            assert await peer.receive(CancelFrame) == CancelFrame(1)
+
+
+async def test_a_cancelled_reader_loses_nothing():
+    """What arrives afterwards is still to be read."""
+    async with frame_peer_server() as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def serve():
+                await peer.receive(RequestResponseFrame)
+                await peer.send(fragment(b"a"))
+
+            nursery.start_soon(serve)
+            async with requester.request_response_streamed() as body:
+                await body.receive()
+                with trio.CancelScope() as scope:
+                    nursery.start_soon(trio.testing.wait_all_tasks_blocked)
+                    nursery.start_soon(_cancel_later, scope)
+                    await body.receive()
+                assert scope.cancelled_caught
+                await peer.send(last(b"b"))
+                assert [chunk async for chunk in body] == [b"b"]
+
+
+async def _cancel_later(scope):
+    await trio.testing.wait_all_tasks_blocked()
+    scope.cancel()
+
+
+async def test_both_in_chunks():
+    """A request in chunks may be answered in chunks."""
+
+    async def chunks():
+        for _ in range(10):
+            yield b"x" * 1000
+
+    async with connected_pair(Answer(StreamedPayload(chunks(), b"m"))) as requester:
+        request = StreamedPayload(chunks())
+        async with requester.request_response_streamed(request) as body:
+            assert body.metadata == b"m"
+            assert b"".join([chunk async for chunk in body]) == b"x" * 10_000

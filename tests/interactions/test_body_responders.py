@@ -1,0 +1,266 @@
+"""Requests that handlers read while they arrive."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+import trio
+from cbor2 import loads
+from trio.abc import ReceiveChannel
+
+from rsocket_trio import (
+    ConnectionConfig,
+    Invalid,
+    Lease,
+    LeaseOptions,
+    Limits,
+    Metadata,
+    Payload,
+    PayloadBody,
+    RemoteProtocolError,
+    Responder,
+    Router,
+    StreamedPayload,
+    connect,
+    serve_transport,
+)
+from rsocket_trio.frames import (
+    CancelFrame,
+    ErrorFrame,
+    PayloadFrame,
+    RequestFnfFrame,
+    RequestNFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
+from rsocket_trio.transports.memory import memory_transport_pair
+
+SMALL = ConnectionConfig(fragment_size=128)
+ROUTE = Metadata(route="up").encode()
+
+
+async def chunks(n=10):
+    for _ in range(n):
+        yield b"x" * 100
+
+
+def make_router(log=None):
+    router = Router()
+
+    @router.request_response("up")
+    async def up(body: PayloadBody, metadata: Metadata) -> int:
+        assert metadata.route == "up"
+        assert body.metadata is not None
+        return sum([len(chunk) async for chunk in body])
+
+    @router.request_response("back")
+    async def back(body: PayloadBody) -> StreamedPayload:
+        return StreamedPayload(body)
+
+    @router.request_stream("up")
+    async def each(body: PayloadBody) -> AsyncIterator[int]:
+        async for chunk in body:
+            yield len(chunk)
+
+    @router.fire_and_forget("up")
+    async def take(body: PayloadBody) -> None:
+        log.append(sum([len(chunk) async for chunk in body]))
+
+    @router.request_response("early")
+    async def early(body: PayloadBody) -> bytes:
+        return await body.receive()
+
+    @router.request_response("whole")
+    async def whole(data: bytes) -> bytes:
+        return data
+
+    return router
+
+
+@pytest.mark.parametrize("size", [1000, 1, 0])
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_every_interaction(size, streamed):
+    """Handlers with such a parameter read chunks; what came whole is one chunk at most."""
+    log = []
+
+    def request():
+        data = b"x" * size
+        return StreamedPayload(chunks(10)) if streamed and size == 1000 else Payload(data)
+
+    async with connected_pair(make_router(log), config=SMALL) as requester:
+        answer = await requester.request_response(request(), route="up")
+        assert loads(answer.data) == size
+        async with requester.request_stream(request(), route="up") as sizes:
+            assert sum([loads(item.data) async for item in sizes]) == size
+        await requester.fire_and_forget(request(), route="up")
+        answer = await requester.request_response(request(), route="whole")
+        assert answer == Payload(b"x" * size)
+        with pytest.raises(Invalid, match="no request_response handler"):
+            await requester.request_response(request(), route="nowhere")
+        statistics = requester.statistics()
+        assert (statistics.open_streams, statistics.unread) == (0, 0)
+    assert log == [size]
+
+
+async def test_the_handler_runs_while_the_request_arrives():
+    """It is called with the first data, and its answer may be there before the request is."""
+    async with frame_peer_client(make_router()) as peer:
+        metadata = Metadata(route="early").encode()
+        await peer.send(
+            RequestResponseFrame(1, metadata=metadata[:5], follows=True),
+            PayloadFrame(1, next=True, follows=True, metadata=metadata[5:]),
+        )
+        await peer.expect_alive()
+        await peer.send(PayloadFrame(1, next=True, follows=True, data=b"first"))
+        answer = await peer.receive(PayloadFrame)
+        assert (answer.complete, answer.data) == (True, b"first")
+        # What still comes belongs to nobody.
+        await peer.send(PayloadFrame(1, next=True, data=b"late"))
+        await peer.expect_alive()
+
+
+async def test_there_and_back():
+    """A body may be sent back while it arrives."""
+    async with connected_pair(make_router(), config=SMALL) as requester:
+        answer = await requester.request_response(StreamedPayload(chunks()), route="back")
+        assert answer == Payload(b"x" * 1000)
+
+
+class Reader(Responder):
+    """Reads bodies slowly, or not at all."""
+
+    def __init__(self):
+        self.outcome = None
+        self.go = trio.Event()
+
+    def takes_body(self, interaction, metadata):
+        return True
+
+    async def request_response(self, payload):
+        assert isinstance(payload, StreamedPayload)
+        try:
+            await self.go.wait()
+            async for _ in payload.data:
+                pass
+        except BaseException as error:
+            self.outcome = error
+            raise
+        return Payload(b"done")
+
+    async def fire_and_forget(self, payload):
+        await self.request_response(payload)
+
+    def request_stream(self, payload):
+        return self._items(payload)
+
+    async def _items(self, payload):
+        yield await self.request_response(payload)
+        yield await self.request_response(payload)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        RequestResponseFrame(1, data=b"x" * 100, follows=True),
+        RequestFnfFrame(1, data=b"x" * 100, follows=True),
+        RequestStreamFrame(1, initial_request_n=1, data=b"x" * 100, follows=True),
+    ],
+    ids=lambda frame: type(frame).__name__,
+)
+async def test_cancelled_while_it_arrives(first):
+    """CANCEL of a request that is not whole cancels its handler."""
+    reader = Reader()
+    async with frame_peer_client(reader) as peer:
+        await peer.send(first)
+        await peer.expect_alive()
+        reader.go.set()
+        await peer.expect_alive()
+        await peer.send(CancelFrame(1))
+        await peer.expect_alive()
+        assert isinstance(reader.outcome, trio.Cancelled)
+
+
+async def test_the_rest_of_a_stream():
+    """Credit that comes beside the fragments counts."""
+    reader = Reader()
+    async with frame_peer_client(reader) as peer:
+        await peer.send(
+            RequestStreamFrame(1, initial_request_n=1, data=b"x", follows=True),
+            RequestNFrame(1, 1),
+            PayloadFrame(1, next=True, data=b"y"),
+        )
+        reader.go.set()
+        assert [(await peer.receive(PayloadFrame)).data for _ in range(2)] == [b"done"] * 2
+        assert (await peer.receive(PayloadFrame)).complete
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_more_unread_than_allowed(at_once):
+    """A handler that does not keep up gets an error, and the peer CANCELED; all is given back."""
+    limits = Limits(max_unread_body_size=500)
+    reader = Reader()
+    async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
+        size = 1000 if at_once else 200
+        await peer.send(RequestResponseFrame(1, data=b"x" * size, follows=True))
+        await peer.send(*[PayloadFrame(1, next=True, follows=True, data=b"x" * 200)] * 3)
+        await peer.expect_alive()
+        reader.go.set()
+        answer = await peer.receive(ErrorFrame)
+        assert answer.code == 0x203
+        assert isinstance(reader.outcome, RemoteProtocolError)
+        reader.outcome = None
+        await peer.send(RequestResponseFrame(3, data=b"x", follows=True))
+        await peer.send(PayloadFrame(3, next=True, data=b"y"))
+        assert (await peer.receive(PayloadFrame)).data == b"done"
+
+
+async def test_too_many_requests():
+    """A body counts as a request; what is too many is refused before its handler runs."""
+    limits = Limits(max_requests_size=100)
+    reader = Reader()
+    async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"x" * 90, follows=True))
+        await peer.send(RequestResponseFrame(3, data=b"x" * 90, follows=True))
+        answer = await peer.receive(ErrorFrame)
+        assert (answer.stream_id, answer.code) == (3, 0x202)
+        reader.go.set()
+        await peer.send(PayloadFrame(1, next=True), PayloadFrame(3, next=True))
+        assert (await peer.receive(PayloadFrame)).stream_id == 1
+
+
+async def test_with_leases(nursery):
+    """A request that is read while it arrives is counted once, and waits for its lease."""
+    client_end, server_end = memory_transport_pair()
+    lease = LeaseOptions(Lease(1, 60.0))
+    nursery.start_soon(partial(serve_transport, make_router(), server_end, lease=lease))
+    async with connect(client_end, lease=LeaseOptions()) as requester:
+        answer = await requester.request_response(StreamedPayload(chunks(2)), route="early")
+        assert answer.data == b"x" * 100
+        assert requester.leases.left == 0
+
+
+def test_what_cannot_take_a_body():
+    """A channel has many payloads; and a body is not there as a whole, too."""
+    router = Router()
+    with pytest.raises(TypeError, match="a channel has many payloads"):
+
+        @router.request_channel("x")
+        async def channel(
+            body: PayloadBody, items: ReceiveChannel[bytes]
+        ) -> AsyncIterator[bytes]: ...
+
+    for annotation in (bytes, Payload):
+
+        async def both(body: PayloadBody, other: bytes) -> None: ...
+
+        both.__annotations__["other"] = annotation
+        with pytest.raises(TypeError, match="not there as a whole for 'other', too"):
+            router.request_response("x")(both)
+
+
+async def test_damaged_metadata():
+    """They are answered with INVALID once the request is whole, as always."""
+    async with connected_pair(make_router(), config=SMALL) as requester:
+        with pytest.raises(Invalid, match="cannot be read"):
+            await requester.request_response(StreamedPayload(chunks(), b"\xd0"))

@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rsocket_trio.errors import LocalProtocolError
+from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, RequestStreamFrame, decode
+from rsocket_trio.frames.header import COMPLETE, NEXT, FrameType
+from rsocket_trio.payload import Payload
+from rsocket_trio.protocol.body import EAGER, BodyFragments
+from rsocket_trio.protocol.fragmentation import Reassembler
+
+
+def frames_of(fragments, chunks):
+    fragments.stream_id = 7
+    frames = []
+    for chunk in chunks:
+        fragments.add(chunk)
+        while fragments.ready:
+            frames.append(fragments.next())
+    fragments.end()
+    while fragments.ready:
+        frames.append(fragments.next())
+    return frames
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.binary(max_size=300), max_size=6),
+    st.none() | st.binary(max_size=300),
+    st.integers(64, 200),
+    st.sampled_from([None, (FrameType.REQUEST_RESPONSE, None), (FrameType.REQUEST_STREAM, 5)]),
+)
+def test_the_payload_comes_out(chunks, metadata, size, request_):
+    """However it is cut, the fragments are legal and make the payload."""
+    frame_type, n = request_ or (None, None)
+    flags = 0 if request_ else NEXT | COMPLETE
+    fragments = BodyFragments(
+        size, flags, metadata, initial_n=n, frame_type=frame_type and frame_type.value
+    )
+    frames = frames_of(fragments, chunks)
+    whole = Reassembler(10_000)
+    for number, frame in enumerate(frames):
+        assert len(frame) <= size
+        decoded = decode(frame)
+        assert decoded.stream_id == 7
+        last = number == len(frames) - 1
+        assert decoded.follows is not last
+        if number or frame_type is None:
+            assert isinstance(decoded, PayloadFrame)
+            assert decoded.next
+            assert decoded.complete is (last and not request_)
+        else:
+            kinds = {None: RequestResponseFrame, 5: RequestStreamFrame}
+            assert type(decoded) is kinds[n]
+            assert n is None or decoded.initial_request_n == n
+        whole.add(decoded.metadata, decoded.data)
+        if not last:
+            full = len(frame) == size
+            assert full or len(decoded.data) >= EAGER or decoded.metadata is not None
+    assert whole.finish() == Payload(b"".join(chunks), metadata)
+
+
+def test_what_is_there_leaves():
+    """A chunk that is worth a fragment does not wait for the next; a small one does."""
+    fragments = BodyFragments(1024, NEXT, None)
+    fragments.add(b"x" * (EAGER - 1))
+    assert not fragments.ready
+    fragments.add(b"x")
+    assert fragments.ready
+    assert decode(fragments.next()).data == b"x" * EAGER
+    assert not fragments.ready
+
+
+def test_complete_of_a_request_goes_last():
+    """C of a REQUEST_CHANNEL is on the last of its frames."""
+    channel = FrameType.REQUEST_CHANNEL.value
+    fragments = BodyFragments(64, COMPLETE, None, frame_type=channel, initial_n=1)
+    frames = [decode(frame) for frame in frames_of(fragments, [b"x" * 100])]
+    assert [frame.complete for frame in frames] == [False] * (len(frames) - 1) + [True]
+    fragments = BodyFragments(64, COMPLETE, None, frame_type=channel, initial_n=1)
+    (frame,) = frames_of(fragments, [b"x"])
+    assert decode(frame).complete
+
+
+def test_too_small():
+    """Below the least size there is no room for anything."""
+    with pytest.raises(LocalProtocolError, match="at least"):
+        BodyFragments(9, NEXT, None)

@@ -1,0 +1,52 @@
+"""The length before each frame."""
+
+from __future__ import annotations
+
+import pytest
+
+from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
+from rsocket_trio.reactivesocket.frames import LengthDecoder, encode_length
+
+KEEPALIVE = bytes.fromhex("0000000c 00032000 00000000")
+
+
+@pytest.mark.parametrize("length", ["0000000b", "00000000", "00000004"])
+def test_lengths_that_hold_no_header(length):
+    """A length that does not even count a header is refused at once, and for good."""
+    decoder = LengthDecoder(100)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="less than a header takes"):
+            decoder.feed(bytes.fromhex(length))
+
+
+@pytest.mark.parametrize("length", ["00000069", "7fffffff", "8000000c"])
+def test_lengths_past_the_limit(length):
+    """A length past the limit, or with its R bit, is refused before anything is kept."""
+    decoder = LengthDecoder(100)
+    with pytest.raises(RemoteProtocolError, match="more than the limit of 104"):
+        decoder.feed(bytes.fromhex(length) + b"x" * 50)
+    assert not decoder.pending
+
+
+def test_the_limit_itself():
+    """A frame of just the limit passes."""
+    assert LengthDecoder(8).feed(KEEPALIVE) == [KEEPALIVE[4:]]
+
+
+def test_frames_before_an_impossible_length():
+    """Frames before it are returned first; the next call raises, even without bytes."""
+    decoder = LengthDecoder(100)
+    assert decoder.feed(KEEPALIVE + KEEPALIVE + b"\0\0\0\0") == [KEEPALIVE[4:]] * 2
+    with pytest.raises(RemoteProtocolError):
+        decoder.feed(b"")
+
+
+def test_a_frame_too_long_for_any_length():
+    """31 bits count the frame and the length."""
+
+    class Huge(bytes):
+        def __len__(self):
+            return 2**31 - 4
+
+    with pytest.raises(LocalProtocolError, match="too long for its length"):
+        encode_length(Huge())

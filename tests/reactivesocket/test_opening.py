@@ -1,0 +1,234 @@
+"""The server's end until the protocol is known, and the transport after it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionConfig, Payload, connect, serve_transport
+from rsocket_trio.errors import RemoteProtocolError
+from rsocket_trio.frames import ErrorFrame as EngineError
+from rsocket_trio.frames import KeepaliveFrame as EngineKeepalive
+from rsocket_trio.frames import LengthPrefixDecoder
+from rsocket_trio.frames import decode as decode_engine
+from rsocket_trio.reactivesocket import ReactiveSocketTransport
+from rsocket_trio.reactivesocket.frames import (
+    KeepaliveFrame,
+    LengthDecoder,
+    RequestResponseFrame,
+    ResponseFrame,
+    SetupFrame,
+    decode,
+    encode_length,
+)
+from rsocket_trio.reactivesocket.opening import Opening, speak_reactivesocket
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports.base import TransportInfo
+from rsocket_trio.transports.byte_stream import ByteStreamTransport
+from rsocket_trio.transports.memory import memory_transport_pair
+
+BOTH = ["rsocket", "reactivesocket"]
+SETUP = SetupFrame(0, 500, 2500)
+
+
+def with_length(frame):
+    encoded = frame.encode()
+    return encode_length(encoded) + encoded
+
+
+def transport_of(stream):
+    return ByteStreamTransport(stream, info=TransportInfo(scheme="memory"))
+
+
+async def read_all(stream, decoder, decode_one):
+    frames = []
+    while data := await stream.receive_some():
+        frames += map(decode_one, decoder.feed(data))
+    return frames
+
+
+@pytest.mark.parametrize("padding", [0, 256 - 12 - 24 - 26])
+async def test_a_setup_that_comes_byte_by_byte(nursery, padding):
+    """However a SETUP is cut, also one whose length is a multiple of 256, it is the draft's."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    nursery.start_soon(serve_transport, KnownAnswers(), transport_of(theirs))
+    for byte in with_length(SETUP) + with_length(RequestResponseFrame(2, data=b"x" * padding)):
+        await ours.send_all(bytes((byte,)))
+        await trio.testing.wait_all_tasks_blocked()
+    (frame,) = LengthDecoder(1000).feed(await ours.receive_some())
+    assert decode(frame) == ResponseFrame(2, complete=True, data=b"x" * padding)
+    await ours.aclose()
+
+
+@pytest.mark.parametrize("said", ["", "000000", "0000000100", "000001000001000000000000"])
+async def test_a_client_that_says_too_little(nursery, autojump_clock, said):
+    """After the setup timeout, or once it says nothing more, the answer is in the form of 1.0."""
+    for finish in (True, False):
+        ours, theirs = trio.testing.memory_stream_pair()
+        config = ConnectionConfig(setup_timeout=5)
+        nursery.start_soon(
+            partial(serve_transport, KnownAnswers(), transport_of(theirs), config=config)
+        )
+        await ours.send_all(bytes.fromhex(said))
+        started = trio.current_time()
+        if finish:
+            await ours.send_eof()
+        frames = await read_all(ours, LengthPrefixDecoder(1000), decode_engine)
+        assert (trio.current_time() - started >= 5) is not finish
+        codes = [(type(frame), frame.code) for frame in frames]
+        assert codes == ([] if finish and not said else [(EngineError, 0x001)])
+        await ours.aclose()
+
+
+async def test_a_server_of_the_draft_alone_reads_bytes_as_that(nursery):
+    """What it is sent otherwise is refused in the draft's form."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    serving = partial(serve_transport, protocols=["reactivesocket"])
+    nursery.start_soon(serving, KnownAnswers(), transport_of(theirs))
+    await ours.send_all(with_length(RequestResponseFrame(2)))
+    await ours.send_eof()
+    (frame,) = await read_all(ours, LengthDecoder(1000), decode)
+    assert (frame.stream_id, frame.code) == (0, 0x001)
+    await ours.aclose()
+
+
+@pytest.mark.parametrize("length", [False, True])
+async def test_a_server_of_the_draft_alone_reads_messages_as_that(nursery, length):
+    """Likewise, in the form the message came in."""
+    ours, theirs = memory_transport_pair()
+    serving = partial(serve_transport, protocols=["reactivesocket"])
+    nursery.start_soon(serving, KnownAnswers(), theirs)
+    request = RequestResponseFrame(2)
+    await ours.send_frames([with_length(request) if length else request.encode()])
+    (message,) = await ours.receive_frames()
+    if length:
+        (message,) = LengthDecoder(1000).feed(message)
+    assert decode(message).code == 0x001
+    await ours.aclose()
+
+
+async def test_a_client_that_goes_away(nursery):
+    """Without a word there is no answer."""
+    ours, theirs = memory_transport_pair()
+    opening = Opening(theirs, BOTH, 1000)
+    await ours.close_sending()
+    assert await opening.receive_frames() == []
+    assert await opening.receive_frames() == []
+    assert opening.chosen is theirs
+    await opening.aclose()
+    assert await ours.receive_frames() == []
+
+
+async def test_waiting_may_be_cancelled():
+    """Bytes that have come are not lost."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    opening = Opening(transport_of(theirs), BOTH, 1000)
+    data = with_length(SETUP)
+    for part in (data[:3], data[3:5]):
+        await ours.send_all(part)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(opening.receive_frames)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    await ours.send_all(data[5:])
+    (frame,) = await opening.receive_frames()
+    assert decode_engine(frame).keepalive_interval_ms == 500
+    await opening.send_frames([EngineKeepalive(False).encode()])
+    assert await ours.receive_some() == with_length(KeepaliveFrame(False))
+    assert await opening.close_sending()
+
+
+async def test_a_transport_of_ones_own(nursery):
+    """One that speaks the draft already is taken as it is, by servers and clients."""
+    ours, theirs = memory_transport_pair()
+    server_end = ReactiveSocketTransport(theirs, client=False)
+    serving = partial(serve_transport, protocols=["reactivesocket"])
+    nursery.start_soon(serving, KnownAnswers(), server_end)
+    client_end = ReactiveSocketTransport(ours, client=True, with_length=True)
+    assert speak_reactivesocket(client_end, client=True, max_frame_size=1000) is client_end
+    async with connect(client_end, protocol="reactivesocket") as requester:
+        assert await requester.request_response(Payload(b"x")) == Payload(b"x")
+
+
+async def test_what_a_client_is_answered_in():
+    """It sends no length, until the server's first message shows that it uses one."""
+    ours, theirs = memory_transport_pair()
+    transport = ReactiveSocketTransport(ours, client=True)
+    keepalive = EngineKeepalive(True, data=b"x").encode()
+    await transport.send_frames([keepalive])
+    assert await theirs.receive_frames() == [KeepaliveFrame(True, b"x").encode()]
+    await theirs.send_frames([with_length(KeepaliveFrame(False, b"x"))])
+    # A message without a length is read all the same.
+    await theirs.send_frames([KeepaliveFrame(False, b"y").encode()])
+    received = [decode_engine(frame) for frame in await transport.receive_frames()]
+    assert [frame.data for frame in received] == [b"x", b"y"]
+    await transport.send_frames([keepalive])
+    assert await theirs.receive_frames() == [with_length(KeepaliveFrame(True, b"x"))]
+    await transport.aclose()
+
+
+async def test_the_writer_is_woken_for_what_waited():
+    """Items that waited for credit leave when it comes, also where nothing else is sent."""
+    ours, theirs = memory_transport_pair()
+    transport = ReactiveSocketTransport(ours, client=False)
+    woken = []
+    await theirs.send_frames([SETUP.encode(), bytes.fromhex("0006000000000002 00000000")])
+    _, request = await transport.receive_frames()
+    stream_id = decode_engine(request).stream_id
+    item = bytes.fromhex(f"{stream_id:08x} 2820 61")
+    for wake in (None, lambda: woken.append(True)):
+        transport.wake_writer = wake
+        assert transport.wake_writer is ours.wake_writer is wake
+        await transport.send_frames([item])
+        await theirs.send_frames([bytes.fromhex("0009000000000002 00000002")])
+        await transport.receive_frames()
+        await transport.send_frames([])
+        assert await theirs.receive_frames() == [ResponseFrame(2, data=b"a").encode()]
+        await theirs.send_frames(
+            [bytes.fromhex("000a000000000002"), bytes.fromhex("0006000000000002 00000000")]
+        )
+        _, request = await transport.receive_frames()
+        item = decode_engine(request).stream_id.to_bytes(4, "big") + item[4:]
+    assert woken == [True]
+    await transport.aclose()
+
+
+async def test_an_error_comes_after_the_frames_before_it():
+    """And again with every later call; so does one of the carrier's."""
+    ours, theirs = memory_transport_pair()
+    transport = ReactiveSocketTransport(ours, client=True)
+    await theirs.send_frames([KeepaliveFrame(True).encode(), b"short"])
+    assert len(await transport.receive_frames()) == 1
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="5 bytes"):
+            await transport.receive_frames()
+    one, other = trio.testing.memory_stream_pair()
+    transport = speak_reactivesocket(transport_of(one), client=True, max_frame_size=100)
+    await other.send_all(with_length(KeepaliveFrame(True)) + b"\0\0\0\0")
+    assert len(await transport.receive_frames()) == 1
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="less than a header"):
+            await transport.receive_frames()
+    await transport.aclose()
+
+
+async def test_frames_that_mean_nothing_are_not_received():
+    """`receive_frames` goes on until there is something; the end is the end."""
+    ours, theirs = memory_transport_pair()
+    transport = ReactiveSocketTransport(ours, client=True)
+    await theirs.send_frames([ResponseFrame(2).encode()])
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def receive():
+            (frame,) = await transport.receive_frames()
+            assert decode_engine(frame) == EngineKeepalive(True)
+
+        await trio.testing.wait_all_tasks_blocked()
+        await theirs.send_frames([KeepaliveFrame(True).encode()])
+    await theirs.close_sending()
+    assert await transport.receive_frames() == []
+    await transport.aclose()

@@ -1,0 +1,258 @@
+"""The translators alone: frames of the draft in, frames of 1.0 out, and back."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rsocket_trio import frames as new
+from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.frames.header import NEXT
+from rsocket_trio.protocol.fragmentation import fragment_payload, fragment_request
+from rsocket_trio.reactivesocket import frames as old
+from rsocket_trio.reactivesocket import streams
+from rsocket_trio.reactivesocket.incoming import Incoming
+from rsocket_trio.reactivesocket.outgoing import SUBSCRIPTION, Outgoing
+from rsocket_trio.reactivesocket.streams import Kind, StreamTable
+
+
+class Ends:
+    """Both translators of one end of a connection."""
+
+    def __init__(self, *, client):
+        self.table = StreamTable(client=client)
+        self.incoming = Incoming(self.table, client=client)
+        self.outgoing = Outgoing(self.table)
+        if not client:
+            self.incoming.translate(old.SetupFrame(0, 1, 1).encode())
+
+    def receive(self, frame):
+        return [new.decode(each) for each in self.incoming.translate(frame.encode())]
+
+    def send(self, frame):
+        encoded = frame if isinstance(frame, bytes) else frame.encode()
+        return [old.decode(each) for each in self.outgoing.translate(encoded)]
+
+    @property
+    def open(self):
+        assert len(self.table.by_wire) == len(self.table.by_engine)
+        return len(self.table.by_wire)
+
+
+@pytest.fixture
+def client():
+    return Ends(client=True)
+
+
+@pytest.fixture
+def server():
+    return Ends(client=False)
+
+
+def test_leases(client):
+    """Both directions, with numbers that do not fit 31 bits made to fit."""
+    lease = new.LeaseFrame(1000, 5, b"m")
+    assert client.receive(old.LeaseFrame(1000, 5, b"m")) == [lease]
+    assert client.send(lease) == [old.LeaseFrame(1000, 5, b"m")]
+    assert client.send(new.LeaseFrame(0, 0, b"")) == [old.LeaseFrame(0, 0)]
+    assert client.receive(old.LeaseFrame(2**32 - 1, 2**31)) == [
+        new.LeaseFrame(2**31 - 1, 2**31 - 1)
+    ]
+
+
+def test_setup_with_a_lease():
+    """L goes both ways; what the draft does not have is left out."""
+    table = StreamTable(client=True)
+    setup = new.SetupFrame(1, 0, 20, 90, lease=True, metadata=b"", data=b"d")
+    (sent,) = Outgoing(table).translate(setup.encode())
+    assert old.decode(sent) == old.SetupFrame(0, 20, 90, lease=True, data=b"d")
+    (received,) = Incoming(table, client=False).translate(sent)
+    assert new.decode(received) == new.SetupFrame(1, 0, 20, 90, lease=True, data=b"d")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        new.ResumeFrame(1, 0, b"t", 0, 0),
+        new.ResumeOkFrame(0),
+        new.ExtFrame(0, 1),
+        new.ErrorFrame(0, ErrorCode.CONNECTION_CLOSE, b"x"),
+        new.PayloadFrame(2, next=True),
+        new.RequestNFrame(2, 1),
+        new.CancelFrame(2),
+        new.ErrorFrame(2, ErrorCode.REJECTED),
+    ],
+    ids=repr,
+)
+def test_what_is_not_sent(server, frame):
+    """What the draft has no word for, and what belongs to streams that are over."""
+    assert server.send(frame) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "expected"),
+    [
+        (new.FrameType.REQUEST_RESPONSE, None, old.RequestResponseFrame(2, b"m" * 99, b"d" * 99)),
+        (new.FrameType.REQUEST_FNF, None, old.RequestFnfFrame(2, b"m" * 99, b"d" * 99)),
+        (
+            new.FrameType.REQUEST_STREAM,
+            5,
+            old.RequestStreamFrame(2, 5, b"m" * 99, b"d" * 99, n_flag=True),
+        ),
+    ],
+)
+def test_requests_in_fragments_are_put_together(client, kind, n, expected):
+    """Only RESPONSE and REQUEST_CHANNEL have an F (V0-FRAG-01)."""
+    frames = list(fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 64))
+    assert len(frames) > 3
+    for frame in frames[:-1]:
+        assert client.send(frame) == []
+    assert client.send(frames[-1]) == [expected]
+    assert client.open == (kind is not new.FrameType.REQUEST_FNF)
+
+
+def test_a_subscription_in_fragments(client):
+    """The mark of a subscription is on the first fragment; credit adds up meanwhile."""
+    kind = new.FrameType.REQUEST_STREAM
+    first, last = fragment_request(kind, 1, SUBSCRIPTION, 5, None, b"d" * 99, 64)
+    assert client.send(first) == []
+    assert client.send(new.RequestNFrame(1, 3)) == []
+    assert client.receive(old.ResponseFrame(2, data=b"before it was asked")) == []
+    assert client.send(last) == [old.RequestSubFrame(2, 8, None, b"d" * 99, n_flag=True)]
+
+
+def test_a_request_that_is_cancelled_before_it_is_whole(client):
+    """Nothing of it is sent."""
+    first, last = fragment_request(new.FrameType.REQUEST_FNF, 1, 0, None, None, b"d" * 99, 64)
+    assert client.send(first) == []
+    assert client.send(new.CancelFrame(1)) == []
+    assert client.send(last) == []
+    assert client.open == 0
+
+
+def test_channel_items_keep_their_fragments(client):
+    """F is for REQUEST_CHANNEL too: nothing waits to be whole."""
+    frames = list(fragment_request(new.FrameType.REQUEST_CHANNEL, 1, 0, 4, b"m", b"d" * 99, 64))
+    frames += fragment_payload(1, NEXT, None, b"e" * 99, 64)
+    sent = [frame for each in frames for frame in client.send(each)]
+    assert [frame.follows for frame in sent] == [True, False, True, False]
+    assert [frame.initial_request_n for frame in sent] == [4, 0, 0, 0]
+    assert b"".join(frame.data for frame in sent) == b"d" * 99 + b"e" * 99
+
+
+@pytest.mark.parametrize("kind", [old.RequestStreamFrame, old.RequestSubFrame])
+def test_a_last_item_without_data(server, kind):
+    """C without data would be completion only, so the item goes before it."""
+    (request,) = server.receive(kind(2, 5))
+    sent = server.send(new.PayloadFrame(request.stream_id, next=True, complete=True))
+    end = old.ResponseFrame(2, complete=True)
+    if kind is old.RequestSubFrame:
+        end = old.ErrorFrame(2, 0x203, None, b"the subscription is over")
+    assert sent == [old.ResponseFrame(2), end]
+    assert server.open == 0
+
+
+def test_an_error_while_an_item_waits_for_credit(server):
+    """It does not wait, and the item is lost with the stream."""
+    (request,) = server.receive(old.RequestStreamFrame(2, 0))
+    assert request.initial_request_n == 1
+    assert server.send(new.PayloadFrame(request.stream_id, next=True, data=b"a")) == []
+    assert server.send(new.ErrorFrame(request.stream_id, 0x201)) == [old.ErrorFrame(2, 0x201)]
+    assert server.receive(old.RequestNFrame(2, 1)) == []
+    assert server.incoming.released == []
+
+
+def test_ids_are_used_up_and_begin_again(client, monkeypatch):
+    """On both sides; those in use are left out."""
+    monkeypatch.setattr(streams, "_LAST_ID", 6)
+    stream = client.table.open_ours(Kind.RESPONSE, 1)
+    theirs = client.table.open_theirs(Kind.RESPONSE, 101)
+    assert (stream.wire_id, theirs.engine_id) == (2, 2)
+    for expected in (4, 6, 4, 6):
+        ours = client.table.open_ours(Kind.RESPONSE, 3)
+        again = client.table.open_theirs(Kind.RESPONSE, 103)
+        assert (ours.wire_id, again.engine_id) == (expected, expected)
+        client.table.close(ours)
+        client.table.close(again)
+
+
+DATA = st.binary(max_size=8)
+METADATA = st.none() | DATA
+IDS = st.sampled_from([0, 1, 2, 3, 2**32 - 1])
+N = st.sampled_from([0, 1, 2, 2**32 - 1])
+FLAG = st.booleans()
+ANY = st.one_of(
+    st.builds(old.RequestResponseFrame, IDS, METADATA, DATA),
+    st.builds(old.RequestFnfFrame, IDS, METADATA, DATA),
+    st.builds(old.RequestStreamFrame, IDS, N, METADATA, DATA),
+    st.builds(old.RequestSubFrame, IDS, N, METADATA, DATA),
+    st.builds(old.RequestChannelFrame, IDS, st.none() | N, FLAG, FLAG, METADATA, DATA),
+    st.builds(old.RequestNFrame, IDS, N),
+    st.builds(old.CancelFrame, IDS, METADATA),
+    st.builds(old.ResponseFrame, IDS, FLAG, FLAG, METADATA, DATA),
+    st.builds(old.ErrorFrame, IDS, N, METADATA, DATA),
+    st.builds(old.LeaseFrame, N, N, METADATA, IDS),
+    st.builds(old.KeepaliveFrame, FLAG, DATA, IDS),
+    st.builds(old.MetadataPushFrame, DATA, IDS),
+    st.builds(old.SetupFrame, N, N, N, FLAG, FLAG, metadata=METADATA, data=DATA, stream_id=IDS),
+)
+ENGINE = st.one_of(
+    st.builds(new.PayloadFrame, st.integers(1, 8), FLAG, FLAG, FLAG, METADATA, DATA),
+    st.builds(new.RequestNFrame, st.integers(1, 8), st.integers(1, 5)),
+    st.builds(new.CancelFrame, st.integers(1, 8)),
+    st.builds(new.ErrorFrame, st.integers(0, 8), st.just(0x201), DATA),
+)
+OPENING = st.sampled_from(
+    [
+        new.RequestResponseFrame,
+        new.RequestFnfFrame,
+        lambda i, **options: new.RequestStreamFrame(i, 1, **options),
+        lambda i, **options: new.RequestChannelFrame(i, 1, **options),
+    ]
+)
+STEPS = st.lists(
+    st.tuples(st.just("in"), ANY) | st.tuples(st.just("out"), ENGINE) | st.tuples(
+        st.just("open"), st.tuples(OPENING, FLAG)
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(FLAG, STEPS)
+def test_any_traffic(client, steps):
+    """Whatever comes, what goes out is frames, and the two tables name the same streams."""
+    ends = Ends(client=client)
+    ours = 1 if client else 2
+    for step, frame in steps:
+        if step == "in":
+            for each in ends.receive(frame):
+                assert new.describe(each.encode())
+        elif step == "out":
+            ends.send(frame)
+        else:
+            make, follows = frame
+            ends.send(make(ours, follows=follows))
+            ours += 2
+        for stream in ends.table.by_wire.values():
+            assert ends.table.by_engine[stream.engine_id] is stream
+            assert stream.engine_id % 2 == (ours % 2 if stream.ours else 1 - ours % 2)
+        assert ends.open <= 40
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_any_bytes(frames):
+    """No bytes raise anything but the documented error, before a SETUP and after it."""
+    for ends in (Ends(client=True), Ends(client=False)):
+        for frame in frames:
+            with contextlib.suppress(RemoteProtocolError):
+                for each in ends.incoming.translate(frame):
+                    new.decode(each)
+    fresh = Incoming(StreamTable(client=False), client=False)
+    for frame in frames:
+        with contextlib.suppress(RemoteProtocolError):
+            fresh.translate(frame)
