@@ -45,7 +45,7 @@ if have javac && have mvn &&
         [ -z "$(find java/pom.xml java/src -newer java/target/peer.jsa)" ]; }; then
     rm -rf java/target
     # Quiet, it still writes escape sequences.
-    said=$(cd java && mvn --batch-mode --quiet package) || {
+    said=$(cd java && mvn --batch-mode --quiet package 2>&1) || {
         echo "$said" >&2
         exit 1
     }

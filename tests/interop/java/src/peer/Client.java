@@ -7,6 +7,7 @@ import io.rsocket.Payload;
 import io.rsocket.RSocket;
 import io.rsocket.SocketAcceptor;
 import io.rsocket.core.RSocketConnector;
+import io.rsocket.core.Resume;
 import io.rsocket.transport.ClientTransport;
 import io.rsocket.transport.netty.client.TcpClientTransport;
 import io.rsocket.transport.netty.client.WebsocketClientTransport;
@@ -28,16 +29,19 @@ import org.reactivestreams.Subscription;
 import reactor.core.publisher.BaseSubscriber;
 import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
+import reactor.util.retry.Retry;
 
 /**
- * {@code Client URI [KEEPALIVE_MS [FRAGMENT_SIZE]]}: rsocket-java as the client.
+ * {@code Client URI [KEEPALIVE_MS [FRAGMENT_SIZE [LEASE|resume]]]}: rsocket-java as the client.
  *
  * <p>Driven over stdin and stdout with the commands and events that ../../../js/client.js
- * describes. It ends with its stdin.
+ * describes. It ends with its stdin. With LEASE, {@code N/SECONDS}, it asks for leases, keeps them,
+ * and grants that one; with {@code resume} it resumes its session as often as it must.
  */
 final class Client {
   private static final String MIME_TYPE = "application/octet-stream";
   private static final Duration LIFETIME = Duration.ofSeconds(90);
+  private static final Duration RETRY = Duration.ofMillis(20);
   private static final HexFormat HEX = HexFormat.of();
 
   private final RSocket socket;
@@ -50,7 +54,9 @@ final class Client {
   public static void main(String[] arguments) throws IOException {
     long keepAlive = arguments.length > 1 ? Long.parseLong(arguments[1]) : 20_000;
     int fragmentSize = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 0;
-    RSocket socket = connect(arguments[0], Duration.ofMillis(keepAlive), fragmentSize);
+    String extension = arguments.length > 3 ? arguments[3] : "";
+    RSocket socket =
+        connect(arguments[0], Duration.ofMillis(keepAlive), fragmentSize, extension);
     socket
         .onClose()
         .subscribe(
@@ -67,15 +73,20 @@ final class Client {
     System.exit(0);
   }
 
-  static RSocket connect(String uri, Duration keepAlive, int fragmentSize) {
-    return RSocketConnector.create()
-        .dataMimeType(MIME_TYPE)
-        .metadataMimeType(MIME_TYPE)
-        .keepAlive(keepAlive, LIFETIME)
-        .fragment(fragmentSize)
-        .acceptor(SocketAcceptor.with(new KnownAnswers()))
-        .connect(transport(URI.create(uri)))
-        .block();
+  static RSocket connect(String uri, Duration keepAlive, int fragmentSize, String extension) {
+    RSocketConnector connector =
+        RSocketConnector.create()
+            .dataMimeType(MIME_TYPE)
+            .metadataMimeType(MIME_TYPE)
+            .keepAlive(keepAlive, LIFETIME)
+            .fragment(fragmentSize)
+            .acceptor(SocketAcceptor.with(new KnownAnswers()));
+    switch (extension) {
+      case "" -> {}
+      case "resume" -> connector.resume(new Resume().retry(Retry.fixedDelay(1000, RETRY)));
+      default -> connector.lease(new OneLease(extension));
+    }
+    return connector.connect(transport(URI.create(uri))).block();
   }
 
   private static ClientTransport transport(URI uri) {

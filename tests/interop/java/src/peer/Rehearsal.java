@@ -14,9 +14,9 @@ final class Rehearsal {
 
   public static void main(String[] arguments) {
     for (String scheme : new String[] {"tcp", "ws"}) {
-      int port = Server.serve(scheme, 64).address().getPort();
+      int port = Server.serve(scheme, 64, "").address().getPort();
       String uri = scheme + "://127.0.0.1:" + port;
-      RSocket socket = Client.connect(uri, Duration.ofSeconds(20), 64);
+      RSocket socket = Client.connect(uri, Duration.ofSeconds(20), 64, "");
       String text = "x".repeat(100);
       socket.requestResponse(DefaultPayload.create(text, text)).block();
       socket.fireAndForget(DefaultPayload.create(text)).block();
