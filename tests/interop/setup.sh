@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what the interoperability tests need beside Python: Node, Chromium and the npm modules.
+# Installs what the interoperability tests need beside Python: Node, Chromium and the npm modules,
+# Java and its libraries. What cannot be installed is named at the end, the rest is there then.
 # Says nothing where all is there. (rsocket-py comes with the extra: pip install '.[peers]'.)
 set -eu
 cd "$(dirname "$0")"
@@ -20,20 +21,40 @@ absent=""
 have node || absent="$absent nodejs"
 have npm || absent="$absent npm"
 have chromium || absent="$absent chromium"
+have javac || absent="$absent default-jdk-headless"
+have mvn || absent="$absent maven"
 
-if [ -n "$absent" ]; then
-    if ! have apt-get || ! as_root true 2>/dev/null; then
-        echo "setup.sh: install these first, apt-get cannot be used here:$absent" >&2
-        exit 1
-    fi
+if [ -n "$absent" ] && have apt-get && as_root true 2>/dev/null; then
     as_root apt-get update -qq
     # Unquoted: one word per package.
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends $absent >/dev/null
+    absent=""
 fi
 
 # npm leaves a copy of the lock file where it has installed all of it. No scripts: esbuild's binary
 # comes in a package of its own.
-if ! [ js/node_modules/.package-lock.json -nt js/package-lock.json ]; then
+if have npm && ! [ js/node_modules/.package-lock.json -nt js/package-lock.json ]; then
     (cd js && npm ci --ignore-scripts --silent)
+fi
+
+# The archive of classes is the last that is made. Java compares the class path it was made with by
+# the letter: support/stacks.py gives the same one.
+if have javac && have mvn &&
+    ! { [ -f java/target/peer.jsa ] &&
+        [ -z "$(find java/pom.xml java/src -newer java/target/peer.jsa)" ]; }; then
+    rm -rf java/target
+    # Quiet, it still writes escape sequences.
+    said=$(cd java && mvn --batch-mode --quiet package 2>&1) || {
+        echo "$said" >&2
+        exit 1
+    }
+    java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable \
+        -XX:ArchiveClassesAtExit="$PWD/java/target/peer.jsa" \
+        -cp "$PWD/java/target/peer.jar" peer.Rehearsal
+fi
+
+if [ -n "$absent" ]; then
+    echo "setup.sh: install these first, apt-get cannot be used here:$absent" >&2
+    exit 1
 fi

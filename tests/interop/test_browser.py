@@ -63,7 +63,7 @@ ANSWERS = {
 
 async def test_the_page_alone(page, harness):
     """The page gets its answers from rsocket-js too: where this fails, the page is at fault."""
-    [over_websocket] = [stack for stack in harness.stacks() if stack.transport == "ws"]
+    [over_websocket] = [each for each in harness.stacks() if str(each) == "rsocket-js-ws"]
     async with over_websocket.serve() as (uri, _):
         # rsocket-js answers without metadata.
         assert await page(uri) == {"response": {"data": "hello", "metadata": None}, **ANSWERS}

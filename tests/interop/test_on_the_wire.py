@@ -212,10 +212,11 @@ async def test_our_keepalive(tcp_stack, wire_to):
     async with tcp_stack.serve() as (uri, _), wire_to(uri) as wire:
         async with rsocket_trio.connect(wire.uri, config=config):
             # The first one confirms the SETUP; the others come by the clock.
-            answers = await wire.wait_for(SERVER, KeepaliveFrame, 3)
-    asked = wire.frames(CLIENT, KeepaliveFrame)
-    assert all(frame.respond for frame in asked)
-    assert not any(frame.respond for frame in answers)
+            # rsocket-java's server asks too: that is neither an answer nor a question of ours.
+            answers = await wire.wait_for(
+                SERVER, KeepaliveFrame, 3, where=lambda frame: not frame.respond
+            )
+    asked = [frame for frame in wire.frames(CLIENT, KeepaliveFrame) if frame.respond]
     assert [frame.data for frame in answers] == [frame.data for frame in asked[: len(answers)]]
 
 

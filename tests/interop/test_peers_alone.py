@@ -10,7 +10,12 @@ from rsocket_trio.frames import CancelFrame, PayloadFrame, RequestNFrame, SetupF
 
 pytestmark = pytest.mark.interop
 
-PAIRS = [("rsocket-js", "rsocket-py"), ("rsocket-py", "rsocket-js"), ("rsocket-js", "rsocket-js")]
+PAIRS = [
+    ("rsocket-js", "rsocket-py"),
+    ("rsocket-py", "rsocket-js"),
+    ("rsocket-js", "rsocket-js"),
+    ("rsocket-java", "rsocket-java"),
+]
 
 
 @pytest.fixture(params=PAIRS, ids=" to ".join)

@@ -19,6 +19,7 @@ from .processes import Peer, running
 
 HERE = Path(__file__).parent.parent
 JS = HERE / "js"
+JAVA = HERE / "java/target"
 PY = HERE / "py_peer"
 SETUP = "tests/interop/setup.sh"
 
@@ -29,6 +30,9 @@ def missing(name: str) -> str | None:
         case "rsocket-js":
             there = shutil.which("node") and (JS / "node_modules/rsocket-core").is_dir()
             return None if there else f"Node or its modules are not installed: run {SETUP}"
+        case "rsocket-java":
+            there = shutil.which("java") and (JAVA / "peer.jar").is_file()
+            return None if there else f"Java or its programs are not installed: run {SETUP}"
         case "rsocket-py":
             try:
                 importlib.metadata.version("rsocket")
@@ -113,6 +117,22 @@ def _python(program: str, *arguments: str) -> list[str]:
     return [sys.executable, str(PY / program), *arguments]
 
 
+def _java(program: str, *arguments: str) -> list[str]:
+    return [
+        "java",
+        # All for a quick start: the programs run for less than a second.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-XX:SharedArchiveFile={JAVA / 'peer.jsa'}",
+        # Where there is no such archive it starts slowly: stdout is not the place to say so.
+        "-Xlog:disable",
+        "-cp",
+        str(JAVA / "peer.jar"),
+        f"peer.{program}",
+        *arguments,
+    ]
+
+
 def stacks() -> Iterator[Stack]:
     """Every stack over every transport it is tried on."""
     for transport in "tcp", "ws":
@@ -122,6 +142,14 @@ def stacks() -> Iterator[Stack]:
             lambda *arguments, transport=transport: _node("server.js", transport, *arguments),
             lambda *arguments: _node("client.js", *arguments),
             JS_FAULTS,
+        )
+    for transport in "tcp", "ws":
+        yield Stack(
+            "rsocket-java",
+            transport,
+            lambda *arguments, transport=transport: _java("Server", transport, *arguments),
+            lambda *arguments: _java("Client", *arguments),
+            {},
         )
     yield Stack(
         "rsocket-py",

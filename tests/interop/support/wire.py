@@ -61,9 +61,16 @@ class Wire:
         """The lengths of all frames that side sent, in bytes, without the prefix."""
         return [sent.size for sent in self.record if sent.by == by]
 
-    async def wait_for(self, by: str, frame_type: type[Frame], count: int = 1) -> list[Frame]:
-        """Wait until that side has sent so many frames of that type; gives them all."""
-        while len(found := self.frames(by, frame_type)) < count:
+    async def wait_for(
+        self,
+        by: str,
+        frame_type: type[Frame],
+        count: int = 1,
+        *,
+        where: Callable[[Frame], bool] = lambda _: True,
+    ) -> list[Frame]:
+        """Wait until that side has sent so many such frames; gives them all."""
+        while len(found := list(filter(where, self.frames(by, frame_type)))) < count:
             changed = self._changed
             await changed.wait()
         return found
