@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final
 
 import attrs
 import trio
 from host_telemetry import FILES, Facts, Grep, Load, LoadRequest, Match, Notes
 
 from rsocket_trio import (
-    Codecs,
+    Caller,
     Invalid,
     Payload,
     Requester,
@@ -25,19 +25,9 @@ from rsocket_trio import (
     connect,
 )
 
-T = TypeVar("T")
 MIME: Final = "application/cbor"
-CODECS: Final = Codecs()
 LARGEST: Final = max(FILES, key=lambda name: FILES[name].stat().st_size)
 NOTES: Final = 500
-
-
-def pack(value: object) -> Payload:
-    return Payload(CODECS.encode(value, type(value), MIME))
-
-
-def unpack(payload: Payload, kind: type[T]) -> T:
-    return cast(T, CODECS.decode(payload.data, kind, MIME))
 
 
 class Unexpected(Exception):
@@ -78,11 +68,11 @@ def expect(what: str, *, found: object, wanted: object) -> None:
         raise Unexpected(f"{what}: {found!r} instead of {wanted!r}")
 
 
-async def ask_for_facts(requester: Requester) -> None:
+async def ask_for_facts(requester: Requester, service: Caller) -> None:
     began = time.perf_counter()
     answer = await requester.request_response(route="host.facts")
     milliseconds = (time.perf_counter() - began) * 1000
-    facts = unpack(answer, Facts)
+    facts = service.decode(answer, Facts)
     size = len(answer.data)
     say("request_response host.facts", f"1 item, {size} bytes, {milliseconds:.1f} ms")
     memory = facts.memory_total / 2**30
@@ -90,35 +80,37 @@ async def ask_for_facts(requester: Requester) -> None:
     expect("the kernel", found=facts.kernel.split()[-1], wanted=_read("/proc/sys/kernel/osrelease"))
 
 
-async def watch_the_load(requester: Requester) -> None:
-    request = pack(LoadRequest(every=0.2))
+async def watch_the_load(requester: Requester, service: Caller) -> None:
+    request = service.encode(LoadRequest(every=0.2))
     tally, busy = Tally(), []
     async with requester.request_stream(request, route="host.load", prefetch=2) as samples:
         async for payload in samples:
             tally.add(payload)
-            busy.append(f"{unpack(payload, Load).busy:.0%}")
+            busy.append(f"{service.decode(payload, Load).busy:.0%}")
             if tally.items == 5:
                 break  # leaving the block cancels the stream: the server stops sampling
     say("request_stream   host.load every 0.2 s, 5", tally.result(samples.statistics()))
     say("", f"CPUs busy {', '.join(busy)}")
 
 
-async def read_a_file(requester: Requester) -> None:
+async def read_a_file(requester: Requester, service: Caller) -> None:
     tally, lines = Tally(), []
-    async with requester.request_stream(pack(LARGEST), route="file.lines", prefetch=256) as stream:
+    name = service.encode(LARGEST)
+    async with requester.request_stream(name, route="file.lines", prefetch=256) as stream:
         async for payload in stream:
             tally.add(payload)
-            lines.append(unpack(payload, str))
+            lines.append(service.decode(payload, str))
     say(f"request_stream   file.lines {LARGEST}", tally.result(stream.statistics()))
     expect(f"lines of {LARGEST}", found=len(lines), wanted=len(_lines(LARGEST)))
     expect(f"the text of {LARGEST}", found=lines == _lines(LARGEST), wanted=True)
 
 
-async def read_slowly(requester: Requester) -> None:
+async def read_slowly(requester: Requester, service: Caller) -> None:
     # Thousands of lines are there, and this reader takes one each 2 ms. The server waits for it:
     # never is more than the window on the way.
     tally = Tally()
-    async with requester.request_stream(pack(LARGEST), route="file.lines", prefetch=16) as stream:
+    name = service.encode(LARGEST)
+    async with requester.request_stream(name, route="file.lines", prefetch=16) as stream:
         async for payload in stream:
             tally.add(payload)
             await trio.sleep(0.002)
@@ -127,14 +119,14 @@ async def read_slowly(requester: Requester) -> None:
     say("request_stream   the same, read slowly, 200", tally.result(stream.statistics()))
 
 
-async def grep(requester: Requester) -> None:
+async def grep(requester: Requester, service: Caller) -> None:
     wanted = [Grep(LARGEST, "raise "), Grep("argparse.py", "raise "), Grep("typing.py", "deque")]
     tally, found = Tally(), list[tuple[str, str]]()
-    patterns = [pack(one) for one in wanted]
+    patterns = [service.encode(one) for one in wanted]
     async with requester.request_channel(patterns, route="file.grep", prefetch=32) as matches:
         async for payload in matches:
             tally.add(payload)
-            match = unpack(payload, Match)
+            match = service.decode(payload, Match)
             found.append((match.file, match.line))
     say(
         f"request_channel  file.grep, {len(wanted)} patterns up", tally.result(matches.statistics())
@@ -144,15 +136,15 @@ async def grep(requester: Requester) -> None:
     expect("the text of the matching lines", found=found == here, wanted=True)
 
 
-async def leave_notes(requester: Requester) -> None:
-    before = unpack(await requester.request_response(route="notes"), Notes)
+async def leave_notes(requester: Requester, service: Caller) -> None:
+    before = await service.request_response("notes", returns=Notes)
     began = time.perf_counter()
     for number in range(NOTES):
-        await requester.fire_and_forget(pack(f"note {number}"), route="note")
+        await service.fire_and_forget("note", f"note {number}")
     await requester.metadata_push(b"the client's own affairs")
     # Neither is answered, so that they have arrived is seen from what they have changed.
     while True:
-        after = unpack(await requester.request_response(route="notes"), Notes)
+        after = await service.request_response("notes", returns=Notes)
         received = after.received - before.received
         pushes = after.metadata_pushes - before.metadata_pushes
         if (received, pushes) == (NOTES, 1):
@@ -163,9 +155,9 @@ async def leave_notes(requester: Requester) -> None:
     say("metadata_push", "1 has arrived")
 
 
-async def ask_for_what_is_not_there(requester: Requester) -> None:
+async def ask_for_what_is_not_there(requester: Requester, service: Caller) -> None:
     try:
-        async with requester.request_stream(pack("../../etc/passwd"), route="file.lines") as stream:
+        async with service.request_stream("file.lines", "../../etc/passwd") as stream:
             await stream.receive()
     except Invalid as error:
         say("request_stream   file.lines ../../etc/passwd", str(error))
@@ -189,7 +181,7 @@ async def main(uris: list[str]) -> None:
         async with connect(uri, data_mime_type=MIME) as requester:
             print(f"\nclient over {uri}", flush=True)
             for step in STEPS:
-                await step(requester)
+                await step(requester, Caller(requester))
             expect("open streams", found=requester.statistics().open_streams, wanted=0)
 
 

@@ -12,37 +12,26 @@ It knows of the service what it says in JSON, and shares no code with it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import Any, Final
 
 import trio
 
-from rsocket_trio import Payload, Requester, RSocketError, StreamError, connect
+from rsocket_trio import Caller, RSocketError, StreamError, connect
 
 DEFAULT_URI: Final = "ws://127.0.0.1:7879/rsocket"
 
 
-def pack(value: object) -> Payload:
-    return Payload(json.dumps(value).encode())
-
-
-def unpack(payload: Payload) -> Any:
-    return json.loads(payload.data)
-
-
-async def facts(requester: Requester, args: argparse.Namespace) -> None:
-    answer = unpack(await requester.request_response(route="host.facts"))
+async def facts(service: Caller, args: argparse.Namespace) -> None:
+    answer = await service.request_response("host.facts")
     for name, value in answer.items():
         print(f"{name.replace('_', ' '):<18}{value}")
 
 
-async def load(requester: Requester, args: argparse.Namespace) -> None:
-    request = pack({"every": args.every})
-    async with requester.request_stream(request, route="host.load", prefetch=2) as samples:
-        async for payload in samples:
-            sample = unpack(payload)
+async def load(service: Caller, args: argparse.Namespace) -> None:
+    async with service.request_stream("host.load", {"every": args.every}, prefetch=2) as samples:
+        async for sample in samples:
             bar = "#" * round(sample["busy"] * 40)
             print(f"{sample['busy']:4.0%} {bar:<40} load {sample['load_1']:.2f}", flush=True)
             args.take -= 1
@@ -50,22 +39,21 @@ async def load(requester: Requester, args: argparse.Namespace) -> None:
                 break  # leaving the block cancels the stream
 
 
-async def lines(requester: Requester, args: argparse.Namespace) -> None:
-    async with requester.request_stream(pack(args.file), route="file.lines") as stream:
-        async for payload in stream:
-            print(unpack(payload))
+async def lines(service: Caller, args: argparse.Namespace) -> None:
+    async with service.request_stream("file.lines", args.file) as lines_of_file:
+        async for line in lines_of_file:
+            print(line)
 
 
-async def grep(requester: Requester, args: argparse.Namespace) -> None:
-    patterns = [pack({"file": args.file, "pattern": pattern}) for pattern in args.patterns]
-    async with requester.request_channel(patterns, route="file.grep") as matches:
-        async for payload in matches:
-            match = unpack(payload)
+async def grep(service: Caller, args: argparse.Namespace) -> None:
+    patterns = [{"file": args.file, "pattern": pattern} for pattern in args.patterns]
+    async with service.request_channel("file.grep", patterns) as matches:
+        async for match in matches:
             print(f"{match['number']}: {match['line']}")
 
 
-async def note(requester: Requester, args: argparse.Namespace) -> None:
-    await requester.fire_and_forget(pack(args.text), route="note")
+async def note(service: Caller, args: argparse.Namespace) -> None:
+    await service.fire_and_forget("note", args.text)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 async def talk(args: argparse.Namespace) -> None:
     async with connect(args.uri, data_mime_type="application/json") as requester:
-        await args.run(requester, args)
+        await args.run(Caller(requester), args)
 
 
 def main() -> str | int:

@@ -57,7 +57,7 @@ from .payload import NO_PAYLOAD, Payload
 from .protocol.retry import Retry
 from .requester import ConnectionStatistics, Requester
 from .responder import Acceptor, Responder, Setup
-from .routing import Principal, RequestFacts, Route, Router, constant_time_equal
+from .routing import Caller, ItemStream, Principal, RequestFacts, Route, Router, constant_time_equal
 from .server import Server, ServerStatistics, serve, serve_transport
 from .streamed import StreamedPayload
 from .tracing import Tracing, current_trace
@@ -68,6 +68,7 @@ __all__ = [
     "Acceptor",
     "ApplicationError",
     "BearerAuthentication",
+    "Caller",
     "Canceled",
     "ClosedByPeer",
     "CodecError",
@@ -84,6 +85,7 @@ __all__ = [
     "InternalError",
     "Invalid",
     "InvalidSetup",
+    "ItemStream",
     "Lease",
     "LeaseOptions",
     "LeaseSource",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -13,6 +13,7 @@ import trio
 from .config import ConnectionConfig
 from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
+from .connection.fresh_sessions import Succession
 from .connection.resume_client import ClientSession, Dial
 from .connection.resume_options import Resume
 from .errors import (
@@ -176,28 +177,46 @@ async def _connection(
     lease: LeaseOptions | None,
     session: ClientSession | None,
 ) -> AsyncIterator[Requester]:
-    carrier = transport if session is None else session.link
-    connection = Connection(carrier, config, client=True, lease=lease)
-    requester = Requester(connection, metadata_mime_type, data_mime_type)
-    token = None if session is None else session.token
-    begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
-    facts = Setup(
-        data=setup.data,
-        metadata=setup.metadata,
-        data_mime_type=data_mime_type,
-        metadata_mime_type=metadata_mime_type,
-        keepalive_interval=config.keepalive_interval,
-        max_lifetime=config.max_lifetime,
-        transport=transport.info,
-    )
-    connection.open(
-        await accept_with(Responder() if responder is None else responder, facts, requester)
-    )
+    requester: Requester | None = None
+
+    async def begin(session: ClientSession | None) -> tuple[Connection, Requester]:
+        nonlocal requester
+        carrier = transport if session is None else session.link
+        connection = Connection(carrier, config, client=True, lease=lease)
+        if requester is None:
+            requester = Requester(connection, metadata_mime_type, data_mime_type)
+        token = None if session is None else session.token
+        begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
+        facts = Setup(
+            data=setup.data,
+            metadata=setup.metadata,
+            data_mime_type=data_mime_type,
+            metadata_mime_type=metadata_mime_type,
+            keepalive_interval=config.keepalive_interval,
+            max_lifetime=config.max_lifetime,
+            transport=carrier.info,
+        )
+        connection.open(
+            await accept_with(Responder() if responder is None else responder, facts, requester)
+        )
+        return connection, requester
+
+    async def begin_anew(session: ClientSession) -> Connection:
+        connection, requester = await begin(session)
+        requester.rebind(connection)
+        return connection
+
+    connection, requester = await begin(session)
+    run: Callable[..., Awaitable[None]] = partial(_run, connection)
+    close = connection.close
+    if session is not None:
+        succession = Succession(session, begin_anew)
+        run, close = partial(succession.run, connection), succession.close
     refused: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             try:
-                await nursery.start(_run if session is None else session.run, connection)
+                await nursery.start(run)
                 if config.confirm_setup:
                     await wait_accepted(connection)
                 yield requester
@@ -206,7 +225,7 @@ async def _connection(
                 refused = error
             finally:
                 # Synchronous: every stream fails now, CANCELs are queued by those who leave.
-                connection.close()
+                close()
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:

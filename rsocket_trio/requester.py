@@ -79,6 +79,11 @@ class Requester:
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
 
+    def rebind(self, connection: Connection) -> None:
+        """Go on with a fresh session's connection; `rsocket_trio.connect` calls this."""
+        self._connection = connection
+        self._streams = connection.streams
+
     def __repr__(self) -> str:
         info = self.transport
         state = "closed" if self.closed else "open"

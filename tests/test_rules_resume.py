@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve_transport
+from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve, serve_transport
 from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import ErrorCode, RejectedSetup
 from rsocket_trio.frames import (
@@ -32,6 +32,7 @@ from rsocket_trio.responder import Responder
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports import open_transport
 from rsocket_trio.transports.memory import memory_transport_pair
 
 TOKEN = b"a token"
@@ -464,3 +465,26 @@ def test_the_options_are_checked():
 def test_the_default_limits_fit_each_other():
     """What the outbox holds of the smallest frames is less than an eighth of what is retained."""
     assert ConnectionConfig().limits.outbox_size <= ResumeOptions().max_retained_size // 64
+
+
+async def test_a_server_that_stops_lets_nobody_come_back(autojump_clock):
+    """Graceful stop: sessions without a connection end at once, others when their streams have."""
+    options = ResumeOptions()
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, KnownAnswers(), "tcp://127.0.0.1:0", resume=options)
+        server = await nursery.start(start)
+        async with open_transport(server.uris[0]) as transport:
+            away = FramePeer(transport, cushion=0.05)
+            await away.send(setup(b"away"))
+            await away.expect_alive()
+        async with open_transport(server.uris[0]) as transport:
+            here = FramePeer(transport, cushion=0.05)
+            await here.send(setup(b"here"), RequestStreamFrame(1, 1, data=b"5"))
+            assert (await here.receive(PayloadFrame)).data == b"0"
+            server.stop(grace=30)
+            assert (await here.receive(ErrorFrame)).code == ErrorCode.CONNECTION_CLOSE
+            while options.store.get(b"away") is not None:
+                await trio.lowlevel.checkpoint()
+            assert options.store.get(b"here") is not None
+        # Its connection is lost now, and nobody can bring another.
+    assert len(options.store) == 0

@@ -344,6 +344,113 @@ async def test_a_server_without_sessions_refuses(autojump_clock):
                 raise AssertionError("entered")
 
 
+async def reject(script, peer):
+    """Lose a connection, and refuse to resume its session."""
+    await peer.aclose()
+    peer = await script.accept()
+    await peer.receive(ResumeFrame)
+    await peer.send(ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"who?"))
+    await peer.aclose()
+
+
+async def test_a_fresh_session_follows(autojump_clock):
+    """Where it is allowed: open streams fail with ConnectionLost, the requester goes on."""
+    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
+        tokens = set()
+        for _ in range(3):
+            tokens.add(peer.received[0].resume_token)
+            asking = Asking(nursery, requester)
+            await peer.receive(RequestResponseFrame)
+            await reject(script, peer)
+            await asking.done.wait()
+            assert isinstance(asking.outcome, ConnectionLost)
+            assert isinstance(asking.outcome.__cause__, RejectedResume)
+            with pytest.raises(ConnectionLost):
+                await requester.request_response(Payload(b"too early"))
+            peer = await script.accept_setup()
+        asking = Asking(nursery, requester)
+        assert await peer.receive() == REQUEST
+        await peer.send(ANSWER)
+        await asking.done.wait()
+        assert asking.outcome == b"pong"
+        assert len(tokens | {peer.received[0].resume_token}) == 4
+
+
+async def test_a_fresh_session_is_tried_again(autojump_clock):
+    """Nobody there, or a loss before SETUP is accepted: another attempt, in time."""
+    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
+        await reject(script, peer)
+        script.down = True
+        await trio.sleep(5)
+        script.down = False
+        short = await script.accept()
+        await short.receive(SetupFrame)
+        await short.aclose()
+        peer = await script.accept_setup()
+        asking = Asking(nursery, requester)
+        assert await peer.receive() == REQUEST
+        await peer.send(ANSWER)
+        await asking.done.wait()
+        assert asking.outcome == b"pong"
+
+
+@pytest.mark.parametrize("attempts", [3, None])
+async def test_fresh_sessions_are_given_up(attempts, autojump_clock):
+    """After the attempts or the lifetime there is none, and requests say so."""
+    resume = Resume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
+    async with scripted(resume) as (script, peer, requester, _):
+        await reject(script, peer)
+        script.down = True
+        await trio.sleep(30)
+        tries = script.dialled
+        await trio.sleep(1000)
+        assert script.dialled == tries
+        with pytest.raises(ConnectionLost):
+            await requester.request_response(Payload(b"?"))
+
+
+async def test_a_fresh_session_may_be_refused(autojump_clock):
+    """The server's reason is what requests then get."""
+    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, _):
+        await reject(script, peer)
+        peer = await script.accept()
+        await peer.receive(SetupFrame)
+        await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
+        await trio.sleep(100)
+        assert script.dialled == 3
+        with pytest.raises(RejectedSetup, match="not you"):
+            await requester.request_response(Payload(b"?"))
+
+
+async def test_leaving_between_sessions(autojump_clock):
+    """Nothing follows once the block is left."""
+    async with scripted(Resume(fresh_session=True)) as (script, peer, _, _):
+        await reject(script, peer)
+        script.down = True
+        await trio.sleep(1)
+        before = trio.current_time()
+    assert trio.current_time() == before
+
+
+async def test_an_acceptor_that_fails_for_a_fresh_session(autojump_clock, caplog):
+    """There is no fresh session then, and the log says why."""
+    accepted = []
+
+    async def accept(_setup, _requester):
+        if accepted:
+            raise ValueError("once is enough")
+        accepted.append(1)
+        return KnownAnswers()
+
+    resume = Resume(fresh_session=True)
+    async with scripted(resume, accept) as (script, peer, requester, _):
+        await reject(script, peer)
+        await trio.sleep(100)
+        with pytest.raises(ConnectionLost):
+            await requester.request_response(Payload(b"?"))
+    assert "once is enough" in caplog.text
+
+
 async def test_a_transport_cannot_be_dialled_again():
     """`resume` needs an address, or a function that dials."""
     transport, _ = memory_transport_pair()

@@ -52,6 +52,10 @@ class ClientSession:
     Attributes:
         token: Names it.
         link: What its connection runs on.
+        resume: How it is resumed.
+        dial: Makes transports.
+        config: Of its connection.
+        refused: The server does not resume it, and another session may follow.
     """
 
     def __init__(
@@ -64,9 +68,10 @@ class ClientSession:
             interval=config.keepalive_interval,
             max_lifetime=config.max_lifetime,
         )
-        self._resume = resume
-        self._dial = dial
-        self._config = config
+        self.refused = False
+        self.resume = resume
+        self.dial = dial
+        self.config = config
         self._first = self.link.attach(transport)
 
     async def run(
@@ -100,10 +105,10 @@ class ClientSession:
     async def _resume_in_time(self, connection: Connection) -> None:
         """Try until the session goes on, and return when its transport is lost again."""
         link = self.link
-        lifetime = self._resume.session_lifetime
+        lifetime = self.resume.session_lifetime
         end = trio.current_time() + lifetime
         failure: Exception | None = None
-        for delay in self._resume.retry.delays(random.random):
+        for delay in self.resume.retry.delays(random.random):
             await trio.sleep_until(min(trio.current_time() + delay, end))
             if link.failure is not None:
                 return
@@ -111,9 +116,9 @@ class ClientSession:
             if now >= end:
                 link.fail(f"the session was not resumed within {lifetime:g} s", failure)
                 return
-            with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
+            with trio.move_on_at(min(now + self.config.setup_timeout, end)) as attempt:
                 try:
-                    async with self._dial() as transport:
+                    async with self.dial() as transport:
                         attachment = await self._offer(transport, connection)
                         attempt.deadline = inf
                         if attachment is not None:
@@ -165,5 +170,11 @@ class ClientSession:
         return self.link.attach(transport, peer_received=position, received=frames[1:])
 
     def _refused(self, error: RejectedResume, connection: Connection) -> None:
-        connection.end(error)
+        if self.resume.fresh_session:
+            self.refused = True
+            lost = ConnectionLost(f"the session was not resumed: {error}")
+            lost.__cause__ = error
+            connection.end(lost)
+        else:
+            connection.end(error)
         self.link.fail(str(error))

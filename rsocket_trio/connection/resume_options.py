@@ -33,14 +33,19 @@ class Resume:
         max_retained_size: Bytes of frames kept until the server is known to have them. Payloads
             wait where more would be needed, so it bounds what is on the way. 16 MiB.
         token: Names the session: 1 to 65535 bytes, unique, and not to be guessed, since whoever
-            knows it can take the session over. 16 bytes from `secrets` by default.
+            knows it can take the session over. 16 random bytes by default.
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
+        fresh_session: Where the server refuses to resume, begin a new session, with a token and a
+            SETUP of its own, and ask the client's acceptor again: open streams fail with
+            `ConnectionLost`, as do requests until it has begun, and the requester goes on.
+            Otherwise everything ends with `RejectedResume`.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
     max_retained_size: int = attrs.field(default=_RETAINED, validator=v.ge(1))
     token: bytes | None = attrs.field(default=None, repr=False, validator=_check_token)
     retry: Retry = attrs.field(factory=Retry)
+    fresh_session: bool = False
 
 
 class SessionStore(Protocol):

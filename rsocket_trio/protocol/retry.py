@@ -45,7 +45,7 @@ class Retry:
         """The waits, in seconds, one before each attempt; ends where it is time to give up.
 
         Args:
-            random: Gives numbers from 0 up to 1, e.g. `random.random`.
+            random: Gives numbers from 0 up to 1, e.g. ``random.random``.
         """
         wait = self.initial
         made = 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from .access import RequestFacts, constant_time_equal
+from .caller import Caller, ItemStream
 from .router import RegisteredRoute, Router
 from .signature import Interaction, Principal, Route
 
 __all__ = [
+    "Caller",
     "Interaction",
+    "ItemStream",
     "Principal",
     "RegisteredRoute",
     "RequestFacts",

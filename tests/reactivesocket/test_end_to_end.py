@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from functools import partial
 
 import pytest
 import trio
+import trustme
 
 from rsocket_trio import (
     ApplicationError,
@@ -26,6 +28,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 WIRES = ["tcp://127.0.0.1:0", "ws://127.0.0.1:0/path"]
 SMALL = ConnectionConfig(fragment_size=64)
+LARGE = Payload(b"d" * 100_000, b"m" * 100_000)
 
 
 @pytest.fixture(params=WIRES, ids=["tcp", "ws"])
@@ -207,6 +210,22 @@ async def test_a_router_serves_both_at_the_same_time(nursery):
                     Payload(b"A"),
                     Payload(b"B"),
                 ]
+    await server.aclose(grace=0)
+
+
+async def test_every_transport(nursery, tmp_path, protocol):
+    """TLS, secure WebSocket and Unix sockets tell the two apart as TCP and WebSocket do."""
+    authority = trustme.CA()
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
+    uris = ["tls://127.0.0.1:0", "wss://127.0.0.1:0/path", f"unix://{tmp_path}/socket"]
+    server = await nursery.start(partial(serve, ssl_context=theirs), KnownAnswers(), *uris)
+    for uri in server.uris:
+        context = None if uri.startswith("unix") else ours
+        async with connect(uri, protocol=protocol, ssl_context=context) as requester:
+            assert await requester.request_response(LARGE) == LARGE
     await server.aclose(grace=0)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import pytest
 import trio
 import trio.testing
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rsocket_trio import ConnectionConfig, Payload, connect, serve_transport
 from rsocket_trio.errors import RemoteProtocolError
@@ -81,6 +84,36 @@ async def test_a_client_that_says_too_little(nursery, autojump_clock, said):
         codes = [(type(frame), frame.code) for frame in frames]
         assert codes == ([] if finish and not said else [(EngineError, 0x001)])
         await ours.aclose()
+
+
+STARTS = st.sampled_from([b"", with_length(SETUP), bytes.fromhex("00000100 0001"), b"GET / HTTP"])
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(start=STARTS, rest=st.binary(max_size=60), cut=st.integers(0, 60))
+def test_any_bytes(start, rest, cut, caplog):
+    """Whatever a client sends, cut anywhere, the connection ends in order once it is gone."""
+
+    async def main():
+        ours, theirs = trio.testing.memory_stream_pair()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_transport, KnownAnswers(), transport_of(theirs))
+            data = start + rest
+            try:
+                for part in (data[:cut], data[cut:]):
+                    await ours.send_all(part)
+                    await trio.testing.wait_all_tasks_blocked()
+            except trio.BrokenResourceError:
+                pass
+            await ours.aclose()
+
+    caplog.clear()
+    trio.run(main)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_a_server_of_the_draft_alone_reads_bytes_as_that(nursery):

@@ -1,0 +1,116 @@
+"""A server that asks and tells its clients: it is a requester towards each of them.
+
+    python examples/broadcast.py serve --listen ws://127.0.0.1:7880/rsocket
+    python examples/broadcast.py join ada
+    python examples/broadcast.py say 'lunch is ready'
+
+Whoever joins stays connected and prints what the server sends. Whoever says something is told how
+many have heard it: the server asks each client, all at once, and a client that does not answer
+within a second is not waited for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+import trio
+
+from rsocket_trio import (
+    Caller,
+    Requester,
+    Router,
+    RSocketError,
+    Server,
+    Setup,
+    connect,
+    serve,
+)
+
+DEFAULT_URI: Final = "ws://127.0.0.1:7880/rsocket"
+PATIENCE: Final = 1.0
+"""Seconds that a client may take to answer."""
+
+members: set[Requester] = set()
+
+
+async def enter(setup: Setup, requester: Requester) -> None:
+    for member in [member for member in members if member.closed]:
+        members.discard(member)
+    members.add(requester)
+
+
+router = Router(on_setup=enter)
+
+
+@router.request_response("say")
+async def say(text: str) -> int:
+    """Send a text to everybody who is there; how many have heard it."""
+    heard = 0
+
+    async def tell(member: Requester) -> None:
+        nonlocal heard
+        try:
+            with trio.move_on_after(PATIENCE):
+                answer = await Caller(member).request_response("hear", text, returns=bool)
+                heard += answer  # not in one line: others count while this waits
+        except RSocketError:
+            pass  # it does not listen, or has just left
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            if not member.closed:
+                nursery.start_soon(tell, member)
+    return heard
+
+
+async def run_server(uri: str) -> None:
+    async with trio.open_nursery() as nursery:
+        server: Server = await nursery.start(serve, router, uri)
+        print(f"listening on {server.uris[0]}", flush=True)
+
+
+async def join(uri: str, name: str) -> None:
+    client = Router()
+
+    @client.request_response("hear")
+    async def hear(text: str) -> bool:
+        print(f"{name} hears: {text}", flush=True)
+        return True
+
+    async with connect(uri, responder=client) as requester:
+        print(f"{name} has joined", flush=True)
+        await requester.wait_closed()
+
+
+async def speak(uri: str, text: str) -> None:
+    async with connect(uri) as requester:
+        print(await Caller(requester).request_response("say", text, returns=int), "have heard it")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(description="A server that asks and tells its clients.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    one = commands.add_parser("serve", help="serve until stopped")
+    one.add_argument("--listen", dest="uri", default=DEFAULT_URI, metavar="URI")
+    one.set_defaults(run=lambda args: trio.run(run_server, args.uri))
+    one = commands.add_parser("join", help="print what is said")
+    one.add_argument("name")
+    one.add_argument("--uri", default=DEFAULT_URI)
+    one.set_defaults(run=lambda args: trio.run(join, args.uri, args.name))
+    one = commands.add_parser("say", help="say something to everybody who is there")
+    one.add_argument("text")
+    one.add_argument("--uri", default=DEFAULT_URI)
+    one.set_defaults(run=lambda args: trio.run(speak, args.uri, args.text))
+    return top
+
+
+if __name__ == "__main__":
+    arguments = parser().parse_args()
+    try:
+        arguments.run(arguments)
+    except* RSocketError as errors:
+        sys.exit(str(errors.exceptions[0]))
+    except* KeyboardInterrupt:
+        sys.exit(130)  # as shells report Ctrl-C

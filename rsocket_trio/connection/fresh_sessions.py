@@ -1,0 +1,117 @@
+"""One session after the other: `Succession`, for `Resume.fresh_session`.
+
+Where the server refuses to resume, the streams of the session are lost, and the requester may go on
+in a new session, with a token and a SETUP of its own. Nothing is carried over.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from ..errors import ConnectFailed, ConnectionLost
+from .resume_client import ClientSession
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+__all__ = ["Succession"]
+
+logger = logging.getLogger("rsocket_trio")
+
+
+class Succession:
+    """The sessions of one client.
+
+    Args:
+        first: The first of them.
+        begin: Makes the connection of a new session, with SETUP queued.
+    """
+
+    def __init__(
+        self, first: ClientSession, begin: Callable[[ClientSession], Awaitable[Connection]]
+    ) -> None:
+        self._first = first
+        self._resume = attrs.evolve(first.resume, token=None)
+        self._dial = first.dial
+        self._config = first.config
+        self._begin = begin
+        self._between = trio.CancelScope()  # the time from one session to the next
+        self._current: Connection | None = None
+        self._driving = False
+        self._closed = False
+
+    async def run(
+        self,
+        connection: Connection,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Drive the first session, and those that follow, until one ends for another reason.
+
+        Checkpoint: always.
+        If cancelled: as `ClientSession.run`.
+        """
+        session = self._first
+        await self._drive(session, connection, task_status)
+        with self._between:
+            while session.refused and not self._closed:
+                following = await self._follow()
+                if following is None:
+                    return
+                session = following
+
+    def close(self) -> None:
+        """End the session there is, and let none follow."""
+        self._closed = True
+        if self._current is not None:
+            self._current.close()
+        if not self._driving:
+            self._between.cancel(reason="the client closes")
+
+    async def _drive(
+        self,
+        session: ClientSession,
+        connection: Connection,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self._current = connection
+        self._driving = True
+        try:
+            await session.run(connection, task_status=task_status)
+        finally:
+            self._driving = False
+
+    async def _follow(self) -> ClientSession | None:
+        """Begin a new session and drive it to its end; ``None``: there is none."""
+        end = trio.current_time() + self._resume.session_lifetime
+        for delay in self._resume.retry.delays(random.random):
+            await trio.sleep_until(min(trio.current_time() + delay, end))
+            now = trio.current_time()
+            if now >= end:
+                break
+            with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
+                try:
+                    async with self._dial() as transport:
+                        attempt.deadline = inf
+                        session = ClientSession(self._resume, self._dial, transport, self._config)
+                        try:
+                            connection = await self._begin(session)
+                        except Exception:
+                            # The application's acceptor; there is nobody to raise it in.
+                            logger.exception("the acceptor failed: no fresh session")
+                            return None
+                        await self._drive(session, connection)
+                        if connection.established or self._closed:
+                            return session
+                        if not isinstance(connection.failure, ConnectionLost):
+                            return session  # its SETUP was refused
+                except ConnectFailed as error:
+                    logger.debug("no fresh session yet: %s", error)
+        return None

@@ -1,0 +1,316 @@
+"""The client's side of a router: `Caller` sends objects to routes and gets objects back."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+
+import trio
+
+from ..codecs import DEFAULT_CODECS, CodecError, Codecs
+from ..codecs.registry import annotation_name
+from ..errors import MetadataError
+from ..metadata.builder import Metadata
+from ..metadata.composite import CompositeMetadata
+from ..metadata.data_mime_types import DataMimeType
+from ..metadata.mime_types import MIME, same_mime_type
+from ..payload import NO_PAYLOAD, Payload
+from .streams import EncodedItems
+
+if TYPE_CHECKING:
+    from ..interactions.demand import PayloadStream, StreamStatistics
+    from ..requester import Requester
+
+__all__ = ["Caller", "ItemStream"]
+
+T = TypeVar("T")
+_NOTHING: Final[Any] = object()
+
+
+class Caller:
+    """Requests with objects for data, converted as a `Router` at the other end does.
+
+    Values are written by what they are, and answers read as ``returns`` says, both in the
+    connection's data MIME type; or in that of ``metadata``, and the one that an answer names.
+    ``bytes`` are data as they are, and without ``returns`` an answer is what it is: dicts, lists,
+    numbers, text.
+
+    Args:
+        requester: Sends the requests. It is closed by whoever has opened it.
+        codecs: What converts.
+    """
+
+    def __init__(self, requester: Requester, *, codecs: Codecs = DEFAULT_CODECS) -> None:
+        self._requester = requester
+        self._codecs = codecs
+        self._mime_type = requester.data_mime_type
+        self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
+
+    # -- conversion -------------------------------------------------------------------------
+
+    def encode(self, value: object, mime_type: str | None = None) -> Payload:
+        """A value as a payload of this connection, or of another MIME type.
+
+        Raises:
+            CodecError: It cannot be written so.
+        """
+        return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
+
+    @overload
+    def decode(self, payload: Payload, returns: type[T]) -> T: ...
+    @overload
+    def decode(self, payload: Payload, returns: Any = Any) -> Any: ...
+    def decode(self, payload: Payload, returns: Any = Any) -> Any:
+        """The value of the annotated type in a payload of this connection.
+
+        Raises:
+            CodecError: There is none; also where a request was completed without a value, unless
+                the annotation allows ``None``.
+        """
+        if payload is NO_PAYLOAD:
+            if returns in (None, Any, type(None)) or type(None) in typing.get_args(returns):
+                return None
+            raise CodecError(f"completed without a value, and {annotation_name(returns)} is due")
+        return self.decoder(returns, payload.metadata)(payload.data)
+
+    def decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
+        """What converts the data of a response with these metadata.
+
+        Raises:
+            CodecError: The metadata cannot be read.
+        """
+        mime_type = self._mime_type
+        if metadata and self._composite:
+            # What a responder would accept itself (0x7B) means nothing
+            # (PerStreamDataMimeTypesDefinition.md, "Introduction").
+            try:
+                content = CompositeMetadata.decode(metadata).first(MIME.MIME_TYPE)
+                if content is not None:
+                    mime_type = str(DataMimeType.decode(content).mime_type)
+            except MetadataError as error:
+                raise CodecError("the metadata of the response cannot be read") from error
+        return self._codecs.decoder(returns, mime_type)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    @overload
+    async def request_response(
+        self,
+        route: str,
+        value: object = ...,
+        *,
+        returns: type[T],
+        metadata: Metadata | None = None,
+    ) -> T: ...
+    @overload
+    async def request_response(
+        self,
+        route: str,
+        value: object = ...,
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+    ) -> Any: ...
+    async def request_response(
+        self,
+        route: str,
+        value: object = _NOTHING,
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+    ) -> Any:
+        """Send a value to a route and wait for the answer.
+
+        Args:
+            route: Where to.
+            value: The request's data; empty without.
+            returns: The type of the answer, as for a parameter of a handler.
+            metadata: More than the route.
+
+        Raises:
+            CodecError: The value cannot be written, or the answer is not what ``returns`` says.
+            StreamError: And all else as `Requester.request_response`.
+
+        Checkpoint: always.
+        If cancelled: as `Requester.request_response`.
+        """
+        response = await self._requester.request_response(
+            self._request(value, metadata), route=route, metadata=metadata
+        )
+        return self.decode(response, returns)
+
+    async def fire_and_forget(
+        self, route: str, value: object = _NOTHING, *, metadata: Metadata | None = None
+    ) -> None:
+        """Send a value to a route; see `Requester.fire_and_forget`.
+
+        Raises:
+            CodecError: The value cannot be written.
+
+        Checkpoint: as `Requester.fire_and_forget`.
+        If cancelled: as `Requester.fire_and_forget`.
+        """
+        payload = self._request(value, metadata)
+        await self._requester.fire_and_forget(payload, route=route, metadata=metadata)
+
+    @overload
+    def request_stream(
+        self,
+        route: str,
+        value: object = ...,
+        *,
+        returns: type[T],
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
+    @overload
+    def request_stream(
+        self,
+        route: str,
+        value: object = ...,
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    def request_stream(
+        self,
+        route: str,
+        value: object = _NOTHING,
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]:
+        """Open a stream of objects: ``async with caller.request_stream(...) as items``.
+
+        Args:
+            route: Where to.
+            value: The request's data; empty without.
+            returns: The type of an item.
+            metadata: More than the route.
+            prefetch: As for `Requester.request_stream`.
+
+        Raises:
+            CodecError: The value cannot be written.
+        """
+        opened = self._requester.request_stream(
+            self._request(value, metadata), route=route, metadata=metadata, prefetch=prefetch
+        )
+        return self._items(opened, returns)
+
+    @overload
+    def request_channel(
+        self,
+        route: str,
+        values: AsyncIterable[object] | Iterable[object],
+        *,
+        returns: type[T],
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[T]]: ...
+    @overload
+    def request_channel(
+        self,
+        route: str,
+        values: AsyncIterable[object] | Iterable[object],
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]: ...
+    def request_channel(
+        self,
+        route: str,
+        values: AsyncIterable[object] | Iterable[object],
+        *,
+        returns: Any = Any,
+        metadata: Metadata | None = None,
+        prefetch: int | None = None,
+    ) -> AbstractAsyncContextManager[ItemStream[Any]]:
+        """Exchange streams of objects: ``async with caller.request_channel(...) as items``.
+
+        Args:
+            route: Where to.
+            values: What is sent, as the responder grants credit; see `Requester.request_channel`.
+            returns: The type of an item that comes back.
+            metadata: More than the route.
+            prefetch: As for `Requester.request_stream`.
+        """
+        mime_type = self._type_of(metadata)
+
+        def encode(value: object) -> bytes:
+            return self.encode(value, mime_type).data
+
+        source: AsyncIterable[Any] | Iterable[Any]
+        if isinstance(values, AsyncIterable):
+            source = EncodedItems(values, encode)
+        else:
+            source = (Payload(encode(value)) for value in values)
+        opened = self._requester.request_channel(
+            source, route=route, metadata=metadata, prefetch=prefetch
+        )
+        return self._items(opened, returns)
+
+    @asynccontextmanager
+    async def _items(
+        self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any
+    ) -> AsyncIterator[ItemStream[Any]]:
+        async with opened as payloads:
+            yield ItemStream(payloads, lambda metadata: self.decoder(returns, metadata))
+
+    def _request(self, value: object, metadata: Metadata | None) -> Payload:
+        return Payload() if value is _NOTHING else self.encode(value, self._type_of(metadata))
+
+    def _type_of(self, metadata: Metadata | None) -> str | None:
+        named = None if metadata is None else metadata.data_mime_type
+        return None if named is None else str(named)
+
+
+class ItemStream(trio.abc.ReceiveChannel[T], Generic[T]):
+    """The objects of a stream, in order. The first item may name their MIME type.
+
+    Made by `Caller.request_stream` and `Caller.request_channel`; one task reads it at a time.
+    Leaving the block that made it closes it.
+    """
+
+    def __init__(
+        self, payloads: PayloadStream, decoder: Callable[[bytes | None], Callable[[bytes], T]]
+    ) -> None:
+        self._payloads = payloads
+        self._decoder = decoder
+        self._decode: Callable[[bytes], T] | None = None
+
+    async def receive(self) -> T:
+        """Receive the next item.
+
+        Raises:
+            CodecError: The item is not what was asked for. It is gone; the next may be received.
+            trio.EndOfChannel: And all else as `PayloadStream.receive`.
+
+        Checkpoint: always.
+        If cancelled: no item is lost.
+        """
+        return self._read(await self._payloads.receive())
+
+    async def __anext__(self) -> T:
+        return self._read(await anext(self._payloads))
+
+    async def aclose(self) -> None:
+        """Want no more; before the end this cancels the stream at the peer.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        await self._payloads.aclose()
+
+    def statistics(self) -> StreamStatistics:
+        """Numbers about the stream, for humans and tests."""
+        return self._payloads.statistics()
+
+    def _read(self, payload: Payload) -> T:
+        if self._decode is None:
+            self._decode = self._decoder(payload.metadata)
+        return self._decode(payload.data)

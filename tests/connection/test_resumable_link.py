@@ -1,0 +1,221 @@
+"""The transport that outlives connections, by itself."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.connection.outbox import Outbox
+from rsocket_trio.connection.resumable_link import ResumableLink
+from rsocket_trio.errors import ErrorCode
+from rsocket_trio.frames import ErrorFrame, KeepaliveFrame, PayloadFrame, decode
+from rsocket_trio.transports.memory import memory_transport_pair
+
+LIFETIME = 30.0
+
+
+def frame(number: int, size: int = 0) -> bytes:
+    return PayloadFrame(1, next=True, data=b"%d" % number + b"x" * size).encode()
+
+
+def new_link(limit: int = 10**6, interval: float | None = None, max_bytes: int = 10**6):
+    """A link on one end of a pair, and the other end."""
+    near, far = memory_transport_pair(max_bytes)
+    link = ResumableLink(near, limit, interval=interval, max_lifetime=LIFETIME)
+    link.attach(near)
+    return link, far
+
+
+async def attach(link, **arguments):
+    near, far = memory_transport_pair()
+    return link.attach(near, **arguments), far
+
+
+async def test_after_the_end_nothing_is_attached():
+    """A session that is over takes no transport, and sends and receives nothing."""
+    link, _ = new_link()
+    await link.aclose()
+    link.fail("another reason")
+    attachment, _ = await attach(link)
+    assert attachment.lost.is_set()
+    for operation in (link.send_frames([frame(1)]), link.receive_frames(), link.wait_attached()):
+        with pytest.raises(trio.BrokenResourceError, match="closed here"):
+            await operation
+
+
+async def test_what_an_old_transport_still_brings_is_dropped(autojump_clock):
+    """The position told to the peer excludes it, so the peer sends it again."""
+    link, far = new_link()
+    received = []
+
+    async def receive():
+        received.extend(await link.receive_frames())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await trio.testing.wait_all_tasks_blocked()
+        await far.send_frames([frame(1)])  # wakes the receiver, which has not run yet
+        _, new = await attach(link)
+        assert link.log.received == 0
+        await new.send_frames([frame(2)])
+    assert received == [frame(2)]
+    assert link.log.received == len(frame(2))
+
+
+async def test_junk_is_for_the_reader():
+    """What is no frame passes the link uncounted, and the engine judges it."""
+    link, far = new_link()
+    junk = [b"", b"abc", bytes([0, 0, 0, 0, 0x0C, 0]), bytes([0, 0, 0, 9, 0x0C, 0]) + bytes(8)]
+    await far.send_frames(junk)
+    assert await link.receive_frames() == junk
+    assert link.log.received == 0
+    assert not link.closing
+
+
+async def test_an_error_of_another_code_is_no_end():
+    """Codes that mean nothing on stream 0 do not end a session."""
+    link, far = new_link()
+    await far.send_frames([ErrorFrame(0, 0x201).encode()])
+    await link.receive_frames()
+    assert not link.closing
+    await far.send_frames([ErrorFrame(0, ErrorCode.CONNECTION_CLOSE).encode()])
+    await link.receive_frames()
+    assert link.closing
+    await far.aclose()
+    assert await link.receive_frames() == []
+
+
+async def test_keepalives_are_brought_up_to_date():
+    """R-RESUME-03: each KEEPALIVE leaves with the position of that moment."""
+    link, far = new_link()
+    await far.send_frames([frame(1)])
+    await link.receive_frames()
+    await link.send_frames([KeepaliveFrame(False, 0, b"data").encode()])
+    (sent,) = await far.receive_frames()
+    assert decode(sent) == KeepaliveFrame(False, len(frame(1)), b"data")
+
+
+async def test_a_peer_that_reads_nothing_costs_the_transport(autojump_clock):
+    """R-KEEP-06: a send that is stuck for the max lifetime drops the transport, not the session."""
+    link, far = new_link(max_bytes=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.watch)
+        nursery.start_soon(link.send_frames, [frame(1), frame(2)])
+
+        async def stay_alive():
+            while True:
+                await trio.sleep(10)
+                await far.send_frames([KeepaliveFrame(False).encode()])
+
+        async def receive():
+            while True:
+                await link.receive_frames()
+
+        nursery.start_soon(stay_alive)
+        nursery.start_soon(receive)
+        attachment = await link.wait_attached()
+        with trio.fail_after(2 * LIFETIME):
+            await attachment.lost.wait()
+        assert link.failure is None
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_sends_keepalives(autojump_clock):
+    """R-KEEP-01: one per interval, by the engine's writer, anew on each transport."""
+    link, far = new_link(interval=10)
+    outbox = Outbox(10**6, 10**6)
+    link.wake_writer = outbox.wake_writer
+
+    async def write():
+        while True:
+            await link.send_frames(await outbox.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.watch)
+        nursery.start_soon(write)
+        for _ in range(2):
+            before = trio.current_time()
+            (sent,) = await far.receive_frames()
+            assert decode(sent) == KeepaliveFrame(True)
+            assert trio.current_time() - before == pytest.approx(10)
+            _, far = await attach(link)
+        nursery.cancel_scope.cancel()
+
+
+async def test_payloads_wait_for_the_confirmation(autojump_clock):
+    """Half a log of unconfirmed frames closes the outbox; the peer's word opens it."""
+    link, far = new_link(limit=10_000)
+    outbox = Outbox(10**6, 10**6)
+    link.retention.bind(outbox)
+    room = outbox.limit
+    assert 0 < room <= 10_000 // 64
+    await link.send_frames([frame(n, 900) for n in range(8)])
+    assert outbox.limit == 0
+    question = decode((await far.receive_frames())[-1])
+    assert question.respond
+    # Another KEEPALIVE is no answer, and what it confirms is not enough.
+    await far.send_frames([KeepaliveFrame(False, len(frame(0, 900)), b"").encode()])
+    await link.receive_frames()
+    assert outbox.limit == 0
+    await far.send_frames([KeepaliveFrame(False, link.log.sent, question.data).encode()])
+    await link.receive_frames()
+    assert outbox.limit == room
+    assert link.log.size == 0
+
+
+async def test_the_question_is_asked_again_on_a_new_connection(autojump_clock):
+    """What was asked is forgotten with the connection; what is retained is not."""
+    link, _far = new_link(limit=10_000)
+    outbox = Outbox(10**6, 10**6)
+    link.retention.bind(outbox)
+    sent = [frame(n, 900) for n in range(6)]
+    await link.send_frames(sent)
+    _, new = await attach(link)
+    assert outbox.limit == 0
+    await link.send_frames([])
+    *again, question = await new.receive_frames()
+    assert again == sent
+    await new.send_frames([KeepaliveFrame(False, link.log.sent, decode(question).data).encode()])
+    await link.receive_frames()
+    assert outbox.limit
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_clock):
+    """It answers without a position, or not at all: the session goes on, less safe."""
+    link, far = new_link(limit=10_000)
+    outbox = Outbox(10**6, 10**6)
+    link.retention.bind(outbox)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.watch)
+        await link.send_frames([frame(n, 900) for n in range(6)])
+        question = decode((await far.receive_frames())[-1])
+        assert outbox.limit == 0
+        if answers:
+            await far.send_frames([KeepaliveFrame(False, 0, question.data).encode()])
+            await link.receive_frames()
+        else:
+            for _ in range(7):
+                await trio.sleep(LIFETIME / 3)
+                await far.send_frames([frame(0)])
+                await link.receive_frames()
+        assert outbox.limit
+        await link.send_frames([frame(n, 900) for n in range(20)])
+        assert outbox.limit
+        assert link.log.evicted
+        assert link.log.size <= link.log.limit
+        nursery.cancel_scope.cancel()
+
+
+async def test_closing_says_goodbye_once():
+    """CONNECTION_CLOSE, unless an end was announced already."""
+    link, far = new_link()
+    assert await link.close_sending()
+    assert [decode(each) for each in await far.receive_frames()] == [
+        ErrorFrame(0, ErrorCode.CONNECTION_CLOSE)
+    ]
+    link, far = new_link()
+    await link.send_frames([ErrorFrame(0, ErrorCode.CONNECTION_ERROR, b"you").encode()])
+    assert await link.close_sending()
+    assert len(await far.receive_frames()) == 1

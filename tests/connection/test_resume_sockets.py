@@ -1,0 +1,63 @@
+"""Sessions over real sockets, of every kind."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+import trustme
+
+from rsocket_trio import Payload, Resume, ResumeOptions, connect, serve
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports import open_transport
+
+ITEMS = 3000
+
+
+@pytest.fixture(scope="module")
+def contexts():
+    authority = trustme.CA()
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server, client
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "unix", "ws", "wss"])
+async def test_a_stream_goes_on(scheme, contexts, tmp_path):
+    """Cut again and again, by either way of ending a connection, each item arrives once."""
+    server_context, client_context = contexts if scheme in {"tls", "wss"} else (None, None)
+    uri = f"unix://{tmp_path}/socket" if scheme == "unix" else f"{scheme}://127.0.0.1:0"
+    transports = []
+    options = ResumeOptions()
+
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, KnownAnswers(), uri, ssl_context=server_context, resume=options)
+        server = await nursery.start(start)
+
+        @asynccontextmanager
+        async def dial():
+            opened = open_transport(server.uris[0], ssl_context=client_context)
+            async with opened as transport:
+                transports.append(transport)
+                yield transport
+
+        async with connect(dial, resume=Resume()) as requester:
+            count = Payload(b"%d" % ITEMS)
+            got = []
+            async with requester.request_stream(count, prefetch=32) as stream:
+                async for item in stream:
+                    got.append(int(item.data))
+                    if len(got) % 500 == 0 and len(got) < ITEMS:
+                        if len(got) % 1000:
+                            await transports[-1].aclose()
+                        else:
+                            await trio.aclose_forcefully(transports[-1])
+            assert got == list(range(ITEMS))
+            assert len(transports) == 6
+        await server.aclose()
+    assert len(options.store) == 0

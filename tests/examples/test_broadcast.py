@@ -1,0 +1,78 @@
+"""broadcast.py: the server is a requester towards each of its clients."""
+
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+import trio
+
+from rsocket_trio import Caller, Router, connect, serve
+
+
+@pytest.fixture
+def start(examples, environment):
+    """Starts broadcast.py beside the test; killed with it."""
+    with ExitStack() as stack:
+
+        def start(*arguments):
+            process = subprocess.Popen(
+                [sys.executable, examples / "broadcast.py", *arguments],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            stack.enter_context(process)  # waits for it and closes its pipe
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def test_as_programs(start, run):
+    """What one says everybody hears who has joined, and whoever said it learns how many."""
+    server = start("serve", "--listen", "ws://127.0.0.1:0/rsocket")
+    uri = server.stdout.readline().removeprefix("listening on ").strip()
+    ada, bob = (start("join", name, "--uri", uri) for name in ("ada", "bob"))
+    assert ada.stdout.readline() == "ada has joined\n"
+    assert bob.stdout.readline() == "bob has joined\n"
+    done = run("broadcast.py", "say", "lunch is ready", "--uri", uri)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2 have heard it\n", "")
+    assert ada.stdout.readline() == "ada hears: lunch is ready\n"
+    assert bob.stdout.readline() == "bob hears: lunch is ready\n"
+    bob.kill()
+    bob.wait()
+    done = run("broadcast.py", "say", "more", "--uri", uri)
+    assert done.stdout == "1 have heard it\n"
+    server.kill()
+    assert ada.wait(timeout=20) == 0
+
+
+def test_nobody_serves(run):
+    """Without a server it is one line, and no traceback."""
+    done = run("broadcast.py", "say", "x", "--uri", "tcp://127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def slow_client(load):
+    """A client that never answers, and the server's module."""
+    module = load("broadcast.py")
+    client = Router()
+
+    @client.request_response("hear")
+    async def hear(text: str) -> bool:
+        await trio.sleep_forever()
+
+    return module, client
+
+
+async def test_a_client_that_does_not_answer(nursery, slow_client, autojump_clock):
+    """It is not waited for, and delays nobody."""
+    module, client = slow_client
+    server = await nursery.start(serve, module.router, "tcp://127.0.0.1:0")
+    async with connect(server.uris[0], responder=client):
+        async with connect(server.uris[0]) as requester:
+            assert await Caller(requester).request_response("say", "x", returns=int) == 0
+    await server.aclose(grace=0)

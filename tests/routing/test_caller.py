@@ -1,0 +1,179 @@
+"""Objects to routes, and objects back."""
+
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+import trio
+from trio.abc import ReceiveChannel
+
+from rsocket_trio import (
+    Caller,
+    CodecError,
+    Invalid,
+    Metadata,
+    Payload,
+    Responder,
+    Router,
+    connect,
+    serve_transport,
+)
+from rsocket_trio.metadata import MIME
+from rsocket_trio.testing.in_memory import connected_pair
+from rsocket_trio.transports.memory import memory_transport_pair
+
+
+@attrs.frozen
+class Point:
+    x: int
+    y: int = attrs.field(default=0)
+
+    @y.validator
+    def _check(self, _, value):
+        if value < 0:
+            raise Invalid("y must not be negative")
+
+
+def make_router(log=None):
+    router = Router()
+
+    @router.request_response("mirror")
+    async def mirror(point: Point) -> Point:
+        return Point(point.y, point.x)
+
+    @router.request_response("nothing")
+    async def nothing() -> None: ...
+
+    @router.request_response("raw")
+    async def raw(data: bytes) -> bytes:
+        return data[::-1]
+
+    @router.fire_and_forget("note")
+    async def note(point: Point) -> None:
+        log.append(point)
+
+    @router.request_stream("count")
+    async def count(end: int = 3) -> AsyncIterator[Point]:
+        for x in range(end):
+            yield Point(x)
+
+    @router.request_channel("sums")
+    async def sums(numbers: ReceiveChannel[int]) -> AsyncIterator[int]:
+        total = 0
+        async for number in numbers:
+            total += number
+            yield total
+
+    return router
+
+
+async def later(*values):
+    for value in values:
+        yield value
+
+
+@pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON, MIME.TEXT])
+async def test_every_interaction(nursery, mime_type):
+    """Values go out and come back as objects, whatever the connection's type."""
+    log = []
+    client_end, server_end = memory_transport_pair()
+    nursery.start_soon(serve_transport, make_router(log), server_end)
+    async with connect(client_end, data_mime_type=mime_type) as requester:
+        caller = Caller(requester)
+        assert await caller.request_response("mirror", Point(1, 2), returns=Point) == Point(2, 1)
+        assert await caller.request_response("raw", b"abc", returns=bytes) == b"cba"
+        await caller.fire_and_forget("note", Point(3))
+        async with caller.request_stream("count", 2, returns=Point) as points:
+            assert [point async for point in points] == [Point(0), Point(1)]
+            assert points.statistics().received == 2
+        async with caller.request_stream("count", returns=Point, prefetch=1) as points:
+            assert await points.receive() == Point(0)
+            await points.aclose()
+            with pytest.raises(trio.ClosedResourceError):
+                await points.receive()
+        for values in ([1, 2, 3], later(1, 2, 3)):
+            async with caller.request_channel("sums", values, returns=int) as totals:
+                assert [total async for total in totals] == [1, 3, 6]
+    assert log == [Point(3)]
+
+
+async def test_answers_of_no_particular_type():
+    """Without ``returns`` an answer is plain data."""
+    async with connected_pair(make_router()) as requester:
+        caller = Caller(requester)
+        answer = await caller.request_response("mirror", {"x": 1, "y": 2})
+        assert answer == {"x": 2, "y": 1}
+        assert await caller.request_response("nothing") is None
+
+
+async def test_completed_without_a_value():
+    """That is None where None is an answer, and an error elsewhere."""
+    async with connected_pair(make_router()) as requester:
+        caller = Caller(requester)
+        for annotation in (None, type(None), Point | None):
+            assert await caller.request_response("nothing", returns=annotation) is None
+        with pytest.raises(CodecError, match="without a value, and Point is due"):
+            await caller.request_response("nothing", returns=Point)
+
+
+async def test_types_of_single_streams():
+    """A request of another type, and answers of another type, which their metadata name."""
+    async with connected_pair(make_router()) as requester:
+        caller = Caller(requester)
+        metadata = Metadata(data_mime_type=MIME.JSON, accept=[MIME.JSON])
+        answer = await caller.request_response(
+            "mirror", Point(1, 2), returns=Point, metadata=metadata
+        )
+        assert answer == Point(2, 1)
+        raw = await requester.request_response(
+            caller.encode(Point(1, 2), MIME.JSON), route="mirror", metadata=metadata
+        )
+        assert raw.data == b'{"x":2,"y":1}'
+        assert caller.decode(raw, Point) == Point(2, 1)
+        async with caller.request_stream("count", 2, metadata=metadata) as points:
+            assert [point async for point in points] == [{"x": 0, "y": 0}, {"x": 1, "y": 0}]
+        async with caller.request_channel("sums", [], metadata=metadata) as totals:
+            assert [total async for total in totals] == []
+
+
+async def test_what_a_responder_accepts_means_nothing():
+    """Accepted types in a response are ignored; damaged metadata of one are an error."""
+
+    class Fixed(Responder):
+        metadata = Metadata(accept=[MIME.JSON]).encode()
+
+        async def request_response(self, payload):
+            return Payload(b"\x05", self.metadata)
+
+    fixed = Fixed()
+    async with connected_pair(fixed) as requester:
+        caller = Caller(requester)
+        assert await caller.request_response("x", returns=int) == 5
+        fixed.metadata = b"\xd0"
+        with pytest.raises(CodecError, match="metadata of the response"):
+            await caller.request_response("x", returns=int)
+        fixed.metadata = Metadata(data_mime_type="image/png").encode()
+        with pytest.raises(CodecError, match="no codec"):
+            await caller.request_response("x", returns=int)
+
+
+async def test_errors():
+    """What cannot be converted is a CodecError here; a refusal is the responder's."""
+    async with connected_pair(make_router()) as requester:
+        caller = Caller(requester)
+        with pytest.raises(CodecError, match="cannot be written"):
+            await caller.request_response("mirror", object())
+        with pytest.raises(CodecError, match="are no int"):
+            await caller.request_response("mirror", Point(1), returns=int)
+        with pytest.raises(Invalid, match="y must not be negative"):
+            await caller.request_response("mirror", {"x": 0, "y": -1})
+
+
+async def test_where_metadata_are_not_composite(nursery):
+    """Routes alone: answers are of the connection's type, whatever their metadata."""
+    client_end, server_end = memory_transport_pair()
+    nursery.start_soon(serve_transport, make_router(), server_end)
+    async with connect(client_end, metadata_mime_type=MIME.ROUTING) as requester:
+        caller = Caller(requester)
+        assert await caller.request_response("mirror", Point(1), returns=Point) == Point(0, 1)
+        assert caller.decode(Payload(b"\x05", b"\xd0"), int) == 5
