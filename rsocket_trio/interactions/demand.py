@@ -137,18 +137,20 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
             )
         outbound = self._outbound
         metadata = payload.metadata
-        outbound.unread += len(payload.data) if metadata is None else _size(payload)
-        self._received += 1
-        queue = self._queue
-        queue.append(payload)
-        if len(queue) > self._peak:
-            self._peak = len(queue)
-        if outbound.unread > outbound.max_unread:
+        unread = outbound.unread + (len(payload.data) if metadata is None else _size(payload))
+        if unread > outbound.max_unread:
+            # Before it is kept: many streams could each go past the limit by an item else.
             raise RemoteProtocolError(
                 f"more than {outbound.max_unread} bytes are unread on this connection "
                 "(Limits.max_unread_size); read faster or use a smaller prefetch",
                 code=ErrorCode.CANCELED,
             )
+        outbound.unread = unread
+        self._received += 1
+        queue = self._queue
+        queue.append(payload)
+        if len(queue) > self._peak:
+            self._peak = len(queue)
         if self._task is not None:
             self._wake()
 

@@ -255,7 +255,10 @@ def answer_to(error: Exception, stream_id: int, *, quiet: bool = False) -> bytes
     if isinstance(error, StreamError):
         code = error.code
         if code not in _STREAM_CODES and not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
-            logger.error(
+            # One that came from a peer and is passed on must not let that peer fill the log.
+            level = logging.ERROR if error.stream_id is None else logging.DEBUG
+            logger.log(
+                level,
                 "a handler raised %r, whose code is not for streams; sent as APPLICATION_ERROR",
                 error,
             )
