@@ -49,10 +49,10 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(secrets|random|contextvars|ServerSession|SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup|Authenticate|AnyPayload|.*FrameDecoder)"
+    r"|(secrets|random|contextvars|ServerSession|SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
 )
 PRIVATE = re.compile(
-    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|MemoryTransport)$|HEADER|split_metadata|encode_"
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|T|MemoryTransport)$|HEADER|split_metadata|encode_"
 )
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 

@@ -1,0 +1,147 @@
+"""Write docs/conformance.md: each rule of the specifications, and the tests that show it.
+
+Run it after adding a test that names a rule. A test names rules at the beginning of a sentence of
+its docstring: "R-SID-03, R-SID-04: ...", with short forms: "R-SID-03, -04", "R-SID-03 to 05, 13:".
+The malformed golden vectors name rules too. What is said of the rules is in conformance_rules.toml,
+beside this file.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/conformance.md"
+TESTS = ROOT / "tests"
+RULES = ROOT / "scripts/conformance_rules.toml"
+
+NAMED = re.compile(
+    r"\b((?:R|V0)-[A-Z]+)-(\d\d[a-z]?\b)((?:(?:, -| to )\d\d[a-z]?\b|, \d\d(?=[,:]))*)"
+)
+
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+VECTORS = {
+    "test_malformed_vectors.py": "rsocket.json",
+    "reactivesocket/test_malformed_vectors.py": "reactivesocket.json",
+}
+"""The tests that run every malformed vector in its role, and the vectors they run."""
+
+MALFORMED = ("malformed", "v0-malformed")
+"""The kinds of vectors that are sent to a server or a client."""
+
+HEAD = """\
+# Conformance
+
+The rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft, each with the tests
+that show it. Rules are told in short here, and numbered for reference; the text that counts is the
+specification's. Where that leaves something open, the rule says what is done here.
+
+Tests are named by their files below `tests/`. A name in square brackets is that of a golden vector,
+which the test sends to a server or a client over a socket.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    table = rules()
+    shown = tests()
+    total, without = 0, 0
+    sections = []
+    for family in table["family"]:
+        lines = [f"## {family['title']}", "", "| rule | what it says | shown by |", "|---|---|---|"]
+        for number, statement in family["rules"].items():
+            rule = f"{family['prefix']}-{number}"
+            names = shown.get(rule, [])
+            total += 1
+            without += not names
+            evidence = ", ".join(f"`{name}`" for name in names) or f"*{reason(rule)}*"
+            lines.append(f"| {rule} | {statement} | {evidence} |")
+        sections.append("\n".join([*lines, ""]))
+    summary = f"Of {total} rules, {total - without} have tests. Elsewhere the reason is given.\n"
+    return "\n".join([HEAD, summary, *sections])
+
+
+def rules() -> dict[str, Any]:
+    """What is kept by hand: families of rules, tests and reasons."""
+    return tomllib.loads(RULES.read_text())
+
+
+def reason(rule: str) -> str:
+    """Why a rule has no test: its own reason, or that of its wire."""
+    reasons = rules()["reasons"]
+    return str(reasons.get(rule) or reasons.get(rule.partition("-")[0]))
+
+
+def tests() -> dict[str, list[str]]:
+    """The tests of each rule that has any: those that name it, those listed for it, vectors."""
+    found: dict[str, list[str]] = {}
+    for name, docstring in test_functions().items():
+        for rule in named_rules(docstring):
+            found.setdefault(rule, []).append(name)
+    for rule, names in rules()["tests"].items():
+        found.setdefault(rule, []).extend(names)
+    for rule, name in vectors():
+        found.setdefault(rule, []).append(name)
+    return {rule: list(dict.fromkeys(names)) for rule, names in found.items()}
+
+
+def test_functions() -> dict[str, str]:
+    """The docstring of each test function, those in classes included."""
+    return {
+        f"{path.relative_to(TESTS).as_posix()}::{name}": docstring
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if "node_modules" not in path.parts
+        for name, docstring in _functions(ast.parse(path.read_text()))
+    }
+
+
+def _functions(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from _functions(node, f"{prefix}{node.name}::")
+        elif isinstance(node, FUNCTION) and node.name.startswith("test"):
+            yield prefix + node.name, ast.get_docstring(node) or ""
+
+
+def named_rules(docstring: str) -> Iterator[str]:
+    """The ids of the rules in a docstring, short forms written out."""
+    for family, first, further in NAMED.findall(docstring):
+        yield f"{family}-{first}"
+        latest = first
+        for separator, number in re.findall(r"(, -?| to )(\d\d[a-z]?)", further):
+            if separator == " to ":
+                yield from (f"{family}-{n:02}" for n in range(int(latest) + 1, int(number)))
+            yield f"{family}-{number}"
+            latest = number
+
+
+def vectors() -> Iterator[tuple[str, str]]:
+    """Each rule that a malformed vector names, with the test that runs that vector."""
+    for test, file in VECTORS.items():
+        if not (TESTS / test).exists():
+            continue
+        left_out = _literal(TESTS / test, "NOT_YET")
+        for vector in json.loads((TESTS / "vectors" / file).read_text()):
+            if vector["kind"] in MALFORMED and vector["name"] not in left_out:
+                role = "server" if vector["context"].startswith("server") else "client"
+                for rule in vector["expect"]["rules"]:
+                    yield rule, f"{test}::test_at_a_{role}[{vector['name']}]"
+
+
+def _literal(path: Path, name: str) -> Any:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    return ()
+
+
+if __name__ == "__main__":
+    sys.exit(PAGE.write_text(page()) and 0)
