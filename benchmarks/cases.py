@@ -94,6 +94,7 @@ def _interactions(group: str) -> list[Case]:
 
 
 NO_DELAY = ["--no-delay"]
+GENERATOR = ["--generator"]
 FRAGMENTS = ["--fragment-size", "65536"]
 
 CASES = [
@@ -107,6 +108,15 @@ CASES = [
         only=("ours", "js"),
         server_args={"js": NO_DELAY},
         client_args={"js": NO_DELAY},
+    ),
+    Case(
+        name="tcp/request_stream-generator",
+        title="request_stream as above, rsocket-py by a generator, as its manual has it",
+        group="tcp",
+        operation="request_stream",
+        parameters=WINDOW,
+        only=("ours", "py"),
+        server_args={"py": GENERATOR},
     ),
     Case(
         name="tcp/router-64",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import logging
 import sys
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +18,7 @@ from rsocket.helpers import create_future
 from rsocket.payload import Payload
 from rsocket.request_handler import BaseRequestHandler
 from rsocket.rsocket_server import RSocketServer
+from rsocket.streams.stream_from_async_generator import StreamFromAsyncGenerator
 from rsocket.transports.tcp import TransportTCP
 
 from benchmarks.control import COUNT, IDLE, ITEM_SIZE, ready
@@ -80,8 +83,22 @@ class Echoes(DefaultPublisher, DefaultSubscriber, DefaultSubscription):
         self._subscriber.on_complete()
 
 
+async def generated(count: int | None) -> AsyncGenerator[tuple[Payload, bool], None]:
+    """The items of a stream, each with whether it is the last."""
+    for number in itertools.count(1):
+        yield Payload(ITEM), number == count
+        if number == count:
+            return
+
+
 class Echo(BaseRequestHandler):
-    """Does what the servers of the other stacks do."""
+    """Does what the servers of the other stacks do.
+
+    Attributes:
+        by_generator: Streams are made as its documentation shows, not by the leanest publisher.
+    """
+
+    by_generator = False
 
     def __init__(self) -> None:
         self.seen = 0
@@ -94,8 +111,10 @@ class Echo(BaseRequestHandler):
     async def request_fire_and_forget(self, payload: Payload) -> None:
         self.seen += 1
 
-    async def request_stream(self, payload: Payload) -> Items:
+    async def request_stream(self, payload: Payload) -> Items | StreamFromAsyncGenerator:
         data = payload.data or b""
+        if Echo.by_generator:
+            return StreamFromAsyncGenerator(lambda: generated(int(data) if data else None))
         if data == IDLE:
             return Items(0)
         return Items(int(data) if data else float("inf"))
@@ -130,7 +149,9 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scheme", choices=["tcp", "ws"])
     parser.add_argument("--fragment-size", type=int)
+    parser.add_argument("--generator", action="store_true")
     arguments = parser.parse_args()
+    Echo.by_generator = arguments.generator
     options = KEEPALIVE | {"fragment_size_bytes": arguments.fragment_size}
     start = serve_tcp if arguments.scheme == "tcp" else serve_websocket
     ready(f"{arguments.scheme}://127.0.0.1:{await start(options)}")

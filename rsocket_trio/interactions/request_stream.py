@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
-from ..frames.header import COMPLETE, NEXT, FrameType
+from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
+from ..payload import Payload
 from .demand import CreditGate, PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation
 from .sending import send_items
@@ -18,7 +19,6 @@ from .sending import send_items
 if TYPE_CHECKING:
     import trio
 
-    from ..payload import Payload
     from ..protocol.credit import Window
     from ..streamed import AnyPayload
 
@@ -55,16 +55,19 @@ class _Requester(Operation):
     # -- from the reader of the connection --------------------------------------------------
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        if flags & NEXT or self.assembling is not None:
-            try:
+        try:
+            if flags & (NEXT | FOLLOWS) == NEXT and self.assembling is None:
+                # What nearly every item is, without a call more.
+                self.payloads.deliver(Payload(data, metadata))
+            elif flags & NEXT or self.assembling is not None:
                 payload = self.whole(flags, metadata, data)
                 if payload is None:
                     return
                 self.payloads.deliver(payload)
-            except RemoteProtocolError as error:
-                self._cancel()
-                self._end(error)
-                return
+        except RemoteProtocolError as error:
+            self._cancel()
+            self._end(error)
+            return
         if flags & COMPLETE:
             self._end(None)
 
