@@ -36,7 +36,8 @@ async def server() -> AsyncIterator[list[str]]:
     """The server's process, for the length of the block; gives the addresses it listens on."""
     listen = [argument for uri in LISTEN for argument in ("--listen", uri)]
     target = f"{HERE / 'host_telemetry.py'}:router"
-    command = python("-m", "rsocket_trio", "serve", target, *listen, "--quiet")
+    offers = ("--lease", "1000/10", "--resume", "30")
+    command = python("-m", "rsocket_trio", "serve", target, *listen, *offers, "--quiet")
     with TemporaryFile() as errors:  # no pipe: nobody reads it while the demo runs
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=errors)
         try:

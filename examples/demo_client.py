@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +19,18 @@ from host_telemetry import FILES, Facts, Grep, Load, LoadRequest, Match, Notes
 
 from rsocket_trio import (
     Caller,
+    FrameTransport,
     Invalid,
+    Lease,
+    LeaseOptions,
     Payload,
     Requester,
+    Resume,
     RSocketError,
     StreamStatistics,
     connect,
 )
+from rsocket_trio.transports import open_transport
 
 MIME: Final = "application/cbor"
 LARGEST: Final = max(FILES, key=lambda name: FILES[name].stat().st_size)
@@ -165,6 +172,36 @@ async def ask_for_what_is_not_there(requester: Requester, service: Caller) -> No
         raise Unexpected("a file that is not on offer was sent")
 
 
+async def lose_the_connection(uri: str) -> None:
+    """A stream goes on over another connection, under a lease, when its own is lost."""
+    transports: list[FrameTransport] = []
+
+    @asynccontextmanager
+    async def dial() -> AsyncIterator[FrameTransport]:  # to have something to cut
+        async with open_transport(uri) as transport:
+            transports.append(transport)
+            yield transport
+
+    leases = LeaseOptions(Lease(100, 10))
+    lines: list[str] = []
+    async with connect(dial, data_mime_type=MIME, resume=Resume(), lease=leases) as requester:
+        service = Caller(requester)
+        async with service.request_stream("file.lines", LARGEST, returns=str) as stream:
+            async for line in stream:
+                lines.append(line)
+                if len(lines) == 1000:
+                    await transports[0].aclose()
+    expect("the lines over two connections", found=lines, wanted=_lines(LARGEST))
+    say("request_stream   cut in the middle, resumed", f"all {len(lines)} lines, none twice")
+
+
+async def speak_the_draft(uri: str) -> None:
+    """The same service over the wire of 2015, on the same address."""
+    async with connect(uri, data_mime_type=MIME, protocol="reactivesocket") as requester:
+        facts = await Caller(requester).request_response("host.facts", returns=Facts)
+    say("request_response host.facts, ReactiveSocket draft", facts.kernel)
+
+
 STEPS: Final = (
     ask_for_facts,
     watch_the_load,
@@ -183,6 +220,8 @@ async def main(uris: list[str]) -> None:
             for step in STEPS:
                 await step(requester, Caller(requester))
             expect("open streams", found=requester.statistics().open_streams, wanted=0)
+        await lose_the_connection(uri)
+        await speak_the_draft(uri)
 
 
 def _lines(name: str) -> list[str]:
