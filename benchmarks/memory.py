@@ -48,10 +48,10 @@ def measure_idle(stack: Stack, idle: Idle, count: int) -> float:
     """
     with server_of(stack, "tcp") as (server, uri), program([*RAW_CLIENT, uri]) as client:
         client.ask(idle.operation, **{idle.parameter: max(1, count // 100)})
-        time.sleep(SETTLE)
+        time.sleep(SETTLE)  # what is measured is at rest: there is no event to wait for
         before = server.resident_size()
         client.ask(idle.operation, **{idle.parameter: count})
-        time.sleep(SETTLE)
+        time.sleep(SETTLE)  # what is measured is at rest: there is no event to wait for
         return (server.resident_size() - before) / count
 
 

@@ -32,6 +32,8 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
+from ..errors import RSocketError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -126,8 +128,8 @@ class Workers:
         """Once the outbox has room again, go on."""
         try:
             await self._outbox.reserve(0)
-        except Exception:
-            return  # closed: the connection is over
+        except (RSocketError, trio.ClosedResourceError):
+            return  # the connection is over; these are what an outbox is closed with
         finally:
             self._pausing = False
         await self.start(nursery)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..errors import StreamError
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
 from .operation import Operation, Outbound, ResponderOperation
@@ -63,7 +64,11 @@ class FireAndForgetResponder(ResponderOperation):
         self.scope = scope
         try:
             await self.responder.fire_and_forget(self.payload)
+        except StreamError as error:
+            # Meant for a requester that hears nothing: expected, and not to fill the log with.
+            logger.info("a fire_and_forget handler refused stream %d: %s", self.stream_id, error)
         except Exception:
+            # Whatever else a handler raises is nobody's but the log's.
             logger.exception("a fire_and_forget handler failed on stream %d", self.stream_id)
         finally:
             self.scope = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, StreamError
 from ..frames.header import HEADER
 from ..payload import Payload
 from .operation import Handlers, Outbound, ResponderOperation
@@ -48,7 +48,11 @@ class MetadataPushResponder(ResponderOperation):
         self.scope = scope
         try:
             await self.responder.metadata_push(self.metadata)
+        except StreamError as error:
+            # Meant for a requester that hears nothing: expected, and not to fill the log with.
+            logger.info("a metadata_push handler refused: %s", error)
         except Exception:
+            # Whatever else a handler raises is nobody's but the log's.
             logger.exception("a metadata_push handler failed")
         finally:
             self.scope = None

@@ -39,7 +39,9 @@ class UnfinishedRequest:
     def add(self, metadata: bytes | None, data: bytes) -> None:
         """The next fragment."""
         if metadata is not None:
-            self.metadata = (self.metadata or bytearray()) + metadata
+            if self.metadata is None:
+                self.metadata = bytearray()
+            self.metadata += metadata  # in place: large metadata come in many fragments
         self.data += data
 
 
