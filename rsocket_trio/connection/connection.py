@@ -30,6 +30,7 @@ from ..errors import (
 from ..frames.error import encode_error
 from ..protocol.keepalive_clock import KeepaliveClock
 from .establish import close_politely
+from .flushing import flushed_by_loop
 from .keepalive import watch
 from .latency import Timed
 from .leased_requests import LeasedRequests
@@ -154,8 +155,9 @@ class Connection:
         outbox = self.outbox
         send_frames = self.transport.send_frames
         try:
-            while True:
-                await send_frames(await outbox.take())
+            with flushed_by_loop(outbox, self.transport):
+                while True:
+                    await send_frames(await outbox.take())
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             # Closed: its owner has closed a transport that was in use.
             self.lost(error)

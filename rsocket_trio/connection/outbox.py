@@ -2,7 +2,8 @@
 
 Order: the frames of stream 0 go first (Protocol.md, "QoS": they SHOULD have priority); all others
 leave in the order in which they were put, so the frames of one stream never overtake each other.
-The writer takes all there is and sends it in one go.
+The writer takes all there is and sends it in one go; or the loop sends it for a writer that
+sleeps (`rsocket_trio.connection.flushing`).
 
 Room: producers of payloads put at most ``limit`` bytes ahead of the writer; those who find no room
 wait in a queue and are handed room in order, which makes streams take turns: a fragment of this
@@ -22,6 +23,8 @@ from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task
 from .failure import again
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trio.lowlevel import Task
 
 __all__ = ["Outbox"]
@@ -40,10 +43,12 @@ class Outbox:
     """
 
     __slots__ = (
+        "_asleep",
         "_broken",
         "_closed",
         "_frames",
         "_handed",
+        "_mark",
         "_urgent",
         "_waiting",
         "_wants_flush",
@@ -70,6 +75,8 @@ class Outbox:
         self._waiting: deque[tuple[Task, int]] = deque()
         self._watchers: list[Task] = []
         self._writer: Task | None = None
+        self._asleep = False  # the writer waits, and nobody has said yet that there is something
+        self._mark: Callable[[], object] | None = None
         self._wants_flush = False
         self._closed: Exception | None = None
         self._broken = False
@@ -85,22 +92,22 @@ class Outbox:
         """Queue a payload frame. Only while ``size < limit``: look first, without a checkpoint."""
         self._frames.append(frame)
         self.size += len(frame)
-        if self._writer is not None:
-            self.wake_writer()
+        if self._asleep:
+            self._announce()
 
     def put_control(self, frame: bytes) -> None:
         """Queue a frame that must get out, behind what is queued already."""
         self._frames.append(frame)
         self.control_size += len(frame)
-        if self._writer is not None:
-            self.wake_writer()
+        if self._asleep:
+            self._announce()
 
     def put_urgent(self, frame: bytes) -> None:
         """Queue a frame of stream 0: it overtakes all others."""
         self._urgent.append(frame)
         self.control_size += len(frame)
-        if self._writer is not None:
-            self.wake_writer()
+        if self._asleep:
+            self._announce()
 
     async def reserve(self, size: int) -> None:
         """Wait for room for ``size`` bytes.
@@ -122,6 +129,7 @@ class Outbox:
             return
         entry = (current_task(), size)
         self._waiting.append(entry)
+        self._wake_for_waiters()
 
         def abort(_raise_cancel: Any) -> Abort:
             self._waiting.remove(entry)
@@ -138,8 +146,8 @@ class Outbox:
     def put_reserved(self, frame: bytes) -> None:
         """Queue a frame whose room has been reserved."""
         self._frames.append(frame)
-        if self._writer is not None:
-            self.wake_writer()
+        if self._asleep:
+            self._announce()
 
     async def wait_idle(self) -> None:
         """Wait until all that is queued has been sent, or the outbox is closed.
@@ -164,6 +172,7 @@ class Outbox:
         """Wait until the writer takes frames, or finds none."""
         task = current_task()
         self._watchers.append(task)
+        self._wake_for_waiters()
 
         def abort(_raise_cancel: Any) -> Abort:
             self._watchers.remove(task)
@@ -194,6 +203,55 @@ class Outbox:
         self.writing = False
         self._release_watchers()
 
+    def flush_by(self, mark: Callable[[], object] | None) -> None:
+        """From now on, ask for a `flush` where the writer sleeps and there is something to send.
+
+        Args:
+            mark: Asks for it; ``None`` goes back to waking the writer.
+        """
+        self._mark = mark
+
+    def flush(self, send_nowait: Callable[[list[bytes]], bool]) -> bool:
+        """Send what is queued in place of a writer that sleeps. For no task to call.
+
+        Args:
+            send_nowait: `rsocket_trio.transports.base.FrameTransport.send_frames_nowait`.
+
+        Returns:
+            Whether that was all; else `wake_writer` must follow.
+        """
+        if self._writer is None:
+            return True  # awake, or gone: what is queued is its business
+        frames = self._frames
+        if self._urgent:
+            frames = self._urgent + frames
+        try:
+            done = send_nowait(frames)
+        except Exception:
+            # It happens again in the writer, whose business it is.
+            return False
+        self._frames = []
+        self._urgent = []
+        self.batches += 1
+        self.control_size = 0
+        self.size = self._handed
+        self.writing = not done
+        self._asleep = done
+        return done
+
+    def _announce(self) -> None:
+        """There is something to send, and the writer sleeps."""
+        if self._mark is None or self._waiting or self._watchers:
+            self.wake_writer()
+        else:
+            self._asleep = False
+            self._mark()
+
+    def _wake_for_waiters(self) -> None:
+        """Somebody waits for the writer to take frames; a `flush` would not tell them."""
+        if self._writer is not None and (self._frames or self._urgent):
+            self.wake_writer()
+
     # -- for the writer ---------------------------------------------------------------------
 
     def wake_writer(self) -> None:
@@ -202,6 +260,7 @@ class Outbox:
         task = self._writer
         if task is not None:
             self._writer = None
+            self._asleep = False
             reschedule(task)
 
     async def take(self) -> list[bytes]:
@@ -214,6 +273,7 @@ class Outbox:
         if not self._frames and not self._urgent and not self._wants_flush:
             self._release_watchers()
             self._writer = current_task()
+            self._asleep = True
             await wait_task_rescheduled(self._abort_take)
         self._wants_flush = False
         self.writing = True
@@ -240,6 +300,7 @@ class Outbox:
 
     def _abort_take(self, _raise_cancel: Any) -> Abort:
         self._writer = None
+        self._asleep = False
         return Abort.SUCCEEDED
 
     def _release_watchers(self) -> None:

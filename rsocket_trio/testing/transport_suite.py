@@ -228,6 +228,33 @@ async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> Non
     await a.aclose()
 
 
+async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
+    """Where the kernel is full, the rest is kept, goes first, and whoever goes on sees errors."""
+    if not a.immediate:
+        return
+    for _ in range(2):
+        sent: list[bytes] = []
+        while True:
+            batch = [b"%06d" % (len(sent) + i) + bytes(1000) for i in range(20)]
+            sent += batch
+            if not a.send_frames_nowait(batch):
+                break
+            assert len(sent) < 1_000_000, "a gigabyte was sent to nobody"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.send_frames, [b"behind"])
+            assert await _receive(b, len(sent) + 1) == [*sent, b"behind"]
+    await b.aclose()
+    while a.send_frames_nowait([bytes(100_000)]):
+        await trio.lowlevel.checkpoint()
+    await _raises(trio.BrokenResourceError, lambda: a.send_frames([]))
+    await a.aclose()
+    try:
+        a.send_frames_nowait([])
+    except trio.ClosedResourceError:
+        return
+    raise AssertionError("a closed transport took frames")
+
+
 _CHECKS: Final = (
     frames_of_every_size,
     thousands_of_small_frames,
@@ -239,4 +266,5 @@ _CHECKS: Final = (
     closing_wakes_the_receiver,
     a_cancelled_close_closes,
     a_peer_that_does_not_read,
+    sending_without_waiting,
 )

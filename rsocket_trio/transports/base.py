@@ -49,10 +49,12 @@ class FrameTransport(trio.abc.AsyncResource):
         info: Facts about the transport.
         wake_writer: Set by the connection. A transport that has something of its own to send (a
             WebSocket pong) calls it; the writer then calls ``send_frames([])``.
+        immediate: Whether there is `send_frames_nowait`.
     """
 
     info: TransportInfo
     wake_writer: Callable[[], None] | None = None
+    immediate: bool = False
 
     @abstractmethod
     async def send_frames(self, frames: Sequence[bytes]) -> None:
@@ -68,6 +70,20 @@ class FrameTransport(trio.abc.AsyncResource):
         Checkpoint: a cancellation point always; other tasks run where it has to wait.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """Send frames as far as that takes no waiting; only while `send_frames` does not run.
+
+        For transports that are ``immediate``. It may be called outside of any task.
+
+        Returns:
+            Whether all has left. If not, the transport keeps the rest, and the next `send_frames`
+            (with no frames, say) sends it first, and raises what there is to raise.
+
+        Raises:
+            Exception: Nothing was sent and nothing kept; `send_frames` would raise it too.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     async def receive_frames(self) -> list[bytes]:

@@ -15,6 +15,7 @@ from ..config import MAX_FRAME_SIZE
 from ..errors import RemoteProtocolError
 from ..frames.length import LengthPrefixDecoder, encode_length
 from .base import FrameTransport, TransportInfo
+from .direct import DirectStream
 
 __all__ = ["RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
 
@@ -57,6 +58,7 @@ class ByteStreamTransport(FrameTransport):
     ) -> None:
         self.info = info
         self.stream = stream
+        self.immediate = isinstance(stream, DirectStream)
         self._decoder = LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
         self._encode_length = encode_length
         self._pushed = b""
@@ -74,6 +76,14 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
+        await self.stream.send_all(self._encode(frames))
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """See `FrameTransport.send_frames_nowait`: one write."""
+        assert isinstance(self.stream, DirectStream)
+        return self.stream.send_nowait(self._encode(frames))
+
+    def _encode(self, frames: Sequence[bytes]) -> bytes:
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
         pieces: list[bytes] = []
@@ -81,7 +91,7 @@ class ByteStreamTransport(FrameTransport):
         for frame in frames:
             pieces.append(encode_length(frame))
             pieces.append(frame)
-        await self.stream.send_all(b"".join(pieces))
+        return b"".join(pieces)
 
     def push_back(self, data: bytes) -> None:
         """Let `receive_frames` find bytes that have been read from the stream already."""

@@ -29,6 +29,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
     def __init__(self, stream: trio.SocketStream) -> None:
         self.inner = stream
         self.socket = stream.socket
+        self._rest = b""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes, all of them.
@@ -41,6 +42,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
         If cancelled: any part of the data may have been sent.
         """
         await checkpoint_if_cancelled()
+        if self._rest:
+            data, self._rest = self._rest + data, b""
         sent = self._write(data)
         if sent < len(data):
             with memoryview(data) as view:
@@ -48,6 +51,26 @@ class DirectStream(trio.abc.HalfCloseableStream):
                     await wait_writable(self.socket)
                     with view[sent:] as rest:
                         sent += self._write(rest)
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send what the kernel takes at once, and keep the rest, which the next `send_all` sends.
+
+        Only while `send_all` does not run.
+
+        Returns:
+            Whether nothing is left. Errors are for `send_all` to raise.
+        """
+        if self._rest:
+            self._rest += data
+            return False
+        try:
+            sent = os.write(self.socket.fileno(), data)
+        except OSError:
+            sent = 0
+        if sent < len(data):
+            self._rest = data[sent:]
+            return False
+        return True
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the kernel has room.

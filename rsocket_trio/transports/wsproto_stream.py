@@ -18,6 +18,7 @@ from wsproto.frame_protocol import CloseReason
 from ..config import MAX_FRAME_SIZE
 from .base import FrameTransport, TransportInfo
 from .byte_stream import RECEIVE_SIZE
+from .direct import DirectStream
 from .websocket_frames import MessageReader, encode_messages
 
 __all__ = ["CLEAN_CLOSES", "WsprotoTransport", "describe_close"]
@@ -54,6 +55,7 @@ class WsprotoTransport(FrameTransport):
     ) -> None:
         self.info = info
         self.stream = stream
+        self.immediate = isinstance(stream, DirectStream)
         self._connection = connection
         self._reader = MessageReader(connection, max_frame_size)
         self._ready = self._reader.feed(trailing_data)
@@ -72,20 +74,34 @@ class WsprotoTransport(FrameTransport):
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
+        try:
+            data = self._encode(frames)
+        except trio.BrokenResourceError:
+            await trio.lowlevel.checkpoint()
+            raise
+        # Stays set if this is cancelled: nothing may follow part of a frame, no close frame either.
+        self._sending = True
+        await self.stream.send_all(data)
+        self._sending = False
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """See `FrameTransport.send_frames_nowait`: one write."""
+        assert isinstance(self.stream, DirectStream)
+        done = self.stream.send_nowait(self._encode(frames))
+        self._sending = not done
+        return done
+
+    def _encode(self, frames: Sequence[bytes]) -> bytes:
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
         reader = self._reader
         if reader.peer_close is not None:
-            await trio.lowlevel.checkpoint()
             raise trio.BrokenResourceError(describe_close(*reader.peer_close))
         pieces = encode_messages(frames, mask=self._connection.client)
         if reader.ping is not None:
             pieces.insert(0, self._connection.send(Pong(payload=reader.ping)))
             reader.ping = None
-        # Stays set if this is cancelled: nothing may follow part of a frame, no close frame either.
-        self._sending = True
-        await self.stream.send_all(b"".join(pieces))
-        self._sending = False
+        return b"".join(pieces)
 
     async def receive_frames(self) -> list[bytes]:
         """See `FrameTransport.receive_frames`: all the messages that one read completes.
