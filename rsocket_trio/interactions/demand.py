@@ -1,13 +1,10 @@
-"""Demand: `PayloadStream` is what a stream's user reads, `CreditGate` what a producer passes.
+"""Demand, incoming: `PayloadStream` is what a stream's user reads.
 
-Incoming. The peer may have as many items on the way, or unread here, as we granted: that is the
+The peer may have as many items on the way, or unread here, as we granted: that is the
 capacity of a `PayloadStream`, so the connection's reader delivers without ever waiting, and a full
 stream means that the peer overran its credit. It is a `trio.abc.ReceiveChannel`; inside, it is a
 deque and one wake-up, because that is several times as fast as a memory channel's hand-off
 (docs/performance.md).
-
-Outgoing. Credit is counted exactly; 2**31 - 1 is a large number and not infinity
-(Protocol.md, "Request N"). A producer waits for credit, and for room in the connection's outbox.
 """
 
 from __future__ import annotations
@@ -29,12 +26,12 @@ from trio.lowlevel import (
 
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from ..payload import Payload
-from ..protocol.credit import Credit, Window, split_request_n
+from ..protocol.credit import Window, split_request_n
 
 if TYPE_CHECKING:
     from .operation import Outbound
 
-__all__ = ["CreditGate", "Inlet", "PayloadStream", "StreamStatistics"]
+__all__ = ["Inlet", "PayloadStream", "StreamStatistics"]
 
 _BURST: Final = 64
 """Items handed out in a row without letting another task run."""
@@ -79,8 +76,8 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
     handlers of request_channel. One task reads it at a time. Closing it before its end cancels
     the stream at the peer; leaving the ``async with`` block that made it closes it.
 
-    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of three
-    quarters. With ``prefetch=0`` nothing is granted but what `request_n` says.
+    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of a
+    quarter. With ``prefetch=0`` nothing is granted but what `request_n` says.
     """
 
     __slots__ = (
@@ -182,7 +179,15 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         if self._queue and self._burst < _BURST:
             await checkpoint_if_cancelled()
             self._burst += 1
-            return self._pop()
+            # As `_pop`, without a call more.
+            payload = self._queue.popleft()
+            self._outbound.unread -= (
+                len(payload.data) if payload.metadata is None else _size(payload)
+            )
+            n = self._window.consumed()
+            if n and not self._ended:
+                self._inlet.grant(n)
+            return payload
         try:
             return await self.receive()
         except trio.EndOfChannel:
@@ -339,56 +344,3 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
 def _size(payload: Payload) -> int:
     return len(payload.data) + len(payload.metadata or b"")
-
-
-class CreditGate:
-    """The credit a peer has granted one of our streams, and the one task that waits for more."""
-
-    __slots__ = ("_closed", "_credit", "_task")
-
-    def __init__(self, initial: int) -> None:
-        self._credit = Credit(initial)
-        self._task: trio.lowlevel.Task | None = None
-        self._closed = False
-
-    def add(self, n: int) -> None:
-        """REQUEST_N arrived."""
-        self._credit.add(n)
-        self._wake()
-
-    def close(self) -> None:
-        """No item will be sent any more: let the waiting task go."""
-        self._closed = True
-        self._wake()
-
-    def try_take(self) -> bool:
-        """Take credit for one item, if there is some."""
-        return self._credit.take()
-
-    async def take(self) -> bool:
-        """Wait for credit and take it.
-
-        Returns:
-            False where the gate was closed instead.
-
-        Checkpoint: always.
-        If cancelled: nothing is taken.
-        """
-        if self._closed or self._credit.available:
-            await checkpoint()
-        while not self._closed:
-            if self._credit.take():
-                return True
-            self._task = current_task()
-            await wait_task_rescheduled(self._abort)
-        return False
-
-    def _wake(self) -> None:
-        task = self._task
-        if task is not None:
-            self._task = None
-            reschedule(task)
-
-    def _abort(self, _raise_cancel: Any) -> Abort:
-        self._task = None
-        return Abort.SUCCEEDED

@@ -22,7 +22,8 @@ from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
 from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
-from .demand import CreditGate, PayloadStream
+from .credit_gate import CreditGate
+from .demand import PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation, answer_to
 from .sending import close_iterator, send_items
 

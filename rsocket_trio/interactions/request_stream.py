@@ -12,7 +12,8 @@ from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
 from ..payload import Payload
-from .demand import CreditGate, PayloadStream
+from .credit_gate import CreditGate
+from .demand import PayloadStream
 from .operation import Handlers, Operation, Outbound, ResponderOperation
 from .sending import send_items
 

@@ -11,7 +11,7 @@ from ..frames.header import NEXT
 
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
-    from .demand import CreditGate
+    from .credit_gate import CreditGate
     from .operation import Operation
 
 __all__ = ["close_iterator", "send_items"]

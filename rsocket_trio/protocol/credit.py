@@ -5,8 +5,9 @@ REQUEST_N; grants add up and are never taken back; each item takes one, whatever
 however many fragments it comes. Completion, errors and CANCEL take none. There is no magic value
 for "unbounded" here: 2^31-1 is a large number.
 
-A window replenishes by itself once three quarters of it are consumed, not item by item: one
-REQUEST_N then pays for many items, and the last quarter keeps the sender busy while it travels.
+A window replenishes by itself once a quarter of it is consumed, not item by item: one REQUEST_N
+then pays for many items, and the other three quarters keep the sender busy while it travels. Had
+it to wait until most of the window is consumed, each end would wait for the other in turn.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Window:
         self.overruns = 0
         self._uncredited = uncredited
         self._pending = 0  # consumed, and not granted anew yet
-        self._batch = -(-3 * prefetch // 4)  # three quarters, rounded up; 0 in manual mode
+        self._batch = -(-prefetch // 4)  # a quarter, rounded up; 0 in manual mode
 
     def __repr__(self) -> str:
         mode = "automatic" if self._batch else "manual"
@@ -160,13 +161,12 @@ class Window:
             first = min(k, self._uncredited)
             self._uncredited -= first
             k -= first
-        if k > self.unread:
+        unread = self.unread - k
+        if unread < 0:
             raise InternalError(f"{k} items consumed, {self.unread} were there")
-        self.unread -= k
-        if not self._batch:
-            return 0
-        self._pending += k
-        if self._pending < self._batch:
+        self.unread = unread
+        pending = self._pending = self._pending + k
+        if pending < self._batch or not self._batch:
             return 0
         n, self._pending = self._pending, 0
         self.outstanding += n  # outstanding + unread <= prefetch still, so no new peak

@@ -169,7 +169,7 @@ async def test_a_producer_keeps_to_the_window(link, prefetch):
             await trio.testing.wait_all_tasks_blocked()
             assert stream.statistics().unread == prefetch
             assert len(made) == prefetch + 1
-            consumed = -(-3 * prefetch // 4)
+            consumed = -(-prefetch // 4)
             for _ in range(consumed - 1):
                 stream.receive_nowait()
             await trio.testing.wait_all_tasks_blocked()

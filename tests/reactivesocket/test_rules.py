@@ -500,8 +500,9 @@ async def test_credit_of_a_stream_of_ours(draft_server):
 
     async with draft_server(use) as peer:
         assert await peer.receive() == RequestStreamFrame(2, 4, data=b"x", n_flag=True)
-        await peer.send(*[ResponseFrame(2, data=b"%d" % n) for n in range(3)])
-        assert await peer.receive() == RequestNFrame(2, 3)
+        for n in range(3):
+            await peer.send(ResponseFrame(2, data=b"%d" % n))
+            assert await peer.receive() == RequestNFrame(2, 1)
         await peer.send(ResponseFrame(2, complete=True, data=b"3"))
 
 

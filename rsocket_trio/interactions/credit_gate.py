@@ -1,0 +1,71 @@
+"""Demand, outgoing: `CreditGate` is what a producer passes for each item.
+
+Credit is counted exactly; 2**31 - 1 is a large number and not infinity (Protocol.md, "Request N").
+A producer waits for credit, and for room in the connection's outbox.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+
+from ..protocol.credit import Credit
+
+if TYPE_CHECKING:
+    import trio
+
+__all__ = ["CreditGate"]
+
+
+class CreditGate:
+    """The credit a peer has granted one of our streams, and the one task that waits for more."""
+
+    __slots__ = ("_closed", "_credit", "_task")
+
+    def __init__(self, initial: int) -> None:
+        self._credit = Credit(initial)
+        self._task: trio.lowlevel.Task | None = None
+        self._closed = False
+
+    def add(self, n: int) -> None:
+        """REQUEST_N arrived."""
+        self._credit.add(n)
+        self._wake()
+
+    def close(self) -> None:
+        """No item will be sent any more: let the waiting task go."""
+        self._closed = True
+        self._wake()
+
+    def try_take(self) -> bool:
+        """Take credit for one item, if there is some."""
+        return self._credit.take()
+
+    async def take(self) -> bool:
+        """Wait for credit and take it.
+
+        Returns:
+            False where the gate was closed instead.
+
+        Checkpoint: always.
+        If cancelled: nothing is taken.
+        """
+        if self._closed or self._credit.available:
+            await checkpoint()
+        while not self._closed:
+            if self._credit.take():
+                return True
+            self._task = current_task()
+            await wait_task_rescheduled(self._abort)
+        return False
+
+    def _wake(self) -> None:
+        task = self._task
+        if task is not None:
+            self._task = None
+            reschedule(task)
+
+    def _abort(self, _raise_cancel: Any) -> Abort:
+        self._task = None
+        return Abort.SUCCEEDED
