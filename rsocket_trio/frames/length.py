@@ -5,6 +5,7 @@ Protocol.md, "Framing Format": 24 bits, big endian, not counting themselves.
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from rsocket_trio.config import MAX_FRAME_SIZE
@@ -13,6 +14,7 @@ from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
 __all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length"]
 
 PREFIX_SIZE: Final = 3
+_unpack: Final = struct.Struct(">HB").unpack_from
 
 
 def encode_length(frame: bytes) -> bytes:
@@ -93,9 +95,11 @@ class LengthPrefixDecoder:
 
         maximum = self._max_frame_size
         append = frames.append
+        unpack = _unpack
         start = position + PREFIX_SIZE
         while start <= end:
-            length = data[position] << 16 | data[position + 1] << 8 | data[position + 2]
+            high, low = unpack(data, position)
+            length = high << 8 | low
             if length > maximum:
                 self._refused = length
                 if frames:

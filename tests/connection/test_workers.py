@@ -84,6 +84,34 @@ async def test_a_handler_that_blocks_has_its_task_to_itself():
         nursery.cancel_scope.cancel()
 
 
+async def test_thousands_of_handlers_that_block_begin_soon():
+    """Workers are woken by twos and fours: it takes a few turns of the loop, not one each."""
+    began = []
+
+    class Turns(trio.abc.Instrument):
+        def __init__(self):
+            self.count = 0
+
+        def before_io_wait(self, timeout):
+            self.count += 1
+
+    class Waits(Responder):
+        async def request_response(self, payload):
+            began.append(turns.count)
+            await trio.sleep_forever()
+
+    turns = Turns()
+    trio.lowlevel.add_instrument(turns)
+    async with connected_pair(Waits()) as client, trio.open_nursery() as nursery:
+        for _ in range(2000):
+            nursery.start_soon(client.request_response, Payload())
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(began) == 2000
+        assert began[-1] - began[0] < 60
+        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(turns)
+
+
 @pytest.mark.parametrize("trace", [b"context", b"scope", b"deadline", b"nursery"])
 async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, caplog):
     """Context variables, open scopes and nurseries stay with the request that left them."""
