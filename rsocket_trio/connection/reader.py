@@ -34,6 +34,8 @@ _HEADER_SIZE: Final = HEADER.size
 _unpack_header: Final = HEADER.unpack_from
 # Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
 _PAYLOAD: Final = FrameType.PAYLOAD.value
+_BARE_PAYLOAD: Final = _PAYLOAD << 10
+_TYPE_AND_METADATA: Final = 0x3F << 10 | METADATA
 _FIRST_REQUEST: Final = FrameType.REQUEST_RESPONSE.value
 _LAST_REQUEST: Final = FrameType.REQUEST_CHANNEL.value
 _BATCH: Final = 1024
@@ -92,7 +94,7 @@ class Reader:
             size = len(frame)
             if _HEADER_SIZE <= size <= MAX_FRAME_SIZE:
                 stream_id, type_and_flags = unpack(frame)
-                if type_and_flags >> 10 == _PAYLOAD and not type_and_flags & METADATA:
+                if type_and_flags & _TYPE_AND_METADATA == _BARE_PAYLOAD:
                     # What most frames are, without a call more.
                     operation = find(stream_id)
                     if operation is not None:

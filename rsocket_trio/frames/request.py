@@ -75,6 +75,12 @@ def encode_request(
         LocalProtocolError: A value does not fit its field, ``initial_n`` does not go with the
             type, or the frame would be longer than 16,777,215 bytes.
     """
+    if metadata is None and initial_n is None and frame_type <= _LAST_WITHOUT_N:
+        # What most requests are, with as few comparisons as it takes.
+        if stream_id >> 31 or flags & NOT_BARE_FLAGS:
+            raise bad_header(stream_id, flags)
+        frame = _pack(stream_id, frame_type << FLAG_BITS | flags) + data
+        return frame if len(frame) <= MAX_FRAME_SIZE else check_size(frame)
     if stream_id >> 31 or flags & (NOT_BARE_FLAGS if metadata is None else NOT_FLAGS):
         raise bad_header(stream_id, flags)
     # The two types with a credit are the two with the higher codes.
@@ -84,10 +90,8 @@ def encode_request(
         check_range("initial request n", initial_n, MAX_U31)
     bits = frame_type << FLAG_BITS | flags
     if metadata is None:
-        if initial_n is None:
-            frame = _pack(stream_id, bits) + data
-        else:
-            frame = _pack_n(stream_id, bits, initial_n) + data
+        assert initial_n is not None
+        frame = _pack_n(stream_id, bits, initial_n) + data
     else:
         bits |= METADATA
         length = len(metadata)

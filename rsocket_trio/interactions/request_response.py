@@ -30,6 +30,7 @@ __all__ = ["RequestResponseResponder", "request_response"]
 _TYPE: Final = FrameType.REQUEST_RESPONSE.value
 
 _ANSWER: Final = NEXT | COMPLETE
+_PART: Final = NEXT | FOLLOWS
 
 
 async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload:
@@ -93,9 +94,9 @@ class _Requester(Operation):
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
-        if flags & (NEXT | FOLLOWS) == NEXT and self.assembling is None:
+        if flags & _PART == NEXT and self.assembling is None:
             self._settle(Payload(data, metadata))
-        elif flags & (NEXT | FOLLOWS) or self.assembling is not None:
+        elif flags & _PART or self.assembling is not None:
             try:
                 payload = self.whole(flags, metadata, data)
             except RemoteProtocolError as error:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RequestStreamResponder", "request_stream"]
 
 _TYPE: Final = FrameType.REQUEST_STREAM.value
+_PART: Final = NEXT | FOLLOWS
 
 
 @asynccontextmanager
@@ -57,7 +58,7 @@ class _Requester(Operation):
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         try:
-            if flags & (NEXT | FOLLOWS) == NEXT and self.assembling is None:
+            if flags & _PART == NEXT and self.assembling is None:
                 # What nearly every item is, without a call more.
                 self.payloads.deliver(Payload(data, metadata))
             elif flags & NEXT or self.assembling is not None:
