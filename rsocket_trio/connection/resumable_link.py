@@ -93,6 +93,7 @@ class ResumableLink(FrameTransport):
         max_lifetime: float,
     ) -> None:
         self.info = transport.info
+        self.immediate = transport.immediate
         self.retention = Retention(max_retained_size, self._wake)
         self.log = self.retention.log
         self.closing = False
@@ -237,10 +238,7 @@ class ResumableLink(FrameTransport):
             attachment.begun = True
             batch += attachment.first
             batch += self.log.replay()
-        own, self._own = self._own, []
-        batch += map(self._outgoing, own)
-        batch += map(self._outgoing, frames)
-        self.retention.ask(batch)
+        self._add(batch, frames)
         attachment.sending_since = trio.current_time()
         try:
             await attachment.transport.send_frames(batch)
@@ -248,6 +246,23 @@ class ResumableLink(FrameTransport):
             self._broke(attachment, error)
         finally:
             attachment.sending_since = None
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """See `FrameTransport.send_frames_nowait`.
+
+        Raises:
+            trio.WouldBlock: There is no transport that could, or it has not begun.
+        """
+        attachment = self.attachment
+        if attachment is None or not attachment.begun or not attachment.transport.immediate:
+            raise trio.WouldBlock
+        batch: list[bytes] = []
+        self._add(batch, frames)
+        try:
+            return attachment.transport.send_frames_nowait(batch)
+        except Exception:
+            # `send_frames` finds the same and drops the transport; what matters is in the log.
+            return False
 
     async def receive_frames(self) -> list[bytes]:
         """Receive what has arrived, from whichever transport there is.
@@ -319,6 +334,13 @@ class ResumableLink(FrameTransport):
     def _broke(self, attachment: Attachment, error: Exception) -> None:
         if self.attachment is attachment:
             self.drop(str(error) or "the connection broke", error)
+
+    def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
+        """Put frames into a batch that is about to be sent, behind those of the link's own."""
+        own, self._own = self._own, []
+        batch += map(self._outgoing, own)
+        batch += map(self._outgoing, frames)
+        self.retention.ask(batch)
 
     def _outgoing(self, frame: bytes) -> bytes:
         """A frame on its way out: retained, or brought up to date."""

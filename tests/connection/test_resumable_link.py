@@ -10,6 +10,7 @@ from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.resumable_link import ResumableLink
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import ErrorFrame, KeepaliveFrame, PayloadFrame, decode
+from rsocket_trio.transports.base import FrameTransport, TransportInfo
 from rsocket_trio.transports.memory import memory_transport_pair
 
 LIFETIME = 30.0
@@ -219,3 +220,79 @@ async def test_closing_says_goodbye_once():
     await link.send_frames([ErrorFrame(0, ErrorCode.CONNECTION_ERROR, b"you").encode()])
     assert await link.close_sending()
     assert len(await far.receive_frames()) == 1
+
+
+class Immediate(FrameTransport):
+    """Sends without waiting, as far as there is room; a broken one does not."""
+
+    immediate = True
+
+    def __init__(self, room: int = 10**9) -> None:
+        self.info = TransportInfo(scheme="memory")
+        self.room = room
+        self.sent: list[bytes] = []
+        self.rest: list[bytes] = []
+        self.broken = False
+
+    def send_frames_nowait(self, frames):
+        if self.broken:
+            raise ValueError("internal")
+        self.sent += frames[: self.room]
+        self.rest = frames[self.room :]
+        return not self.rest
+
+    async def send_frames(self, frames):
+        await trio.lowlevel.checkpoint()
+        if self.broken:
+            raise trio.BrokenResourceError("broken")
+        self.sent += self.rest + frames
+        self.rest = []
+
+    async def receive_frames(self):
+        raise NotImplementedError
+
+    async def aclose(self):
+        raise NotImplementedError
+
+
+async def test_sending_without_waiting():
+    """Once it has begun, and while there is a transport that can; what it sends is retained."""
+    near = Immediate(room=1)
+    link = ResumableLink(near, 10**6, interval=None, max_lifetime=LIFETIME)
+    assert link.immediate
+    with pytest.raises(trio.WouldBlock):
+        link.send_frames_nowait([frame(1)])
+    link.attach(near, first=[b"first"])
+    with pytest.raises(trio.WouldBlock):
+        link.send_frames_nowait([frame(1)])
+    await link.send_frames([frame(1)])
+    assert near.sent == [b"first", frame(1)]
+    assert link.send_frames_nowait([frame(2)])
+    assert not link.send_frames_nowait([frame(3), frame(4)])
+    await link.send_frames([frame(5)])
+    assert near.sent == [b"first", *(frame(number) for number in range(1, 6))]
+    assert list(link.log.replay()) == near.sent[1:]
+    # The next transport cannot: the link was asked before whether it can.
+    _, far = await attach(link)
+    await link.send_frames([])
+    with pytest.raises(trio.WouldBlock):
+        link.send_frames_nowait([frame(6)])
+    assert await far.receive_frames() == near.sent[1:]
+    assert link.log.sent == sum(map(len, near.sent[1:]))
+
+
+async def test_a_transport_that_breaks_without_waiting():
+    """What it did not take is retained once; `send_frames` finds that it broke, and drops it."""
+    near = Immediate()
+    link = ResumableLink(near, 10**6, interval=None, max_lifetime=LIFETIME)
+    attachment = link.attach(near)
+    await link.send_frames([])
+    near.broken = True
+    assert not link.send_frames_nowait([frame(1)])
+    assert link.attachment is attachment
+    await link.send_frames([])
+    assert link.attachment is None
+    assert attachment.lost.is_set()
+    _, far = await attach(link)
+    await link.send_frames([frame(2)])
+    assert await far.receive_frames() == [frame(1), frame(2)]

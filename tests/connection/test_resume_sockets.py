@@ -10,7 +10,7 @@ import pytest
 import trio
 import trustme
 
-from rsocket_trio import Payload, Resume, ResumeOptions, connect, serve
+from rsocket_trio import Payload, Responder, Resume, ResumeOptions, connect, serve
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
 
@@ -61,3 +61,44 @@ async def test_a_stream_goes_on(scheme, contexts, tmp_path):
             assert len(transports) == 6
         await server.aclose()
     assert len(options.store) == 0
+
+
+class Echo(Responder):
+    async def request_response(self, payload):
+        return payload
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+async def test_large_payloads_go_on(scheme):
+    """Cut while sockets are full, so that frames are torn, each request is answered once."""
+    sizes = [37 * number % 250 * 1000 for number in range(80)]
+    transports = []
+    answered = []
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(
+            partial(serve, Echo(), f"{scheme}://127.0.0.1:0", resume=ResumeOptions())
+        )
+
+        @asynccontextmanager
+        async def dial():
+            async with open_transport(server.uris[0]) as transport:
+                assert transport.immediate
+                transports.append(transport)
+                yield transport
+
+        async with connect(dial, resume=Resume()) as requester:
+
+            async def ask(size):
+                response = await requester.request_response(Payload(bytes(size)))
+                assert response.data == bytes(size)
+                answered.append(size)
+                if len(answered) % 16 == 0 and len(answered) < len(sizes):
+                    await trio.aclose_forcefully(transports[-1])
+
+            async with trio.open_nursery() as asking:
+                for size in sizes:
+                    asking.start_soon(ask, size)
+        await server.aclose()
+    assert sorted(answered) == sorted(sizes)
+    assert len(transports) == 5
