@@ -30,6 +30,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         self.inner = stream
         self.socket = stream.socket
         self._rest = b""
+        self._error: OSError | None = None  # of `send_nowait`: the kernel tells it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes, all of them.
@@ -43,6 +44,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """
         await checkpoint_if_cancelled()
         if self._rest:
+            if self._error is not None:
+                raise self._translated(self._error) from self._error
             data, self._rest = self._rest + data, b""
         sent = self._write(data)
         if sent < len(data):
@@ -58,14 +61,18 @@ class DirectStream(trio.abc.HalfCloseableStream):
         Only while `send_all` does not run.
 
         Returns:
-            Whether nothing is left. Errors are for `send_all` to raise.
+            Whether nothing is left. Errors are for `send_all` to raise, or for `receive_some`,
+            whichever comes first.
         """
         if self._rest:
             self._rest += data
             return False
         try:
             sent = os.write(self.socket.fileno(), data)
-        except OSError:
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._error = error
             sent = 0
         if sent < len(data):
             self._rest = data[sent:]
@@ -93,11 +100,15 @@ class DirectStream(trio.abc.HalfCloseableStream):
         while True:
             await wait_readable(self.socket)
             try:
-                return os.read(self.socket.fileno(), max_bytes or 65536)
+                data = os.read(self.socket.fileno(), max_bytes or 65536)
             except BlockingIOError:
                 pass  # woken for nothing, which the kernel may do
             except OSError as error:
                 raise self._translated(error) from error
+            else:
+                if not data and self._error is not None:
+                    raise self._translated(self._error) from self._error
+                return data
 
     async def send_eof(self) -> None:
         """Send the end of the stream; receiving goes on.

@@ -1,6 +1,7 @@
 """What the loop sends for a writer that sleeps: all of a turn at once, in order, and no errors."""
 
 import random
+import struct
 from contextlib import asynccontextmanager
 
 import pytest
@@ -287,3 +288,21 @@ async def test_a_peer_that_does_not_read():
                 assert 10_000 < requester.statistics().queued < limit + 20_000
                 accepted.close()
     assert len(lost) == 2000
+
+
+async def test_a_peer_that_resets_at_a_flush():
+    """The error of a write that the loop makes is what callers get, and not a clean end."""
+    with trio.socket.socket() as listener:
+        await listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        uri = "tcp://{}:{}".format(*listener.getsockname())
+        async with connect(uri, config=ConnectionConfig(confirm_setup=False)) as requester:
+            accepted, _ = await listener.accept()
+            await accepted.recv(65536)
+            await trio.testing.wait_all_tasks_blocked()
+            reset = struct.pack("ii", 1, 0)
+            accepted.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, reset)
+            accepted.close()
+            with pytest.raises(ConnectionLost) as caught:
+                await requester.request_response(Payload())
+            assert isinstance(caught.value.__cause__, trio.BrokenResourceError)

@@ -1,0 +1,63 @@
+"""A socket written outside of any task: what the kernel says once is not lost."""
+
+import socket
+import struct
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from rsocket_trio.transports.direct import DirectStream
+
+
+@asynccontextmanager
+async def direct_pair():
+    """Our end of a TCP connection, and the socket of the peer."""
+    with trio.socket.socket() as listener:
+        await listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        async with DirectStream(await trio.open_tcp_stream(*listener.getsockname())) as stream:
+            peer, _ = await listener.accept()
+            with peer:
+                yield stream, peer
+
+
+def reset(peer):
+    """Close it so that the other end gets a reset."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+
+
+@pytest.mark.parametrize("first", ["send", "receive"])
+async def test_an_error_of_a_write_that_does_not_wait(first):
+    """It is no clean end for the reader, who may come first, and no other error for the writer."""
+    async with direct_pair() as (stream, peer):
+        assert stream.send_nowait(b"taken")
+        reset(peer)
+        assert not stream.send_nowait(b"not taken")
+        assert not stream.send_nowait(b"nor this")
+        calls = [lambda: stream.send_all(b""), lambda: stream.receive_some(10)]
+        for call in calls if first == "send" else reversed(calls):
+            with pytest.raises(trio.BrokenResourceError) as caught:
+                await call()
+            assert isinstance(caught.value.__cause__, ConnectionResetError)
+
+
+async def test_what_came_before_the_error_is_read():
+    """An error of a write does not hide what the peer had sent."""
+    async with direct_pair() as (stream, peer):
+        await peer.send(b"last words")
+        peer.shutdown(socket.SHUT_RD)
+        while stream.send_nowait(b"x"):
+            pass
+        peer.close()
+        assert await stream.receive_some() == b"last words"
+
+
+async def test_closed_meanwhile():
+    """A stream that was closed here says so, not what the kernel thinks of its number."""
+    async with direct_pair() as (stream, _peer):
+        await stream.aclose()
+        assert not stream.send_nowait(b"frame")
+        with pytest.raises(trio.ClosedResourceError):
+            await stream.send_all(b"")
