@@ -15,11 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import RunVar, add_instrument, current_trio_token, remove_instrument
+from trio.lowlevel import (
+    RunVar,
+    add_instrument,
+    current_trio_token,
+    in_trio_task,
+    remove_instrument,
+)
 
 if TYPE_CHECKING:
     from ..transports.base import FrameTransport
@@ -42,7 +47,16 @@ class FlushHook(trio.abc.Instrument):
 
     def marker(self, outbox: Outbox, transport: FrameTransport) -> Callable[[], object]:
         """What asks for a flush of this outbox, at the end of the turn; once in a turn."""
-        return partial(self._marked.append, (outbox, transport.send_frames_nowait))
+        marked = (outbox, transport.send_frames_nowait)
+
+        def mark() -> None:
+            if in_trio_task():
+                self._marked.append(marked)
+            else:
+                # Code of the host, in guest mode: trio's loop may be waiting for I/O already.
+                self._token.run_sync_soon(outbox.wake_writer)
+
+        return mark
 
     def before_io_wait(self, timeout: float) -> None:
         """Flush what has been marked. Raises nothing: trio would switch this off."""
