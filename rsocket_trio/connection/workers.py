@@ -4,7 +4,7 @@ A task per request costs more than most handlers do. So the requests of a connec
 queue, and a worker takes the next, runs the handler, sends the outcome and takes the next. Only
 where a handler *blocks* does another worker wake or start: after each batch of frames the reader
 wakes one worker and passes one checkpoint; if requests are left then, the worker must have
-blocked, and two more are woken, then four, so that thousands of requests that all block begin
+blocked, and three more are woken, then seven, so that thousands of requests that all block begin
 within a few turns of the loop. What never blocks costs no task switch, and a handler that blocks
 delays nobody.
 
@@ -13,7 +13,9 @@ the worker ends with it. A worker whose handler left traces (context variables, 
 retired, so from outside nothing shows.
 
 While the peer does not read its answers (the outbox is full), requests are left in the queue: an
-answer would only have to wait, with a task around it.
+answer would only have to wait, with a task around it. They queue for room like all who send, and
+one begins when their turn has come, so that streams which keep the outbox full cannot hold them
+up for ever. Whoever leaves requests in the queue sees to it that they are taken up (`_pause`).
 """
 
 from __future__ import annotations
@@ -56,6 +58,13 @@ _FAILED: Final = "a handler failed while its task was being cancelled"
 _BURST: Final = 16
 """Requests answered in a row by one worker without letting another task run."""
 
+_MAX_WOKEN: Final = 127
+"""Workers woken at once, so that a turn of the loop does not last: each may go on for a burst."""
+
+_MAX_BUSY: Final = 31
+"""Workers among which requests that never block are shared: so many bursts in a turn of the loop.
+More would answer no faster, and let other tasks wait."""
+
 _INNERMOST_SCOPE: Final = "_cancel_status"
 """The attribute of a task that changes when a handler leaves a cancel scope open, e.g. one in a
 generator it left. That scope would cancel the worker's next request. trio has no public name for
@@ -81,6 +90,9 @@ class Workers:
         self._queue: deque[ResponderOperation] = deque()
         self._idle: list[Task] = []
         self._pausing = False
+        self._woken = 0  # workers that have been woken and did not run since
+        self._resting = 0  # workers between two bursts: they go on without being woken
+        self._due = False  # one request may begin though the outbox is full by now
 
     def has_room(self, size: int) -> bool:
         """Whether one more request of ``size`` bytes may be taken on."""
@@ -100,8 +112,12 @@ class Workers:
         """Whether there are requests nobody has begun."""
         return bool(self._queue)
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: trio.Nursery, *, due: bool = False) -> None:
         """Let workers run until every waiting request has begun, or the outbox is full.
+
+        Args:
+            nursery: Theirs.
+            due: One request is to begin even though the outbox is full.
 
         Checkpoint: if there are requests waiting.
         If cancelled: that is for the next checkpoint to notice.
@@ -111,24 +127,34 @@ class Workers:
         outbox = self._outbox
         wake = 1
         while queue:
-            if outbox.size >= outbox.limit:
-                if not self._pausing:
-                    self._pausing = True
-                    nursery.start_soon(self._resume, nursery)
+            if outbox.size >= outbox.limit and not due:
+                self._pause(nursery)
                 return
+            due = False
+            self._due = True
             here = len(queue)
-            for _ in range(min(wake, here)):
+            more = min(wake, here)
+            if self._resting:
+                more = min(more, _MAX_BUSY) - self._resting
+            for _ in range(more):
+                self._woken += 1
                 if idle:
                     reschedule(idle.pop())
                 else:
-                    nursery.start_soon(self._work)
-            if here <= wake:
+                    nursery.start_soon(self._work, nursery)
+            if more == here:
                 return  # a worker for each: nothing is left to find out
-            wake *= 2
+            wake = min(2 * wake + 1, _MAX_WOKEN)
             await cancel_shielded_checkpoint()
-            if len(queue) == here:
-                # trio runs what is ready in either order, and this task came first.
+            if self._woken:
+                # trio runs what is ready in any order, and this task came before them.
                 await cancel_shielded_checkpoint()
+
+    def _pause(self, nursery: trio.Nursery) -> None:
+        """Leave what is in the queue there until the outbox has room."""
+        if not self._pausing:
+            self._pausing = True
+            nursery.start_soon(self._resume, nursery)
 
     async def _resume(self, nursery: trio.Nursery) -> None:
         """Once the outbox has room again, go on."""
@@ -138,13 +164,14 @@ class Workers:
             return  # the connection is over; these are what an outbox is closed with
         finally:
             self._pausing = False
-        await self.start(nursery)
+        # Those who waited behind this may have got all the room there was. It was its turn.
+        await self.start(nursery, due=True)
 
-    async def _work(self) -> None:
+    async def _work(self, nursery: trio.Nursery) -> None:
         """Run requests, one after the other, until there is a reason to end."""
         try:
             with trio.CancelScope() as scope:
-                await self._run_requests(scope)
+                await self._run_requests(nursery, scope)
         except Exception:
             # A handler's nursery may raise beside its cancellation, and a handler that left a
             # scope open is found out here. Neither is a reason to end the connection.
@@ -157,7 +184,7 @@ class Workers:
             if rest is not None:
                 raise rest from None
 
-    async def _run_requests(self, scope: trio.CancelScope) -> None:
+    async def _run_requests(self, nursery: trio.Nursery, scope: trio.CancelScope) -> None:
         queue = self._queue
         idle = self._idle
         outbox = self._outbox
@@ -172,9 +199,13 @@ class Workers:
             return Abort.SUCCEEDED
 
         while True:
+            self._woken -= 1
             while queue:
-                if served and outbox.size >= outbox.limit:
-                    break
+                if outbox.size >= outbox.limit:
+                    if served or not self._due:
+                        self._pause(nursery)
+                        break
+                    self._due = False
                 operation = queue.popleft()
                 if not operation.stopped:
                     try:
@@ -191,7 +222,11 @@ class Workers:
                     self._done(operation)
                 served += 1
                 if not served % _BURST:
-                    await checkpoint()
+                    self._resting += 1
+                    try:
+                        await checkpoint()
+                    finally:
+                        self._resting -= 1
             if len(idle) >= _MAX_IDLE:
                 return
             idle.append(task)

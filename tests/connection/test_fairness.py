@@ -1,11 +1,15 @@
 """Streams beside one another on one connection: small ones are not starved by large ones."""
 
-import trio
+from collections import Counter
 
-from rsocket_trio import ConnectionConfig, Payload, Responder, StreamedPayload
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionConfig, Limits, Payload, Responder, StreamedPayload
 from rsocket_trio.frames import (
     KeepaliveFrame,
     PayloadFrame,
+    RequestFnfFrame,
     RequestResponseFrame,
     RequestStreamFrame,
     decode,
@@ -82,3 +86,61 @@ async def test_the_frames_are_interleaved():
         assert small >= 16
         assert kept_alive_after is not None
         assert kept_alive_after < LARGE // 4
+
+
+async def test_a_request_beside_streams_that_fill_the_outbox():
+    """It begins in its turn, though others take all the room there is whenever there is some."""
+
+    class Answers(Responder):
+        async def request_response(self, payload):
+            return payload
+
+        async def request_stream(self, payload):
+            while True:
+                yield Payload(bytes(1000))
+
+    config = ConnectionConfig(limits=Limits(outbox_size=2000))
+    async with connected_pair(Answers(), config=config) as requester:
+        seen = 0
+
+        async def drink(task_status):
+            nonlocal seen
+            async with requester.request_stream() as items:
+                await items.receive()
+                task_status.started()
+                async for _ in items:
+                    seen += 1
+                    assert seen < 100_000, "the request did not begin"
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                await nursery.start(drink)
+            assert await requester.request_response(Payload(b"small")) == Payload(b"small")
+            nursery.cancel_scope.cancel()
+
+
+async def test_requests_that_never_block_leave_turns_to_others():
+    """Thousands that came at once are shared among a few workers, a burst of each in a turn."""
+    began = Counter()
+    workers = set()
+
+    class Turns(trio.abc.Instrument):
+        count = 0
+
+        def before_io_wait(self, timeout):
+            self.count += 1
+
+    class Busy(Responder):
+        async def fire_and_forget(self, payload):
+            began[turns.count] += 1
+            workers.add(trio.lowlevel.current_task())
+
+    turns = Turns()
+    trio.lowlevel.add_instrument(turns)
+    async with frame_peer_client(Busy()) as peer:
+        await peer.send(*[RequestFnfFrame(number) for number in range(1, 14_000, 2)])
+        await trio.testing.wait_all_tasks_blocked()
+        assert began.total() == 7000
+        assert max(began.values()) <= 31 * 16
+        assert len(workers) <= 31
+    trio.lowlevel.remove_instrument(turns)
