@@ -46,22 +46,24 @@ peers:
 clean:
 	rm -rf $(VENV) build dist docs/_build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(BIN)/python: scripts/make_venv.sh
+# A file of its own says that it is there: $(BIN)/python is a link to the python of the system, and
+# touch and make follow links.
+$(VENV)/.made: scripts/make_venv.sh
 	sh scripts/make_venv.sh $(VENV) $(PYTHON)
-	@touch $(BIN)/python
+	@touch $@
 
-$(VENV)/.demo: $(BIN)/python pyproject.toml
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
 	$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.test: $(BIN)/python pyproject.toml
+$(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(PIP) install --editable '.[test,peers]'
 	@touch $@
 
-$(VENV)/.lint: $(BIN)/python pyproject.toml
+$(VENV)/.lint: $(VENV)/.made pyproject.toml
 	$(PIP) install --editable '.[lint,test]'
 	@touch $@
 
-$(VENV)/.docs: $(BIN)/python pyproject.toml
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
 	$(PIP) install --editable '.[docs]'
 	@touch $@

@@ -30,10 +30,12 @@ fi
 if command -v apt-get >/dev/null 2>&1; then
     as_root=
     [ "$(id -u)" = 0 ] || as_root="sudo -n"
-    echo "make_venv.sh: installing Debian's python3-venv"
-    if $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; then
-        exec "$python" -m venv --clear "$venv"
+    if $as_root true 2>/dev/null; then
+        echo "make_venv.sh: installing Debian's python3-venv"
+        if $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; then
+            exec "$python" -m venv --clear "$venv"
+        fi
     fi
 fi
 fail "$python cannot make virtual environments; on Debian: sudo apt-get install python3-venv"

@@ -142,6 +142,29 @@ async def test_streams_live_as_long_as_the_connection():
     assert sorted(outcomes) == ["channel", "response", "stream"]
 
 
+async def test_a_channel_ends_with_the_connection_before_it_is_opened():
+    """Who reads the replies learns of the loss also while the source has said nothing yet."""
+    closed = []
+
+    async def silent():
+        try:
+            await trio.sleep_forever()
+        finally:
+            closed.append(True)
+        yield Payload()
+
+    async with frame_peer_server() as (peer, requester):
+        async with requester.request_channel(silent()) as replies:
+            await trio.testing.wait_all_tasks_blocked()
+            await peer.aclose()
+            with pytest.raises(ConnectionClosed):
+                await replies.receive()
+        assert closed
+        async with requester.request_channel(silent()) as replies:
+            with pytest.raises(ConnectionClosed):
+                await replies.receive()
+
+
 async def test_handlers_live_as_long_as_the_connection():
     """R-SID-13: when the connection is lost, the handlers of its requests are cancelled."""
     cancelled = []
@@ -156,7 +179,7 @@ async def test_handlers_live_as_long_as_the_connection():
 
     async with frame_peer_client(Waiting()) as peer:
         await peer.send(RequestResponseFrame(1, data=b"a"), RequestResponseFrame(3, data=b"b"))
-        await peer.expect_alive()
+        await trio.testing.wait_all_tasks_blocked()  # one that has not begun is never run
     assert sorted(cancelled) == [b"a", b"b"]
 
 

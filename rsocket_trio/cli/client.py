@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from rsocket_trio.errors import (
 )
 from rsocket_trio.uri import Uri, parse_uri
 
+from .certificates import load_certificate, trusting
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
@@ -71,7 +73,11 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
 
     async def connected(stop: Interruption) -> int:
         status = 0
-        async with opened() as requester:
+        async with AsyncExitStack() as stack:
+            try:
+                requester = await stack.enter_async_context(opened())
+            except ValueError as error:  # the address has been read: it is a header
+                raise Failure(f"--header: {error}", USAGE) from error
             with stop.work():
                 status = await work(requester)
         return status
@@ -87,7 +93,20 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        raise Failure(str(error) or type(error).__name__, UNREACHABLE) from error
+        raise Failure(_located(args.uri, error), UNREACHABLE) from error
+
+
+def _located(uri: str, error: Exception) -> str:
+    """What went wrong, where, and what may help."""
+    text = str(error) or type(error).__name__
+    if str(parse_uri(uri)) not in text:
+        text = f"{uri}: {text}"
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__
+    if cause is not None:
+        text += " (--ca FILE says whom to trust, --insecure trusts anybody)"
+    return text
 
 
 def _setup(args: argparse.Namespace) -> Payload:
@@ -115,15 +134,11 @@ def _ssl_context(args: argparse.Namespace, uri: Uri) -> ssl.SSLContext | None:
         if wanted:
             raise Failure(f"--{wanted[0]} is for tls:// and wss://", USAGE)
         return None
-    try:
-        context = ssl.create_default_context(cafile=args.ca)
-        if args.cert is not None:
-            context.load_cert_chain(args.cert, args.key)
-    except (OSError, ValueError) as error:  # an SSLError is an OSError
-        files = " or ".join(getattr(args, name) for name in ("ca", "cert", "key") if name in wanted)
-        raise Failure(f"cannot use {files}: {error}", USAGE) from error
     if args.key is not None and args.cert is None:
         raise Failure("--key needs --cert", USAGE)
+    context = trusting(args.ca)
+    if args.cert is not None:
+        load_certificate(context, args.cert, args.key)
     if args.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

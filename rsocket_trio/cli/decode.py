@@ -15,6 +15,7 @@ from rsocket_trio.reactivesocket.frames import dump as reactivesocket
 
 from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
 from .output import json_line
+from .standard_streams import print_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     for text in _texts(args.frames):
         for frame in _frames(text, wire if args.tcp else None):
             line, good = _line(frame, wire, as_json=args.json)
-            _print(line)
+            print_bytes(line)
             if not good:
                 status = PEER_ERROR
     return status
@@ -119,8 +120,3 @@ def _line(frame: bytes | ValueError, wire: _Wire, *, as_json: bool) -> tuple[byt
     except (MalformedFrame, ValueError) as error:
         return json_line({"error": str(error)}) if as_json else f"error: {error}\n".encode(), False
     return json_line(fields) if as_json else f"{wire.describe(frame)}\n".encode(), True
-
-
-def _print(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()

@@ -7,7 +7,6 @@ A command is the module that the grammar names for it; it is imported only when 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from .exits import BROKEN_PIPE, INTERRUPTED, USAGE, Failure
 from .grammar import build_parser
+from .standard_streams import discard_output, flush_output, occupy_closed
 
 if TYPE_CHECKING:
     import argparse
@@ -31,13 +31,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status, one of `rsocket_trio.cli.exits`.
     """
+    occupy_closed()
     try:
         status = _run(argv)
-        # Here and not at interpreter exit, where a reader that has gone would be a traceback.
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except BrokenPipeError:
-        _discard_output()
+        discard_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -51,27 +49,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
+    verbose = False
     try:
-        args = parser.parse_args(argv)
-    except SystemExit as done:  # argparse ends so after --help, --version and wrong usage
-        return done.code if isinstance(done.code, int) else USAGE
-    try:
-        return _command(args)
+        try:
+            args = parser.parse_args(argv)
+        except SystemExit as done:  # argparse ends so after --help, --version and wrong usage
+            status = done.code if isinstance(done.code, int) else USAGE
+        else:
+            verbose = getattr(args, "verbose", False)
+            status = _command(args)
+        flush_output()
     except Failure as failure:
-        if getattr(args, "verbose", False) and failure.__cause__ is not None:
+        if verbose and failure.__cause__ is not None:
             traceback.print_exception(failure.__cause__)
         print(f"{parser.prog}: error: {failure.message}", file=sys.stderr)
+        _flush_or_discard()
         return failure.status
+    return status
+
+
+def _flush_or_discard() -> None:
+    # One failure is enough: what cannot be written is no second one.
+    try:
+        flush_output()
+    except Failure:
+        discard_output()
 
 
 def _command(args: argparse.Namespace) -> int:
     module = importlib.import_module(f"{__package__}.{args.module}")
     status: int = module.run(args)
     return status
-
-
-def _discard_output() -> None:
-    # What is still buffered goes nowhere, without a complaint when the interpreter flushes it.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)

@@ -173,7 +173,10 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 def positive(text: str) -> int:
     """An argument type: a whole number from 1 to 2^31-1, the largest request-n there is."""
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if not 1 <= number <= 2**31 - 1:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {2**31 - 1}")
     return number
@@ -181,9 +184,12 @@ def positive(text: str) -> int:
 
 def seconds(text: str) -> float:
     """An argument type: a duration in seconds, 0 allowed."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return number
 
 
@@ -210,8 +216,8 @@ def rate(text: str) -> tuple[int, float]:
         raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS")
     try:
         return positive(number), above_zero(duration)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS") from None
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS: {error}") from None
 
 
 def address(text: str) -> str:

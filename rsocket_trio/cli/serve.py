@@ -14,6 +14,7 @@ import trio
 from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve
 from rsocket_trio.uri import parse_uri
 
+from .certificates import load_certificate
 from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .logs import log_to_stderr
 from .stdio import Writer
@@ -61,10 +62,7 @@ def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
     if not encrypted:
         raise Failure("--tls-cert is for tls:// and wss://", USAGE)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(args.tls_cert, args.tls_key)
-    except (OSError, ValueError) as error:  # an SSLError is an OSError
-        raise Failure(f"cannot use the certificate {args.tls_cert!r}: {error}", USAGE) from error
+    load_certificate(context, args.tls_cert, args.tls_key)
     return context
 
 
@@ -78,23 +76,32 @@ def _lease(args: argparse.Namespace) -> LeaseOptions | None:
 
 
 async def _serve(start: Callable[..., Awaitable[None]], grace: float) -> int:
-    failure: OSError | None = None
+    failure: Exception | None = None
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace)
             nursery.start_soon(stop.watch, signals)
             try:
-                server: Server = await nursery.start(start)
-            except OSError as error:  # kept out of the nursery, which would group it
-                failure = error
-                nursery.cancel_scope.cancel(reason="cannot listen")
-            else:
-                stop.server = server
-                lines = "".join(f"listening on {uri}\n" for uri in server.uris)
+                stop.server = await _start(nursery, start)
+                lines = "".join(f"listening on {uri}\n" for uri in stop.server.uris)
                 await Writer().write(lines.encode())
+            except (
+                Failure,
+                BrokenPipeError,
+            ) as error:  # kept out of the nursery: it would group it
+                failure = error
+                nursery.cancel_scope.cancel(reason="cannot listen, or cannot say so")
     if failure is not None:
-        raise Failure(str(failure.strerror or failure), UNREACHABLE) from failure
+        raise failure
     return stop.status
+
+
+async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -> Server:
+    try:
+        server: Server = await nursery.start(start)
+    except OSError as error:
+        raise Failure(str(error.strerror or error), UNREACHABLE) from error
+    return server
 
 
 class _Stop:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
@@ -114,4 +116,17 @@ def _check(found: object, target: str) -> Responder | Acceptor:
     if not callable(found):
         kind = type(found).__name__
         raise Failure(f"{target!r} is a {kind}, not a Responder or an acceptor function", USAGE)
+    if not _takes_two(found):
+        text = f"{target!r} is no acceptor function: it must take the setup and the requester"
+        raise Failure(text, USAGE)
     return cast("Acceptor", found)
+
+
+def _takes_two(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # nobody knows: some functions written in C
+        pass
+    return True

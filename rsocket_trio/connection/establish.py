@@ -191,6 +191,6 @@ async def wait_accepted(connection: Connection) -> None:
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
         connection.end(ConnectionLost(reason), last_words=last_words)
         raise ConnectFailed(
-            f"{reason}; where the peer answers no KEEPALIVE at all, connect with "
-            "confirm_setup=False"
+            f"{reason}: it is no RSocket server, or one that answers no KEEPALIVE, which needs "
+            "confirm_setup=False (--no-confirm-setup)"
         )

@@ -54,6 +54,7 @@ class Streams:
 
     def __init__(self, config: ConnectionConfig, outbox: Outbox, *, client: bool) -> None:
         self.table: dict[int, Operation] = {}
+        self._unopened: set[Operation] = set()
         self.failure: Exception | None = None
         self.refusal: Exception | None = None
         self.unread = 0
@@ -150,6 +151,17 @@ class Streams:
                 outbox.release(len(frame))
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
+
+    def expect(self, operation: Operation) -> None:
+        """An operation without an id is told when the connection ends; see `Outbound.expect`."""
+        if self.failure is not None:
+            operation.connection_closed(again(self.failure))
+        else:
+            self._unopened.add(operation)
+
+    def expected(self, operation: Operation) -> None:
+        """It opens its stream now, or never; see `Outbound.expected`."""
+        self._unopened.discard(operation)
 
     def _enter(self, operation: Operation) -> None:
         """Give a stream of ours its id."""
@@ -254,8 +266,9 @@ class Streams:
         """The connection is over: every stream learns it, now."""
         self.failure = self.refusal = error
         self._outbox.close(error)
-        operations = list(self.table.values())
+        operations = [*self.table.values(), *self._unopened]
         self.table.clear()
+        self._unopened.clear()
         for scope in self._sources.values():
             scope.cancel(reason="the connection is over")
         for operation in operations:

@@ -82,6 +82,15 @@ class Outbound(Protocol):
         leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
         """
 
+    def expect(self, operation: Operation) -> None:
+        """Tell an operation that has yet to open its stream when the connection ends.
+
+        Where that has happened already it is told at once.
+        """
+
+    def expected(self, operation: Operation) -> None:
+        """The wait of `expect` is over."""
+
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; False where `send_payload` has to wait or to fragment."""
 

@@ -221,12 +221,16 @@ class _Requester(_ChannelOperation):
         route: Callable[[AnyPayload], AnyPayload],
     ) -> None:
         if first is None:
+            # A source may take its time; who reads the replies learns at once that none will come.
+            self.outbound.expect(self)
             try:
                 first = await anext(items)
             except StopAsyncIteration:
                 # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
                 self.quit(None)
                 return
+            finally:
+                self.outbound.expected(self)
         if not self.live:
             return  # a source that never waits does not notice that it is cancelled
         n = self.payloads.initial_request_n

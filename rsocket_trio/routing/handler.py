@@ -35,6 +35,8 @@ Fill: TypeAlias = Callable[[Payload, Payloads, Any], Any]
 _log: Final = logging.getLogger("rsocket_trio")
 _MAX_SHOWN: Final = 64
 """Characters of a peer's own text that we send back to it."""
+_MAX_LOGGED: Final = 300
+"""Characters that tell the log why data were refused."""
 
 
 class Context:
@@ -200,10 +202,22 @@ def _decoder(
             where = f"route {shown(route.name)}" if route.name else "this request"
             wanted = annotation_name(parameter.annotation)
             text = f"{where} expects {wanted} as {shown(mime_type)}"
-            _log.info("data refused: %s", text, exc_info=error)
+            # What a peer sends must not fill the log: where it went wrong is for those who look.
+            shown_in_full = error if _log.isEnabledFor(logging.DEBUG) else None
+            _log.info("data refused: %s: %s", text, _in_a_line(error), exc_info=shown_in_full)
             raise Invalid(text) from None
 
     return decode_or_refuse
+
+
+def _in_a_line(error: BaseException) -> str:
+    """What went wrong and why, as far as one line of a log should go."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_in_a_line(each) for each in error.exceptions)[:_MAX_LOGGED]
+    text = str(error).partition("\n")[0] or type(error).__name__
+    if error.__cause__ is not None:
+        text += f": {_in_a_line(error.__cause__)}"
+    return text[:_MAX_LOGGED]
 
 
 def _allows_none(annotation: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -115,5 +116,6 @@ def describe_failure(error: BaseException) -> str:
     if cause is not None and not isinstance(error, ConnectFailed):
         return describe_failure(cause)
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
-        return error.strerror
+        # trio puts the address in front: ours is that of the whole failure.
+        return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
     return str(error) or type(error).__name__

@@ -67,6 +67,24 @@ def cli(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
 
 
 @pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs a command with a redirection of its own: only a shell can close a standard stream."""
+
+    def run(redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=tmp_path,
+            env=_environment(),
+            timeout=DEADLINE,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
 def start_cli(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a command with pipes to it, in a temporary directory; killed with the test."""
     with ExitStack() as stack:

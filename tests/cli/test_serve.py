@@ -180,7 +180,7 @@ def test_address_in_use(cli: Cli, tmp_path: Path) -> None:
         ),
         (
             ["--listen", "tls://127.0.0.1:0", "--tls-cert", "absent"],
-            "cannot use the certificate 'absent': [Errno 2] No such file or directory",
+            "cannot read 'absent': No such file or directory",
         ),
     ],
 )

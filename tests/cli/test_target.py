@@ -23,6 +23,8 @@ other = App()
 number = 1
 async def acceptor(setup, requester):
     return app
+async def alone(setup):
+    return app
 """
 
 
@@ -95,6 +97,12 @@ def test_acceptor(directory: Path) -> None:
     assert load_target("some_app:acceptor") is sys.modules["some_app"].acceptor
 
 
+def test_acceptor_of_unknown_arguments(directory: Path) -> None:
+    """What does not tell its arguments is given the benefit of the doubt."""
+    (directory / "builtin_app.py").write_text("app = type\ntake = max\n")
+    assert load_target("builtin_app:take") is max
+
+
 def test_name_of_a_loaded_module(directory: Path) -> None:
     """A file named as a module that is in use leaves that module alone."""
     (directory / "pytest.py").write_text(APP)
@@ -114,6 +122,10 @@ def test_name_of_a_loaded_module(directory: Path) -> None:
         ("some_app:missing", "'some_app' has no 'missing'"),
         ("some_app:app.missing", "'some_app' has no 'app.missing'"),
         ("some_app:App", "'some_app:App' is a class; name an instance of it"),
+        (
+            "some_app:alone",
+            "'some_app:alone' is no acceptor function: it must take the setup and the requester",
+        ),
         ("some_app:number", "'some_app:number' is a int, not a Responder or an acceptor function"),
         ("some_app:", "'some_app:' is not MODULE:NAME or FILE.py:NAME"),
         (":app", "':app' is not MODULE:NAME or FILE.py:NAME"),

@@ -231,6 +231,10 @@ async def test_data_that_cannot_be_converted_are_invalid(bind, caplog):
     assert caught.value.code == ErrorCode.INVALID
     assert caught.value.message == "route 'people' expects list[Person] as 'application/json'"
     assert "str wanted, not int" in caplog.text
+    assert "Traceback" not in caplog.text  # of a peer's mistake, unless one looks for more
+    with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid):
+        await bound.request_response(request(b"?", "people"))
+    assert "Traceback" in caplog.text
     with pytest.raises(Invalid, match="this request expects int as"):
         await bound.request_response(Payload(b"?"))
 

@@ -1,0 +1,85 @@
+"""Closed and full standard streams: one line that says so, and never somebody's socket instead."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+PING = "00000001100070696e67"
+SERVE = ("serve", "rsocket_trio.testing.peer:app", "--listen", "tcp://127.0.0.1:0", "--quiet")
+
+Shell = Callable[..., subprocess.CompletedProcess[bytes]]
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("command", ["request", "stream", "decode", "bench", "serve"])
+def test_output(shell: Shell, server: dict[str, str], command: str, redirection: str) -> None:
+    """Output that cannot be written is told in one line, status 4."""
+    arguments = {
+        "request": ("request", server["tcp"], "ping"),
+        "stream": ("stream", server["tcp"], "3"),
+        "decode": ("decode", PING),
+        "bench": ("bench", server["tcp"], "--duration", "0.01", "--warmup", "0"),
+        "serve": SERVE,
+    }[command]
+    done = shell(redirection, *arguments)
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.startswith(b"rsocket-trio: error: ")
+    assert b"standard output" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_no_room_for_the_help(shell: Shell, option: str) -> None:
+    """Likewise for what is only written at the end."""
+    done = shell("> /dev/full", option)
+    line = b"rsocket-trio: error: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (4, line)
+
+
+def test_reader_of_the_addresses_has_gone(start_cli: Start) -> None:
+    """``serve | true`` ends without a word, as by SIGPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        process = start_cli(*SERVE, stdout=writer)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        os.close(writer)
+    assert (process.returncode, errors) == (141, b"")
+
+
+@pytest.mark.parametrize("command", ["channel", "request", "decode"])
+def test_input(shell: Shell, server: dict[str, str], command: str) -> None:
+    """Closed input is told in one line, status 4."""
+    arguments = ("-",) if command == "decode" else (server["tcp"], "-")
+    done = shell("<&-", command, *arguments)
+    assert (done.returncode, done.stdout) == (4, b""), done.stderr
+    assert done.stderr.startswith(b"rsocket-trio: error: ")
+    assert b"standard input" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_input_that_nobody_reads(shell: Shell, server: dict[str, str]) -> None:
+    """Where no input is needed, nobody misses it."""
+    done = shell("<&-", "request", server["tcp"], "ping")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ping\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "arguments"),
+    [
+        (0, b"ping\n", ["request", "SERVER", "ping", "--trace"]),
+        (1, b"", ["request", "SERVER", "error:no"]),
+        (2, b"", ["request"]),
+        (3, b"", ["request", "tcp://127.0.0.1:1"]),
+    ],
+)
+def test_errors(
+    shell: Shell, server: dict[str, str], status: int, output: bytes, arguments: list[str]
+) -> None:
+    """What is said on a closed standard error is not said on standard output; statuses stay."""
+    done = shell("2>&-", *(server["tcp"] if each == "SERVER" else each for each in arguments))
+    assert (done.returncode, done.stdout, done.stderr) == (status, output, b"")
