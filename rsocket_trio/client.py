@@ -15,7 +15,7 @@ from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.fresh_sessions import Succession
 from .connection.resume_client import ClientSession, Dial
-from .connection.resume_options import Resume
+from .connection.resume_options import Resume, check_resume
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -99,7 +99,7 @@ async def connect(
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be written.
-        TypeError: ``target`` or ``responder`` is nothing of what it may be.
+        TypeError: ``target``, ``responder``, ``resume`` or ``lease`` is nothing of what it may be.
         ValueError: The URI, a header or the protocol is none.
 
     Checkpoint: entering and leaving, always.
@@ -108,6 +108,7 @@ async def connect(
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     check_protocols((protocol,))
+    check_resume(resume, Resume)
     if responder is not None:
         check_responder(responder)
     leases = lease_options(lease)

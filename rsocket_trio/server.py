@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from .config import ConnectionConfig
-from .connection.resume_options import ResumeOptions
+from .connection.resume_options import ResumeOptions, check_resume
 from .connection.resume_server import Sessions
 from .lease import LeaseOptions, Source, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
@@ -134,6 +134,7 @@ async def serve(
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
     check_responder(responder)
     check_protocols(protocols)
+    check_resume(resume, ResumeOptions)
     parsed = [_address(uri) for uri in uris]
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
@@ -249,6 +250,7 @@ async def serve_transport(
     """
     check_responder(responder)
     check_protocols(protocols)
+    check_resume(resume, ResumeOptions)
     service = Service(
         responder=responder,
         config=config,

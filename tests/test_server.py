@@ -15,6 +15,7 @@ from rsocket_trio import (
     Payload,
     RejectedSetup,
     Responder,
+    Resume,
     Router,
     Server,
     ServerStatistics,
@@ -291,6 +292,18 @@ async def test_what_cannot_be_served(responder, text):
         with pytest.raises(TypeError, match=text):
             async with connect(here, responder=responder):
                 raise AssertionError("there is no connection")
+
+
+async def test_what_is_no_resumption():
+    """The switch that a True would be is named as the options that it has to be."""
+    here, there = memory_transport_pair()
+    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
+        await serve(Responder(), LOCAL, resume=True)
+    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
+        await serve_transport(Responder(), there, resume=Resume())
+    with pytest.raises(TypeError, match=r"write Resume\(\)"):
+        async with connect(lambda: here, resume=True):
+            raise AssertionError("there is no connection")
 
 
 @pytest.mark.parametrize("address", [Router(), b"tcp://127.0.0.1:0", 7878])

@@ -14,6 +14,7 @@ from ..errors import LocalProtocolError
 from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
+from ..payload import Payload
 from ..protocol.body import BodyFragments
 from ..protocol.fragmentation import (
     Reassembler,
@@ -283,13 +284,17 @@ def _may_wait(payload: object) -> bool:
 
 
 def _not_bytes(payload: object) -> Exception:
+    if not isinstance(payload, Payload | StreamedPayload):
+        return TypeError(
+            f"a Payload is needed, not {type(payload).__name__}; Payload(b'...') holds bytes"
+        )
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
     if type(data) is not bytes and not isinstance(
         payload, StreamedPayload
     ):  # subclasses are slower everywhere, and rarely meant
         return TypeError(
-            f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
-            f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"
+            f"a Payload with data of type bytes is needed, not with {type(data).__name__}; "
+            "encode it first, e.g. with rsocket_trio.codecs"
         )
     return TypeError(f"metadata must be bytes or None, not {type(metadata).__name__}")

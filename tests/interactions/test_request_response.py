@@ -177,7 +177,9 @@ class Bytes(bytes):
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        (Payload("text"), "data of type bytes"),
+        (None, "a Payload is needed, not NoneType"),
+        (b"bytes", "a Payload is needed, not bytes"),
+        (Payload("text"), "data of type bytes is needed, not with str"),
         (Payload(bytearray(b"x")), "bytearray"),
         (Payload(Bytes(b"x")), "Bytes"),
         (Payload(b"", "text"), "metadata must be bytes or None, not str"),
