@@ -34,7 +34,7 @@ def composed(
         trace: Of what is being answered; for composite metadata that names no other.
 
     Raises:
-        TypeError: It is no payload.
+        TypeError: It is no payload, or ``metadata`` is no `Metadata`.
         MetadataError: The metadata MIME type has no place for what is to be added.
         LocalProtocolError: The route is given twice.
     """
@@ -46,6 +46,11 @@ def composed(
         raise TypeError(f"a Payload is needed, not {type(payload).__name__}")
     encoded = payload.metadata
     if metadata is not None:
+        if not isinstance(metadata, Metadata):
+            raise TypeError(
+                f"metadata= takes a Metadata, not {type(metadata).__name__}; bytes that are "
+                "encoded already go into the Payload"
+            )
         if route is not None:
             if metadata.route is not None:
                 raise LocalProtocolError("the route is given twice: route= and metadata.route")

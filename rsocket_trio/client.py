@@ -15,13 +15,14 @@ from .connection.connection import Connection
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.fresh_sessions import Succession
 from .connection.resume_client import ClientSession, Dial
-from .connection.resume_options import Resume
+from .connection.resume_options import Resume, check_resume
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
     InternalError,
     LocalProtocolError,
     SetupError,
+    sole,
 )
 from .lease import LeaseOptions, Source, lease_options
 from .metadata.builder import Metadata
@@ -29,7 +30,7 @@ from .metadata.mime_types import MIME
 from .payload import Payload
 from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with
+from .responder import Acceptor, Responder, Setup, accept_with, check_responder
 from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
@@ -97,9 +98,9 @@ async def connect(
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
-        ValueError: The URI or a header is none.
         MetadataError: ``setup_metadata`` cannot be written.
-        ValueError: The address or the protocol is none.
+        TypeError: ``target``, ``responder``, ``resume`` or ``lease`` is nothing of what it may be.
+        ValueError: The URI, a header or the protocol is none.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
@@ -107,6 +108,9 @@ async def connect(
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     check_protocols((protocol,))
+    check_resume(resume, Resume)
+    if responder is not None:
+        check_responder(responder)
     leases = lease_options(lease)
     draft = protocol == "reactivesocket"
     if resume is not None and isinstance(target, FrameTransport):
@@ -114,7 +118,7 @@ async def connect(
     if resume is not None and draft:
         raise LocalProtocolError("the ReactiveSocket draft has no resumption")
     dial = _dialler(target, headers, ssl_context, config)
-    body_error: Exception | None = None
+    body_error: BaseException | None = None
     try:
         async with dial() as transport:
             if draft:
@@ -138,10 +142,19 @@ async def connect(
                 except Exception as error:
                     # Kept out of all that is closed here, so that it is neither grouped nor lost.
                     body_error = error
+                except trio.Cancelled:
+                    raise
+                except BaseException as error:
+                    # Not to be kept from what it ends; but it is not grouped either.
+                    body_error = error
+                    raise
     except trio.Cancelled:
         if body_error is None:
             raise
         # The close was cut short; what the body raised is what has happened.
+    except BaseExceptionGroup as group:
+        if body_error is None or sole(group) is not sole(body_error):
+            raise
     if body_error is not None:
         raise body_error
 
@@ -163,6 +176,10 @@ def _dialler(
         )
     if isinstance(target, FrameTransport):
         return lambda: target
+    if not callable(target):
+        raise TypeError(
+            f"an address (a str), a transport or a function is needed, not {type(target).__name__}"
+        )
     return target
 
 
@@ -212,6 +229,8 @@ async def _connection(
     if session is not None:
         succession = Succession(session, begin_anew)
         run, close = partial(succession.run, connection), succession.close
+        if session.resume.fresh_session:
+            requester._expect_more(succession.ended)  # noqa: SLF001 - as above
     refused: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:

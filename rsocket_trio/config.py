@@ -25,6 +25,8 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
         raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
 
 
+_size = v.and_(v.instance_of(int), v.ge(1))
+_frame_size = v.and_(v.instance_of(int), v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE))
 _milliseconds = v.and_(_positive, v.le((2**31 - 1) / 1000))
 
 
@@ -61,18 +63,16 @@ class Limits:
             peer until it reads. 1 MiB.
     """
 
-    max_frame_size: int = attrs.field(
-        default=MAX_FRAME_SIZE, validator=[v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE)]
-    )
-    max_payload_size: int = attrs.field(default=64 * 2**20, validator=v.ge(1))
-    max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
-    max_streams: int = attrs.field(default=16384, validator=v.ge(1))
-    max_requests_size: int = attrs.field(default=128 * 2**20, validator=v.ge(1))
-    max_unread_size: int = attrs.field(default=256 * 2**20, validator=v.ge(1))
-    max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=v.ge(1))
-    max_prefetch: int = attrs.field(default=65536, validator=[v.ge(1), v.le(2**31 - 1)])
-    outbox_size: int = attrs.field(default=256 * 2**10, validator=v.ge(1))
-    max_control_size: int = attrs.field(default=2**20, validator=v.ge(1))
+    max_frame_size: int = attrs.field(default=MAX_FRAME_SIZE, validator=_frame_size)
+    max_payload_size: int = attrs.field(default=64 * 2**20, validator=_size)
+    max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=_size)
+    max_streams: int = attrs.field(default=16384, validator=_size)
+    max_requests_size: int = attrs.field(default=128 * 2**20, validator=_size)
+    max_unread_size: int = attrs.field(default=256 * 2**20, validator=_size)
+    max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=_size)
+    max_prefetch: int = attrs.field(default=65536, validator=[_size, v.le(2**31 - 1)])
+    outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
+    max_control_size: int = attrs.field(default=2**20, validator=_size)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,18 +82,21 @@ class ConnectionConfig:
     Attributes:
         keepalive_interval: A client sends a KEEPALIVE this often, in seconds. 20 s, as
             rsocket-java and rsocket-kotlin.
-        max_lifetime: A peer silent for this long is dead, in seconds. 90 s, likewise.
-        setup_timeout: A server waits this long for the first frame, and a client this long for
-            its SETUP to be acknowledged, in seconds. Idle sockets cost file descriptors. 10 s.
+        max_lifetime: A peer silent for this long is dead, in seconds. 90 s, likewise. An idle
+            connection lives only where this is longer than ``keepalive_interval``.
+        setup_timeout: A server waits this long for the first frame, and then for its acceptor; a
+            client waits this long for its SETUP to be acknowledged. In seconds. Idle sockets cost
+            file descriptors. 10 s.
         close_timeout: How long a close may wait for the last frames to leave, in seconds. 5 s.
         confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block once
             that is answered, so that a refusal is an exception of `connect` (design: SETUP has no
             acknowledgement of its own). Switch off for peers that dislike it.
+        limits: What one peer may cost us.
         fragment_size: Frames longer than this are sent as fragments, in bytes without the length
             prefix; at least 64. 64 KiB: a large payload then shares the connection with others.
+            Less by default where ``limits.max_frame_size`` is: what we take is what we send.
         prefetch: Items a stream of ours may have on the way or unread, unless the call says
-            otherwise. 256.
-        limits: What one peer may cost us.
+            otherwise; at most ``limits.max_prefetch``. 256, or that limit where it is less.
     """
 
     keepalive_interval: float = attrs.field(default=20.0, validator=_milliseconds)
@@ -101,8 +104,22 @@ class ConnectionConfig:
     setup_timeout: float = attrs.field(default=10.0, validator=_positive)
     close_timeout: float = attrs.field(default=5.0, validator=_positive)
     confirm_setup: bool = True
-    fragment_size: int = attrs.field(
-        default=64 * 2**10, validator=[v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE)]
-    )
-    prefetch: int = attrs.field(default=256, validator=v.ge(1))
-    limits: Limits = attrs.field(factory=Limits)
+    limits: Limits = attrs.field(factory=Limits, validator=v.instance_of(Limits))
+    fragment_size: int = attrs.field(validator=_frame_size)
+    prefetch: int = attrs.field(validator=_size)
+
+    @fragment_size.default
+    def _default_fragment_size(self) -> int:
+        return min(64 * 2**10, self.limits.max_frame_size)
+
+    @prefetch.default
+    def _default_prefetch(self) -> int:
+        return min(256, self.limits.max_prefetch)
+
+    @prefetch.validator
+    def _check_prefetch(self, _attribute: attrs.Attribute[int], prefetch: int) -> None:
+        if prefetch > self.limits.max_prefetch:
+            raise ValueError(
+                f"prefetch is {prefetch}, and limits.max_prefetch {self.limits.max_prefetch}: "
+                "raise the limit, or prefetch less"
+            )

@@ -56,6 +56,7 @@ __all__ = [
     "StreamError",
     "UnsupportedSetup",
     "setup_error",
+    "sole",
     "stream_error",
 ]
 
@@ -144,6 +145,11 @@ class ConnectFailed(RSocketError):
     """No connection came about: resolving, dialling, TLS or the WebSocket handshake failed."""
 
 
+def _encoded(data: str | bytes) -> bytes:
+    # Not `bytes(data)` of anything: that of 404 is 404 zeros.
+    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+
+
 class _CodedError(RSocketError):
     """What an ERROR frame carries. ``message`` is ``data`` as text."""
 
@@ -151,8 +157,10 @@ class _CodedError(RSocketError):
     data: bytes
 
     def __init__(self, data: str | bytes = "", *, code: int) -> None:
+        if not isinstance(code, int):
+            raise TypeError(f"an error code is an int, not {type(code).__name__}")
         self.code = code
-        self.data = data.encode() if isinstance(data, str) else bytes(data)
+        self.data = _encoded(data)
         super().__init__(self.data)
 
     @property
@@ -221,7 +229,7 @@ class ClosedByPeer(ConnectionClosed):
 
     def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.CONNECTION_ERROR) -> None:
         self.code = code
-        self.data = data.encode() if isinstance(data, str) else bytes(data)
+        self.data = _encoded(data)
         super().__init__(self.data)
 
     @property
@@ -311,6 +319,19 @@ _SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
 def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:
     """The typed error for an ERROR frame on a stream; unknown codes give `CustomError`."""
     return _STREAM_ERRORS.get(code, CustomError)(data, code=code, stream_id=stream_id)
+
+
+def sole(error: BaseException) -> BaseException:
+    """What is in an exception group, and in those in it, if that is one exception; else ``error``.
+
+    A nursery puts what is raised in its block into a group, also where that is all there is.
+    """
+    alone = error
+    while isinstance(alone, BaseExceptionGroup):
+        if len(alone.exceptions) > 1:
+            return error
+        alone = alone.exceptions[0]
+    return alone
 
 
 def setup_error(code: int, data: bytes) -> SetupError:

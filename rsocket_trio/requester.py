@@ -78,6 +78,11 @@ class Requester:
         self.metadata_mime_type = metadata_mime_type
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
+        self._last_ended: trio.Event | None = None
+
+    def _expect_more(self, last_ended: trio.Event) -> None:
+        """There may be fresh sessions; ``last_ended`` is set once there will be none."""
+        self._last_ended = last_ended
 
     def _rebind(self, connection: Connection) -> None:
         """Go on with the connection of a fresh session."""
@@ -96,7 +101,7 @@ class Requester:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is over."""
+        """Whether the connection is over; with `Resume.fresh_session` another may follow it."""
         return self._connection.failure is not None
 
     @property
@@ -358,12 +363,16 @@ class Requester:
         )
 
     async def wait_closed(self) -> None:
-        """Wait until the connection is over, e.g. to clean up after a client.
+        """Wait until the connection is over for good, e.g. to clean up after a client.
+
+        With `Resume.fresh_session` the end of one session is not the end: this returns once no
+        other will follow.
 
         Checkpoint: always.
         If cancelled: nothing changes.
         """
-        await self._connection.ended.wait()
+        ended = self._connection.ended if self._last_ended is None else self._last_ended
+        await ended.wait()
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .requester import Requester
 
-__all__ = ["Acceptor", "Responder", "Setup", "accept_with"]
+__all__ = ["Acceptor", "Responder", "Setup", "accept_with", "check_responder"]
 
 
 @attrs.frozen(kw_only=True)
@@ -129,6 +129,23 @@ class Acceptor(Protocol):
 
     def __call__(self, setup: Setup, requester: Requester, /) -> Awaitable[Responder]:
         """See `Responder.accept`."""
+
+
+def check_responder(responder: object) -> None:
+    """Find out early, and not with the first connection.
+
+    Raises:
+        TypeError: It is neither a responder nor a function.
+    """
+    if isinstance(responder, type):
+        raise TypeError(
+            f"a Responder or an acceptor function is needed, not the class {responder.__name__}: "
+            f"write {responder.__name__}()"
+        )
+    if not isinstance(responder, Responder) and not callable(responder):
+        raise TypeError(
+            f"a Responder or an acceptor function is needed, not {type(responder).__name__}"
+        )
 
 
 async def accept_with(

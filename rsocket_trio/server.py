@@ -10,11 +10,11 @@ import attrs
 import trio
 
 from .config import ConnectionConfig
-from .connection.resume_options import ResumeOptions
+from .connection.resume_options import ResumeOptions, check_resume
 from .connection.resume_server import Sessions
 from .lease import LeaseOptions, Source, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
-from .responder import Acceptor, Responder
+from .responder import Acceptor, Responder, check_responder
 from .service import Registry, Service
 from .transports import serve_listener
 from .transports.base import FrameTransport
@@ -123,6 +123,7 @@ async def serve(
 
     Raises:
         OSError: An address cannot be listened on.
+        TypeError: What is to be served cannot be, or an address is no text.
         ValueError: A URI or a protocol is wrong, there is none, or the TLS context is missing.
 
     Checkpoint: always.
@@ -131,8 +132,10 @@ async def serve(
     """
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
+    check_responder(responder)
     check_protocols(protocols)
-    parsed = [parse_uri(uri) if isinstance(uri, str) else uri for uri in uris]
+    check_resume(resume, ResumeOptions)
+    parsed = [_address(uri) for uri in uris]
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
     service = Service(
@@ -166,6 +169,17 @@ async def serve(
         server._stopped.set()  # noqa: SLF001 - the class and this function are one thing
     if refused is not None:
         raise refused
+
+
+def _address(uri: str | Uri) -> Uri:
+    if isinstance(uri, Uri):
+        return uri
+    if isinstance(uri, str):
+        return parse_uri(uri)
+    raise TypeError(
+        f"an address is a str, not {type(uri).__name__}; of several routers, make one with "
+        "Router.include"
+    )
 
 
 async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
@@ -228,12 +242,15 @@ async def serve_transport(
         protocols: As for `serve`.
 
     Raises:
+        TypeError: What is to be served cannot be.
         ValueError: A protocol is wrong, or there is none.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
+    check_responder(responder)
     check_protocols(protocols)
+    check_resume(resume, ResumeOptions)
     service = Service(
         responder=responder,
         config=config,

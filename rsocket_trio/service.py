@@ -23,6 +23,7 @@ from .errors import (
     RejectedSetup,
     RemoteProtocolError,
     SetupError,
+    sole,
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
@@ -171,13 +172,18 @@ class Service:
             transport=transport.info,
         )
         try:
-            return connection, await accept_with(self.responder, setup, requester)
-        except SetupError:
-            raise
+            # A client that has gone would not be noticed: nobody reads yet.
+            with trio.move_on_after(self.config.setup_timeout):
+                return connection, await accept_with(self.responder, setup, requester)
         except Exception as error:
+            alone = sole(error)
+            if isinstance(alone, SetupError):
+                raise alone from None
             # A fault of the acceptor's costs this connection, and its text stays here.
             logger.exception("the acceptor failed")
             raise RejectedSetup("the acceptor failed") from error
+        logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
+        raise RejectedSetup("the acceptor did not answer in time")
 
     async def _run(
         self,

@@ -18,7 +18,7 @@ from rsocket_trio import ConnectionConfig, Limits
         ("setup_timeout", [0, -1.0, math.nan], [0.001, math.inf]),
         ("close_timeout", [0, -1.0, math.nan], [0.001, math.inf]),
         ("fragment_size", [0, 63, 2**24], [64, 2**24 - 1]),
-        ("prefetch", [0, -1], [1, 2**31 - 1]),
+        ("prefetch", [0, -1, 65537], [1, 65536]),
     ],
 )
 def test_connection_config(name, bad, good):
@@ -40,6 +40,29 @@ def test_limits(field):
         assert getattr(Limits(**{field.name: largest}), field.name) == largest
         with pytest.raises(ValueError, match=field.name):
             Limits(**{field.name: largest + 1})
+
+
+@pytest.mark.parametrize("name", ["fragment_size", "prefetch"])
+def test_sizes_are_whole_numbers(name):
+    """What cannot be counted is refused here, and not by the first request."""
+    with pytest.raises(TypeError, match=name):
+        ConnectionConfig(**{name: 100.5})
+    with pytest.raises(TypeError, match="max_streams"):
+        Limits(max_streams=100.5)
+
+
+def test_settings_that_do_not_fit_each_other():
+    """The default of a setting keeps to its limit; who goes beyond it is told so."""
+    config = ConnectionConfig(limits=Limits(max_prefetch=16, max_frame_size=1000))
+    assert (config.prefetch, config.fragment_size) == (16, 1000)
+    with pytest.raises(ValueError, match=r"prefetch is 17, and limits\.max_prefetch 16"):
+        attrs.evolve(config, prefetch=17)
+    with pytest.raises(ValueError, match=r"prefetch is 256, and limits\.max_prefetch 16"):
+        attrs.evolve(ConnectionConfig(), limits=Limits(max_prefetch=16))
+    wide = ConnectionConfig(prefetch=2**31 - 1, limits=Limits(max_prefetch=2**31 - 1))
+    assert wide.prefetch == 2**31 - 1
+    # What a peer takes may be more than what we take.
+    assert attrs.evolve(config, fragment_size=2000).fragment_size == 2000
 
 
 @pytest.mark.parametrize("settings", [ConnectionConfig(), Limits()])

@@ -29,6 +29,7 @@ from rsocket_trio.errors import (
     UnsupportedSetup,
     code_name,
     setup_error,
+    sole,
     stream_error,
 )
 
@@ -129,3 +130,28 @@ def test_the_same_error_again(error):
     assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))
     assert twin.__cause__ is error.__cause__
     assert copy.copy(error).__cause__ is None  # the reason for all this
+
+
+def test_an_exception_alone_in_groups():
+    """It is found however deep; two of them are no one, and the group stays."""
+    one = Invalid("a")
+    assert sole(one) is one
+    assert sole(ExceptionGroup("", [ExceptionGroup("", [one])])) is one
+    two = ExceptionGroup("", [ExceptionGroup("", [one, ValueError()])])
+    assert sole(two) is two
+    urgent = KeyboardInterrupt()
+    assert sole(BaseExceptionGroup("", [urgent])) is urgent
+
+
+@pytest.mark.parametrize("kind", [ApplicationError, RejectedSetup, ClosedByPeer, RejectedResume])
+def test_what_an_error_is_made_of(kind):
+    """Text or bytes: a number is not a size of zeros, as it is for `bytes`."""
+    assert kind(bytearray(b"x")).data == b"x"
+    with pytest.raises(TypeError):
+        kind(404)
+
+
+def test_a_code_is_a_number():
+    """An error that no frame can carry is refused where it is made."""
+    with pytest.raises(TypeError, match="not str"):
+        CustomError("text", code="0x301")

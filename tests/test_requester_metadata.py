@@ -65,6 +65,16 @@ async def test_every_interaction_takes_metadata():
     assert recorder.seen == [whole] * 4 + [b"\xfe\0\0\2\1b"]
 
 
+async def test_what_is_no_metadata():
+    """Bytes, or a dict, in the place of `Metadata`, and a route that is no text, are named."""
+    async with connected_pair(Responder()) as requester:
+        for wrong in (b"m", {"route": "there"}):
+            with pytest.raises(TypeError, match=f"a Metadata, not {type(wrong).__name__}"):
+                await requester.request_response(Payload(), metadata=wrong)
+        with pytest.raises(TypeError, match="a str, not bytes"):
+            await requester.request_response(Payload(), route=b"there")
+
+
 async def test_the_route_twice():
     """Two routes are one too many."""
     async with connected_pair(Recorder()) as requester:

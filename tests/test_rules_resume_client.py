@@ -376,6 +376,41 @@ async def test_a_fresh_session_follows(autojump_clock):
         assert len(tokens | {peer.received[0].resume_token}) == 4
 
 
+@pytest.mark.parametrize("ending", ["given up", "refused", "left"])
+async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
+    """`wait_closed` outlasts a session that another one follows, and returns with the last."""
+    ended = trio.Event()
+
+    async def wait(requester):
+        await requester.wait_closed()
+        ended.set()
+
+    resume = Resume(fresh_session=True, session_lifetime=20)
+    async with trio.open_nursery() as around:
+        async with scripted(resume) as (script, peer, requester, _):
+            around.start_soon(wait, requester)
+            await reject(script, peer)
+            await trio.testing.wait_all_tasks_blocked()
+            assert requester.closed
+            assert not ended.is_set()
+            peer = await script.accept_setup()
+            await trio.sleep(1)
+            assert not requester.closed
+            assert not ended.is_set()
+            if ending == "given up":
+                await reject(script, peer)
+                script.down = True
+                await ended.wait()
+            elif ending == "refused":
+                await reject(script, peer)
+                peer = await script.accept()
+                await peer.receive(SetupFrame)
+                await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
+                await ended.wait()
+        await ended.wait()
+    assert requester.closed
+
+
 async def test_a_fresh_session_is_tried_again(autojump_clock):
     """Nobody there, or a loss before SETUP is accepted: another attempt, in time."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):

@@ -15,6 +15,8 @@ from rsocket_trio import (
     Payload,
     RejectedSetup,
     Responder,
+    Resume,
+    Router,
     Server,
     ServerStatistics,
     SetupError,
@@ -227,6 +229,91 @@ async def test_an_acceptor_that_fails(answer, caplog):
         async with connected_pair(accept):
             raise AssertionError("there is no connection")
     assert "the acceptor failed" in caplog.text
+
+
+async def test_an_acceptor_that_refuses_out_of_a_nursery():
+    """A nursery wraps what is raised in it; the client gets the reason all the same."""
+
+    async def accept(_setup, _requester):
+        async with trio.open_nursery():
+            raise RejectedSetup("not today")
+
+    with pytest.raises(RejectedSetup, match="not today"):
+        async with connected_pair(accept):
+            raise AssertionError("there is no connection")
+
+
+async def test_a_reason_longer_than_a_frame():
+    """As much of it as fits is told."""
+
+    async def accept(_setup, _requester):
+        raise RejectedSetup(b"x" * 2**24)
+
+    with pytest.raises(RejectedSetup) as caught:
+        async with connected_pair(accept):
+            raise AssertionError("there is no connection")
+    assert caught.value.data == b"x" * (2**24 - 1 - 10)
+
+
+async def test_an_acceptor_that_hangs(autojump_clock, caplog):
+    """After setup_timeout it is cancelled; its client, which would wait, is told."""
+    ended = []
+
+    async def accept(_setup, _requester):
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(trio.current_time())
+
+    here, there = memory_transport_pair()
+    patient = ConnectionConfig(setup_timeout=60)
+    start = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_transport, accept, there)
+        with pytest.raises(RejectedSetup, match="in time"):
+            async with connect(here, config=patient):
+                raise AssertionError("there is no connection")
+    assert [round(end - start, 3) for end in ended] == [10]
+    assert "the acceptor did not answer within 10 s" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("responder", "text"),
+    [(Responder, r"write Responder\(\)"), (Router, r"write Router\(\)"), (None, "not NoneType")],
+)
+async def test_what_cannot_be_served(responder, text):
+    """It is found out at once, on either side, and not by the first connection."""
+    with pytest.raises(TypeError, match=text):
+        await serve(responder, LOCAL)
+    here, there = memory_transport_pair()
+    with pytest.raises(TypeError, match=text):
+        await serve_transport(responder, there)
+    if responder is not None:
+        with pytest.raises(TypeError, match=text):
+            async with connect(here, responder=responder):
+                raise AssertionError("there is no connection")
+
+
+async def test_what_is_no_resumption():
+    """The switch that a True would be is named as the options that it has to be."""
+    here, there = memory_transport_pair()
+    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
+        await serve(Responder(), LOCAL, resume=True)
+    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
+        await serve_transport(Responder(), there, resume=Resume())
+    with pytest.raises(TypeError, match=r"write Resume\(\)"):
+        async with connect(lambda: here, resume=True):
+            raise AssertionError("there is no connection")
+
+
+@pytest.mark.parametrize("address", [Router(), b"tcp://127.0.0.1:0", 7878])
+async def test_what_is_no_address(address):
+    """Something else in the place of one is named, at both ends."""
+    with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
+        await serve(Responder(), LOCAL, address)
+    with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
+        async with connect(address):
+            raise AssertionError("there is no connection")
 
 
 async def test_a_responder_per_connection():

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 
 import pytest
@@ -25,6 +26,18 @@ def test_every_module_is_there():
         importlib.import_module(name)
 
     assert len(names) > 80
+
+
+def test_nothing_else_is_installed():
+    """The distribution brings one package and one command, and no name of anybody else's."""
+    try:
+        installed = distribution("rsocket-trio")
+    except PackageNotFoundError:
+        pytest.skip("runs from the sources, not installed")
+    names = {path.parts[0] for path in installed.files or ()}
+    names = {name for name in names if not name.startswith(("_editable", "rsocket_trio-", ".."))}
+    assert names in ({"rsocket_trio"}, set())
+    assert [point.name for point in installed.entry_points] == ["rsocket-trio"]
 
 
 def test_the_package_is_typed():

@@ -196,15 +196,18 @@ class Urgent(BaseException):
 
 
 async def test_what_no_program_should_catch_comes_out():
-    """A BaseException in the block ends everything and comes out, as a nursery lets it."""
+    """A BaseException in the block ends everything and comes out, as itself."""
     here, there = trio.testing.memory_stream_pair()
     info = TransportInfo(scheme="test")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_transport, Responder(), ByteStreamTransport(there, info=info))
-        with pytest.raises(BaseExceptionGroup) as caught:
-            async with connect(ByteStreamTransport(here, info=info)):
-                raise Urgent
-        assert isinstance(caught.value.exceptions[0], Urgent)
+        urgent = Urgent()
+        with pytest.raises(Urgent) as caught:
+            async with connect(ByteStreamTransport(here, info=info)) as requester:
+                async with requester.request_channel([Payload()]):
+                    raise urgent
+        assert caught.value is urgent
+        assert caught.value.__cause__ is None
 
 
 async def test_an_outer_cancellation():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..errors import LocalProtocolError
 from ..interactions.sending import close_iterator
 from .failure import again
 
@@ -17,7 +18,21 @@ if TYPE_CHECKING:
     from .outbox import Outbox
     from .streams import Streams
 
-__all__ = ["Bodies"]
+__all__ = ["Bodies", "check_whole"]
+
+
+def check_whole(size: int, at_most: int | None) -> None:
+    """Refuse a request for a wire whose requests have no fragments.
+
+    Raises:
+        LocalProtocolError: It is larger than a frame can be.
+    """
+    if at_most is not None and size > at_most:
+        raise LocalProtocolError(
+            f"a request of {size} bytes or more is too large: the ReactiveSocket draft has no "
+            f"fragments of requests, and a frame has room for {at_most} bytes "
+            "(Limits.max_frame_size); send it through a request_channel"
+        )
 
 
 class Bodies:
@@ -40,6 +55,7 @@ class Bodies:
         body: StreamedPayload,
         fragments: BodyFragments,
         enter: Callable[[Operation], None] | None = None,
+        at_most: int | None = None,
     ) -> None:
         """Send a payload, to its end or to that of its stream.
 
@@ -49,9 +65,11 @@ class Bodies:
             fragments: Where its chunks become frames.
             enter: Opens the stream, right before the first frame is queued; ``None`` where it is
                 open.
+            at_most: Its bytes, where the wire has no fragments of it.
 
         Raises:
             ConnectionClosed: The connection is over.
+            LocalProtocolError: There are more than ``at_most``.
             TypeError: What comes is no bytes, or no async iterable.
             Exception: What the source raised.
 
@@ -64,6 +82,7 @@ class Bodies:
                 f"{type(body.data).__name__}; for bytes there is Payload"
             )
         source = aiter(body.data)
+        size = len(body.metadata or b"")
         scope = trio.CancelScope()
         opened = False
 
@@ -93,9 +112,12 @@ class Bodies:
 
         try:
             with scope:
+                check_whole(size, at_most)
                 async for chunk in source:
                     if not isinstance(chunk, bytes | bytearray | memoryview):
                         raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
+                    size += memoryview(chunk).nbytes
+                    check_whole(size, at_most)
                     fragments.add(chunk)
                     if not await send_ready():
                         return

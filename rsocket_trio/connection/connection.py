@@ -29,6 +29,7 @@ from ..errors import (
 )
 from ..frames.error import encode_error
 from ..protocol.keepalive_clock import KeepaliveClock
+from ..reactivesocket.transport import ReactiveSocketTransport, fitted
 from .establish import close_politely
 from .flushing import flushed_by_loop
 from .keepalive import watch
@@ -80,6 +81,9 @@ class Connection:
         client: bool,
         lease: LeaseOptions | None = None,
     ) -> None:
+        translated = isinstance(transport, ReactiveSocketTransport)
+        if translated:
+            config = fitted(config)
         self.transport = transport
         self.config = config
         self.client = client
@@ -101,6 +105,8 @@ class Connection:
                 config, self.streams, self.workers, leases, client=client
             )
         self.streams.refusal = LocalProtocolError(_NOT_ACCEPTED)
+        if translated:
+            self.streams.max_request = config.limits.max_frame_size
         self.zero = StreamZero(self)
         self._drained_with: Exception | None = None
 

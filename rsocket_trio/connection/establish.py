@@ -25,7 +25,7 @@ from ..errors import (
     RemoteProtocolError,
     SetupError,
 )
-from ..frames.error import encode_error
+from ..frames.error import encode_error, encode_fitting_error
 from ..frames.keepalive import encode_keepalive
 from ..frames.setup import SetupFrame
 from ..frames.union import decode
@@ -107,7 +107,8 @@ async def refuse(
     with trio.move_on_after(config.close_timeout):
         # A peer that does not listen, or talks nonsense, is refused all the same.
         with suppress(trio.BrokenResourceError, RemoteProtocolError):
-            await transport.send_frames([encode_error(0, error.code, data)])
+            at_most = config.limits.max_frame_size
+            await transport.send_frames([encode_fitting_error(0, error.code, data, at_most)])
             await close_politely(transport)
 
 

@@ -32,11 +32,15 @@ class Succession:
     Args:
         first: The first of them.
         begin: Makes the connection of a new session, with SETUP queued.
+
+    Attributes:
+        ended: Set when the last of them has ended.
     """
 
     def __init__(
         self, first: ClientSession, begin: Callable[[ClientSession], Awaitable[Connection]]
     ) -> None:
+        self.ended = trio.Event()
         self._first = first
         self._resume = attrs.evolve(first.resume, token=None)
         self._dial = first.dial
@@ -58,18 +62,22 @@ class Succession:
         Checkpoint: always.
         If cancelled: as `ClientSession.run`.
         """
-        session = self._first
-        await self._drive(session, connection, task_status)
-        with self._between:
-            while session.refused and not self._closed:
-                following = await self._follow()
-                if following is None:
-                    return
-                session = following
+        try:
+            session = self._first
+            await self._drive(session, connection, task_status)
+            with self._between:
+                while session.refused and not self._closed:
+                    following = await self._follow()
+                    if following is None:
+                        return
+                    session = following
+        finally:
+            self.ended.set()
 
     def close(self) -> None:
         """End the session there is, and let none follow."""
         self._closed = True
+        self.ended.set()
         if self._current is not None:
             self._current.close()
         if not self._driving:

@@ -73,7 +73,7 @@ class Requests:
         self._streams = streams
         self._workers = workers
         self._limits = config.limits
-        self._prefetch = min(config.prefetch, config.limits.max_prefetch)
+        self._prefetch = config.prefetch
         # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
         self._parity = 0 if client else 1
         self._incomplete = 0

@@ -12,7 +12,7 @@ from ..protocol.retry import Retry
 if TYPE_CHECKING:
     from .resume_server import ServerSession
 
-__all__ = ["MemorySessionStore", "Resume", "ResumeOptions", "SessionStore"]
+__all__ = ["MemorySessionStore", "Resume", "ResumeOptions", "SessionStore", "check_resume"]
 
 _MAX_TOKEN: Final = 0xFFFF
 _RETAINED: Final = 16 * 2**20
@@ -46,6 +46,17 @@ class Resume:
     token: bytes | None = attrs.field(default=None, repr=False, validator=_check_token)
     retry: Retry = attrs.field(factory=Retry)
     fresh_session: bool = False
+
+
+def check_resume(resume: object, kind: type) -> None:
+    """Find out early what ``resume=`` of a client or a server is.
+
+    Raises:
+        TypeError: It is not of that kind, and not ``None``.
+    """
+    if resume is not None and not isinstance(resume, kind):
+        name = kind.__name__
+        raise TypeError(f"resume= takes {name}, not {type(resume).__name__}: write {name}()")
 
 
 class SessionStore(Protocol):

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ..errors import LocalProtocolError
+from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
+from ..payload import Payload
 from ..protocol.body import BodyFragments
 from ..protocol.fragmentation import (
     Reassembler,
@@ -22,7 +24,7 @@ from ..protocol.fragmentation import (
 )
 from ..protocol.stream_ids import StreamIds
 from ..streamed import StreamedPayload
-from .bodies import Bodies
+from .bodies import Bodies, check_whole
 from .failure import again
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Streams"]
 
+_REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
 _LARGEST_HEAD: Final = 13
 """Header, initial request n and metadata length: what a frame holds beside its payload."""
 
@@ -48,7 +51,9 @@ class Streams:
         failure: Why the connection is over, once it is.
         refusal: Why no new request may be sent, while none may: the connection is not accepted
             yet, is being closed, or is over. `try_open` and `open` raise copies of it.
-        unread: See `rsocket_trio.interactions.operation.Outbound`.
+        unread: See `rsocket_trio.interactions.operation.Outbound`, as for the limits.
+        max_request: Where requests have no fragments on the wire, the bytes of data and metadata
+            one may have; channels have them everywhere.
         on_forgotten: Called when a stream has ended; the connection sets it while it drains.
     """
 
@@ -60,6 +65,8 @@ class Streams:
         self.unread = 0
         self.max_unread = config.limits.max_unread_size
         self.max_unread_body = config.limits.max_unread_body_size
+        self.max_frame_size = config.limits.max_frame_size
+        self.max_request: int | None = None
         self.on_forgotten: Callable[[], None] | None = None
         self._outbox = outbox
         self._burst = 0
@@ -113,10 +120,14 @@ class Streams:
     ) -> None:
         """Send a request as room allows, in fragments if need be; see `Outbound.open`.
 
+        Raises:
+            LocalProtocolError: It is too large for a wire whose requests have no fragments.
+
         Checkpoint: where there is no room.
         If cancelled: the stream may be open, and in the table; it is the caller's to cancel.
         """
         outbox = self._outbox
+        at_most = None if frame_type == _REQUEST_CHANNEL else self.max_request
         if isinstance(payload, StreamedPayload):
             fragments = BodyFragments(
                 self._fragment_size,
@@ -125,10 +136,12 @@ class Streams:
                 frame_type=frame_type,
                 initial_n=initial_n,
             )
-            await self._bodies.send(operation, payload, fragments, self._enter)
+            await self._bodies.send(operation, payload, fragments, self._enter, at_most)
             return
         metadata, data = payload.metadata, payload.data
-        size = min(len(data) + len(metadata or b"") + _LARGEST_HEAD, self._fragment_size)
+        size = len(data) + len(metadata or b"")
+        check_whole(size, at_most)
+        size = min(size + _LARGEST_HEAD, self._fragment_size)
         await self.admit(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
         if self.refusal is not None:
@@ -284,13 +297,17 @@ def _may_wait(payload: object) -> bool:
 
 
 def _not_bytes(payload: object) -> Exception:
+    if not isinstance(payload, Payload | StreamedPayload):
+        return TypeError(
+            f"a Payload is needed, not {type(payload).__name__}; Payload(b'...') holds bytes"
+        )
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
     if type(data) is not bytes and not isinstance(
         payload, StreamedPayload
     ):  # subclasses are slower everywhere, and rarely meant
         return TypeError(
-            f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
-            f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"
+            f"a Payload with data of type bytes is needed, not with {type(data).__name__}; "
+            "encode it first, e.g. with rsocket_trio.codecs"
         )
     return TypeError(f"metadata must be bytes or None, not {type(metadata).__name__}")

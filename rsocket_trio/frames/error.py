@@ -19,7 +19,7 @@ from rsocket_trio.frames.header import (
     malformed,
 )
 
-__all__ = ["ErrorFrame", "decode_error", "encode_error"]
+__all__ = ["ErrorFrame", "decode_error", "encode_error", "encode_fitting_error"]
 
 _TYPE: Final = FrameType.ERROR.value << FLAG_BITS
 # The field text speaks of 31 bits, the table of codes goes to 0xFFFFFFFF: all 32 count.
@@ -44,6 +44,15 @@ def encode_error(stream_id: int, code: int, data: bytes) -> bytes:
         check_range("stream id", stream_id, MAX_U31)
         check_range("error code", code, MAX_U32)
     return check_size(_pack(stream_id, _TYPE, code) + data)
+
+
+def encode_fitting_error(stream_id: int, code: int, data: bytes, max_frame_size: int) -> bytes:
+    """As `encode_error`, with as much of the data as fits: ERROR is never fragmented.
+
+    Raises:
+        LocalProtocolError: A value does not fit its field.
+    """
+    return encode_error(stream_id, code, data[: max_frame_size - _CODE_END])
 
 
 @attrs.frozen

@@ -21,8 +21,9 @@ from ..errors import (
     ErrorCode,
     RemoteProtocolError,
     StreamError,
+    sole,
 )
-from ..frames.error import encode_error
+from ..frames.error import encode_error, encode_fitting_error
 from ..frames.header import COMPLETE, FOLLOWS
 from ..payload import Payload
 
@@ -52,11 +53,13 @@ class Outbound(Protocol):
         max_unread: Their limit (`Limits.max_unread_size`).
         max_unread_body: Of one payload that is read while it arrives
             (`Limits.max_unread_body_size`).
+        max_frame_size: The longest frame there may be (`Limits.max_frame_size`).
     """
 
     unread: int
     max_unread: int
     max_unread_body: int
+    max_frame_size: int
 
     def try_open(
         self,
@@ -246,22 +249,28 @@ class ResponderOperation(Operation):
 
     def fail(self, error: Exception) -> None:
         """The handler raised: tell the peer what is meant for it, and the log the rest."""
-        answer = answer_to(error, self.stream_id, quiet=not self.live)
+        answer = answer_to(error, self.stream_id, self.outbound.max_frame_size, quiet=not self.live)
         if self.live:
             self.live = False
             self.outbound.send_control(answer)
 
 
-def answer_to(error: Exception, stream_id: int, *, quiet: bool = False) -> bytes:
+def answer_to(
+    error: Exception, stream_id: int, max_frame_size: int, *, quiet: bool = False
+) -> bytes:
     """The ERROR frame for what a handler raised.
 
     Args:
-        error: A `StreamError` is sent as it is; of all else only the log (unless ``quiet``, when
-            nobody waits for the answer any more) learns more than that it happened.
+        error: A `StreamError` is sent as it is, alone in a group too; of all else only the log
+            (unless ``quiet``, when nobody waits for the answer any more) learns more than that
+            it happened.
         stream_id: The stream it ends.
+        max_frame_size: What does not fit a frame of so many bytes is not sent.
         quiet: Log a failure that came out of a stream already over at a lower level.
     """
-    if isinstance(error, StreamError):
+    alone = sole(error)
+    if isinstance(alone, StreamError):
+        error = alone
         code = error.code
         if code not in _STREAM_CODES and not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
             # One that came from a peer and is passed on must not let that peer fill the log.
@@ -272,7 +281,7 @@ def answer_to(error: Exception, stream_id: int, *, quiet: bool = False) -> bytes
                 error,
             )
             code = ErrorCode.APPLICATION_ERROR
-        return encode_error(stream_id, code, error.data)
+        return encode_fitting_error(stream_id, code, error.data, max_frame_size)
     if isinstance(error, RemoteProtocolError):
         return encode_error(stream_id, error.code, str(error).encode())
     level = logging.DEBUG if quiet or isinstance(error, ConnectionClosed) else logging.ERROR

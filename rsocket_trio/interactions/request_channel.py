@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..errors import Canceled, RemoteProtocolError, RSocketError, stream_error
+from ..errors import Canceled, RemoteProtocolError, RSocketError, sole, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.error import encode_error
 from ..frames.header import COMPLETE, NEXT, FrameType
@@ -207,7 +207,8 @@ class _Requester(_ChannelOperation):
                 if not self.live:
                     return
                 self.source_error = error
-                self.send_error(answer_to(error, self.stream_id, quiet=True), error)
+                at_most = self.outbound.max_frame_size
+                self.send_error(answer_to(error, self.stream_id, at_most, quiet=True), error)
                 body.cancel(reason="the source of the channel failed")
 
     def abandoned(self) -> bool:
@@ -271,7 +272,7 @@ async def request_channel(
     ERROR and comes out of the block as itself; so does what the body raises: never in a group.
     """
     channel = _Requester(outbound, window, max_window)
-    body_error: Exception | None = None
+    body_error: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(channel.pump, source, first, route, nursery.cancel_scope)
@@ -280,6 +281,12 @@ async def request_channel(
             except Exception as error:
                 # Kept out of the nursery, so that it is never grouped; raised below.
                 body_error = error
+            except trio.Cancelled:
+                raise
+            except BaseException as error:
+                # Not to be kept from what it ends; but it is not grouped either.
+                body_error = error
+                raise
             finally:
                 # Synchronous, so that CANCEL leaves from a cancelled task too.
                 channel.leave()
@@ -287,6 +294,9 @@ async def request_channel(
         if body_error is not None:
             raise body_error from None  # an error is not lost to a cancellation while closing
         raise
+    except BaseExceptionGroup as group:
+        if body_error is None or sole(group) is not sole(body_error):
+            raise
     if body_error is not None:
         raise body_error
     if channel.source_error is not None:
@@ -350,10 +360,11 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         self.quit(error)
 
     def fail(self, error: Exception) -> None:
-        if self.state.closed:
-            answer_to(error, self.stream_id, quiet=True)
-        else:
-            self.send_error(answer_to(error, self.stream_id), error)
+        answer = answer_to(
+            error, self.stream_id, self.outbound.max_frame_size, quiet=self.state.closed
+        )
+        if not self.state.closed:
+            self.send_error(answer, error)
 
     async def run(self, scope: trio.CancelScope) -> None:
         self.scope = scope

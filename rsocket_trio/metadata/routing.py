@@ -16,9 +16,12 @@ def encode_route(*tags: str) -> bytes:
 
     Raises:
         MetadataError: A tag is longer than 255 bytes of UTF-8, or cannot be encoded.
+        TypeError: A tag is no str.
     """
     parts: list[bytes] = []
     for tag in tags:
+        if not isinstance(tag, str):
+            raise TypeError(f"a routing tag is a str, not {type(tag).__name__}")
         try:
             encoded = tag.encode()
         except UnicodeEncodeError:

@@ -34,6 +34,9 @@ _OLD_ON_STREAMS: Final[Mapping[int, int]] = MappingProxyType(
 )
 
 
+_LARGE_TEXT: Final = 256
+
+
 def read_code(code: int, stream_id: int) -> int:
     """The code of 1.0 for a code received."""
     return (_OLD_ON_STREAMS if stream_id else _OLD_ON_ZERO).get(code, code)
@@ -51,7 +54,10 @@ def reason_fields(code: int, text: bytes) -> tuple[bytes | None, bytes]:
     """Metadata and data of an ERROR to send.
 
     The reason of a REJECTED goes into the metadata as the draft says, and into the data, which is
-    all that most peers look at. Data MUST be UTF-8 ("Error Frame").
+    all that most peers look at. Data MUST be UTF-8 ("Error Frame"). A text that is large stays
+    as large as it is, since it fitted a frame as it was: it comes once, and may lose its end.
     """
     data = text.decode("utf-8", "replace").encode()
+    if len(text) > _LARGE_TEXT:
+        return None, data[: len(text)].decode("utf-8", "ignore").encode()
     return (data if code == ErrorCode.REJECTED and data else None), data

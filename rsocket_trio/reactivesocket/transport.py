@@ -7,10 +7,12 @@ limits are the same on both wires.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 import trio
 
+from ..config import MIN_FRAGMENT_SIZE, ConnectionConfig
 from ..errors import ErrorCode, RemoteProtocolError
 from ..transports.base import FrameTransport
 from .frames.length import PREFIX_SIZE, encode_length
@@ -19,7 +21,20 @@ from .outgoing import Outgoing
 from .recognition import has_length
 from .streams import StreamTable
 
-__all__ = ["ReactiveSocketTransport"]
+__all__ = ["ReactiveSocketTransport", "fitted"]
+
+_OVERHEAD: Final = 20
+"""What a frame holds beside data and metadata, at most: length, header, n and metadata length."""
+
+
+def fitted(config: ConnectionConfig) -> ConnectionConfig:
+    """The settings of an engine whose frames are translated, which makes them longer."""
+    largest = max(config.limits.max_frame_size - _OVERHEAD, MIN_FRAGMENT_SIZE)
+    return attrs.evolve(
+        config,
+        fragment_size=min(config.fragment_size, largest),
+        limits=attrs.evolve(config.limits, max_frame_size=largest),
+    )
 
 
 class ReactiveSocketTransport(FrameTransport):

@@ -311,7 +311,7 @@ async def test_channels_of_a_peer_keep_to_max_prefetch(link):
             pass
         yield Payload(b"end")
 
-    config = ConnectionConfig(prefetch=2**31, limits=Limits(max_prefetch=3))
+    config = ConnectionConfig(limits=Limits(max_prefetch=3))
     async with link(Channels(look), config) as here:
         replies = await exchange(here.requester, numbers(100), prefetch=1)
         assert replies == [Payload(b"end")]

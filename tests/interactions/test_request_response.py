@@ -103,7 +103,44 @@ async def test_stream_errors_arrive_typed(link, error):
         here.assert_idle()
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), ExceptionGroup("secret", [KeyError(1)])])
+async def test_an_error_out_of_a_nursery(link):
+    """A nursery wraps what is raised in it; an error for the peer still gets there, if alone."""
+
+    class Nested(Responder):
+        async def request_response(self, payload):
+            async with trio.open_nursery() as outer:
+                outer.start_soon(trio.sleep_forever)
+                async with trio.open_nursery():
+                    raise Invalid("in two nurseries")
+
+    async with link(Nested()) as here:
+        with pytest.raises(Invalid, match="in two nurseries"):
+            await here.requester.request_response()
+        here.assert_idle()
+
+
+@pytest.mark.parametrize("size", [2**20, 2**24 - 1 - 10, 2**24])
+async def test_an_error_longer_than_a_frame(link, size):
+    """ERROR has no fragments: as much of its data as fits arrives, and the connection lives."""
+    config = ConnectionConfig(limits=Limits(max_frame_size=2**22))
+    data = bytes(range(256)) * (size // 256)
+    async with link(Handler(lambda _: ApplicationError(data)), config) as here:
+        with pytest.raises(ApplicationError) as caught:
+            await here.requester.request_response()
+        assert caught.value.data == data[: 2**22 - 10]
+        with pytest.raises(ApplicationError):
+            await here.requester.request_response()
+        here.assert_idle()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("secret"),
+        ExceptionGroup("secret", [KeyError(1)]),
+        ExceptionGroup("secret", [Invalid("secret"), KeyError(1)]),
+    ],
+)
 async def test_the_text_of_other_errors_stays(link, error, caplog):
     """An unexpected exception is APPLICATION_ERROR there and a log entry here."""
     async with link(Handler(lambda _: error)) as here:
@@ -140,7 +177,9 @@ class Bytes(bytes):
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
-        (Payload("text"), "data of type bytes"),
+        (None, "a Payload is needed, not NoneType"),
+        (b"bytes", "a Payload is needed, not bytes"),
+        (Payload("text"), "data of type bytes is needed, not with str"),
         (Payload(bytearray(b"x")), "bytearray"),
         (Payload(Bytes(b"x")), "Bytes"),
         (Payload(b"", "text"), "metadata must be bytes or None, not str"),
