@@ -7,13 +7,21 @@ requests in fragments become whole.
 from __future__ import annotations
 
 import logging
-import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
+from ..errors import ErrorCode, RemoteProtocolError
 from ..frames.error import encode_error
-from ..frames.header import COMPLETE, FOLLOWS, MAX_U31, METADATA, FrameType, split_metadata
+from ..frames.header import (
+    COMPLETE,
+    FOLLOWS,
+    MAX_U31,
+    METADATA,
+    FrameType,
+    read_header,
+    split_metadata,
+)
+from ..frames.request import read_initial_n
 from ..interactions.body_responders import responder_of_body
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
@@ -43,7 +51,6 @@ _KINDS: Final = {
     _REQUEST_FNF: "fire_and_forget",
     _REQUEST_STREAM: "request_stream",
 }
-_REQUEST_N: Final = struct.Struct(">I")
 _WITHOUT_N: Final = 6
 _WITH_N: Final = 10
 
@@ -91,12 +98,12 @@ class Requests:
             # Unexpected"). Finished ids may come again, once the peer has used all up.
             return
         if stream_id > MAX_U31:
-            raise MalformedFrame("the reserved bit of the stream id is set", stream_id=stream_id)
+            read_header(frame)  # raises: the reserved bit before the stream id is set
         initial_n = 0
         body = _WITHOUT_N
         if frame_type >= _REQUEST_STREAM:
             body = _WITH_N
-            initial_n = _initial_n(frame, stream_id)
+            initial_n = read_initial_n(frame, flags, stream_id)
         if flags & METADATA:
             metadata, data = split_metadata(frame, body, flags, stream_id)
         else:
@@ -241,18 +248,6 @@ class Requests:
         """A request in fragments is whole, or will never be."""
         self._incomplete -= 1
         self._streams.finish(request)
-
-
-def _initial_n(frame: bytes, stream_id: int) -> int:
-    try:
-        (n,) = _REQUEST_N.unpack_from(frame, _WITHOUT_N)
-    except struct.error:
-        raise MalformedFrame(
-            f"a request of {len(frame)} bytes is too short for its initial n", stream_id=stream_id
-        ) from None
-    if n > MAX_U31:
-        raise MalformedFrame("the reserved bit of the initial n is set", stream_id=stream_id)
-    return int(n)
 
 
 class _FragmentedRequest(Operation):
