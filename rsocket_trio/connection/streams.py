@@ -14,12 +14,8 @@ from ..errors import LocalProtocolError
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..protocol.body import BodyFragments
-from ..protocol.fragmentation import (
-    Reassembler,
-    ReassemblyBudget,
-    fragment_payload,
-    fragment_request,
-)
+from ..protocol.fragmentation import fragment_payload, fragment_request
+from ..protocol.reassembly import Reassembler, ReassemblyBudget
 from ..protocol.stream_ids import StreamIds
 from ..streamed import StreamedPayload
 from .bodies import Bodies

@@ -18,6 +18,7 @@ import trio
 from ..errors import ErrorCode, RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
+from ..protocol.reassembly import is_followed
 from .arrivals import Arrivals
 from .operation import Operation, Outbound
 
@@ -200,8 +201,7 @@ class _Requester(Operation):
             self.outbound.send_control(encode_cancel(self.stream_id))
             self._end(error)
             return
-        # F is ignored where C is set (Protocol.md, "Handling the Unexpected").
-        if not flags & FOLLOWS or flags & COMPLETE:
+        if not is_followed(flags):
             self._end(None)
 
     def receive_error(self, code: int, data: bytes) -> None:

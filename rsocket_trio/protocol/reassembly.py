@@ -15,15 +15,25 @@ from __future__ import annotations
 from typing import Final
 
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.frames.header import COMPLETE, FOLLOWS
 from rsocket_trio.payload import Payload
 
-__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget"]
+__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget", "is_followed"]
 
 FRAGMENT_COST: Final = 32
 """What a fragment is charged at least, in bytes. The smallest fragments in use (rsocket-java's,
 of 64 bytes with its length prefix) hold more, so no honest peer is charged more than it sends."""
 
 _SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
+
+
+def is_followed(flags: int) -> bool:
+    """Whether a PAYLOAD with these flags is a fragment, and not the last of its payload.
+
+    F is ignored where C is set (Protocol.md, "Handling the Unexpected"). The text does not say so
+    of REQUEST_CHANNEL: there F counts, and C means the whole payload.
+    """
+    return flags & (FOLLOWS | COMPLETE) == FOLLOWS
 
 
 class ReassemblyBudget:
