@@ -67,9 +67,6 @@ class ConnectionLeases:
 
         It leaves at once, or as soon as the connection is accepted. When it has ended, the source
         is asked again.
-
-        Raises:
-            LocalProtocolError: Its metadata does not fit a frame.
         """
         frame = LeaseFrame(lease.time_to_live_ms, lease.requests, lease.metadata).encode()
         if not self._running:
