@@ -269,9 +269,8 @@ def _may_wait(payload: object) -> bool:
 def _not_bytes(payload: object) -> Exception:
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
-    if type(data) is not bytes and not isinstance(
-        payload, StreamedPayload
-    ):  # subclasses are slower everywhere, and rarely meant
+    # Subclasses of bytes are refused too: they are slower everywhere, and rarely meant.
+    if type(data) is not bytes and not isinstance(payload, StreamedPayload):
         return TypeError(
             f"a Payload with data of type bytes is needed, not {type(payload).__name__} with "
             f"{type(data).__name__}; encode it first, e.g. with rsocket_trio.codecs"

@@ -111,14 +111,20 @@ class Reassembler:
         size = self.size + length
         fragments = self._fragments + 1
         if size > self._limit:
-            self._refuse(f"a payload of more than {self._limit} bytes", ErrorCode.INVALID)
+            self._refuse(
+                f"a payload of more than {self._limit} bytes (max_payload_size)", ErrorCode.INVALID
+            )
         if fragments > self._limit // FRAGMENT_COST + _SPARE_FRAGMENTS:
             self._refuse(f"{fragments} fragments for {size} bytes", ErrorCode.INVALID)
         budget = self._budget
         if budget is not None:
             charge = max(length, FRAGMENT_COST)
             if budget.used + charge > budget.limit:
-                self._refuse("too much is being reassembled", ErrorCode.CANCELED)
+                self._refuse(
+                    f"more than {budget.limit} bytes of payloads that are not whole yet "
+                    "(max_reassembly_size)",
+                    ErrorCode.CANCELED,
+                )
             budget.used += charge
             self._charged += charge
         self.size = size
