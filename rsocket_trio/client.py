@@ -100,7 +100,8 @@ async def connect(
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be written.
         TypeError: ``target``, ``responder``, ``resume`` or ``lease`` is nothing of what it may be.
-        ValueError: The URI, a header or the protocol is none.
+        ValueError: The address, the protocol or a header is none.
+        InternalError: On leaving: a task of the connection crashed. Please report it.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
@@ -114,9 +115,15 @@ async def connect(
     leases = lease_options(lease)
     draft = protocol == "reactivesocket"
     if resume is not None and isinstance(target, FrameTransport):
-        raise LocalProtocolError("a transport cannot be dialled again: resume needs an address")
+        raise LocalProtocolError(
+            "a transport cannot be dialled again: with resume= give connect an address, or a "
+            "function that dials"
+        )
     if resume is not None and draft:
-        raise LocalProtocolError("the ReactiveSocket draft has no resumption")
+        raise LocalProtocolError(
+            "the ReactiveSocket draft has no resumption: connect without resume=, or with "
+            'protocol="rsocket"'
+        )
     dial = _dialler(target, headers, ssl_context, config)
     body_error: BaseException | None = None
     try:

@@ -82,15 +82,16 @@ class ConnectionConfig:
     Attributes:
         keepalive_interval: A client sends a KEEPALIVE this often, in seconds. 20 s, as
             rsocket-java and rsocket-kotlin.
-        max_lifetime: A peer silent for this long is dead, in seconds. 90 s, likewise. An idle
-            connection lives only where this is longer than ``keepalive_interval``.
-        setup_timeout: A server waits this long for the first frame, and then for its acceptor; a
-            client waits this long for its SETUP to be acknowledged. In seconds. Idle sockets cost
-            file descriptors. 10 s.
+        max_lifetime: A peer silent for this long is dead, in seconds; a server goes by what the
+            client's SETUP says. 90 s, likewise. An idle connection lives only where this is longer
+            than ``keepalive_interval``.
+        setup_timeout: A server waits this long for the TLS or WebSocket handshake, this long for
+            the first frame, and then for its acceptor; a client waits this long for its SETUP to
+            be acknowledged. In seconds. Idle sockets cost file descriptors. 10 s.
         close_timeout: How long a close may wait for the last frames to leave, in seconds. 5 s.
         confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block once
-            that is answered, so that a refusal is an exception of `connect` (design: SETUP has no
-            acknowledgement of its own). Switch off for peers that dislike it.
+            that is answered, so that a refusal is an exception of `connect`: SETUP has no
+            acknowledgement of its own. Switch off for peers that answer no KEEPALIVE.
         limits: What one peer may cost us.
         fragment_size: Frames longer than this are sent as fragments, in bytes without the length
             prefix; at least 64. 64 KiB: a large payload then shares the connection with others.

@@ -178,6 +178,11 @@ class SetupError(_CodedError):
 
     Raised by `rsocket_trio.connect`; raised *in* an acceptor it refuses the connection and tells
     the client why.
+
+    Attributes:
+        code: `ErrorCode.INVALID_SETUP`, `ErrorCode.UNSUPPORTED_SETUP`, `ErrorCode.REJECTED_SETUP`
+            or whatever else the peer sent.
+        data: The reason as sent; `message` is the same as text.
     """
 
     default_code: ClassVar[int] = ErrorCode.REJECTED_SETUP
@@ -205,7 +210,12 @@ class RejectedSetup(SetupError):
 
 
 class RejectedResume(_CodedError):
-    """The server does not resume the session."""
+    """The server does not resume the session: its streams are lost.
+
+    Attributes:
+        code: `ErrorCode.REJECTED_RESUME`, or whatever else the server sent.
+        data: The reason as sent; `message` is the same as text.
+    """
 
     def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.REJECTED_RESUME) -> None:
         super().__init__(data, code=code)
@@ -219,29 +229,19 @@ class ConnectionLost(ConnectionClosed):
     """The transport broke or ended, or the peer was silent for longer than its lifetime."""
 
 
-class ClosedByPeer(ConnectionClosed):
+class ClosedByPeer(_CodedError, ConnectionClosed):
     """The peer ended the connection with an ERROR on stream 0.
 
     Attributes:
         code: `ErrorCode.CONNECTION_ERROR`, `ErrorCode.CONNECTION_CLOSE` or another.
-        data: The reason, as sent.
+        data: The reason as sent; `message` is the same as text.
     """
 
     def __init__(self, data: str | bytes = "", *, code: int = ErrorCode.CONNECTION_ERROR) -> None:
-        self.code = code
-        self.data = _encoded(data)
-        super().__init__(self.data)
-
-    @property
-    def message(self) -> str:
-        """The error data as text."""
-        return self.data.decode("utf-8", "replace")
+        super().__init__(data, code=code)
 
     def __str__(self) -> str:
-        name = code_name(self.code)
-        return f"the peer closed the connection: {name}" + (
-            f": {self.message}" if self.data else ""
-        )
+        return f"the peer closed the connection: {super().__str__()}"
 
 
 class StreamError(_CodedError):

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 from attrs import validators as v
 
+from .config import MAX_FRAME_SIZE
+
 __all__ = [
     "Ask",
     "Lease",
@@ -25,12 +27,23 @@ __all__ = [
 ]
 
 _MAX_U31: Final = 2**31 - 1
+_MAX_METADATA: Final = MAX_FRAME_SIZE - 14
+"""What a LEASE frame has room for, beside its header, its time and its number."""
 
 
 def _seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     # Written so that NaN is refused too.
     if not 0 <= value <= _MAX_U31 / 1000:
         raise ValueError(f"{attribute.name} must be 0 to {_MAX_U31 / 1000} seconds, not {value!r}")
+
+
+def _fits(instance: object, attribute: attrs.Attribute[Any], value: bytes | None) -> None:
+    if value is not None and not isinstance(value, bytes):
+        raise TypeError(f"{attribute.name} must be bytes or None, not {type(value).__name__}")
+    if value is not None and len(value) > _MAX_METADATA:
+        raise ValueError(
+            f"{attribute.name} of a lease has at most {_MAX_METADATA} bytes, not {len(value)}"
+        )
 
 
 @attrs.frozen
@@ -41,12 +54,13 @@ class Lease:
         requests: Requests of all four kinds together; 0 stops them.
         time_to_live: Seconds from the reception of the lease, sent as milliseconds; what is left
             of the lease then is void. 0 stops requests.
-        metadata: For the peer's application; the protocol gives it no meaning.
+        metadata: For the peer's application; the protocol gives it no meaning. At most
+            16,777,201 bytes: it is sent in one frame.
     """
 
     requests: int = attrs.field(validator=v.and_(v.instance_of(int), v.ge(0), v.le(_MAX_U31)))
     time_to_live: float = attrs.field(validator=_seconds)
-    metadata: bytes | None = attrs.field(default=None, validator=v.optional(v.instance_of(bytes)))
+    metadata: bytes | None = attrs.field(default=None, validator=_fits)
 
     @property
     def time_to_live_ms(self) -> int:
@@ -132,7 +146,10 @@ _ALL: Final = Lease(_MAX_U31, _MAX_U31 / 1000)
 
 def _source(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not callable(value) and not isinstance(value, Lease | LeaseSource | AsyncIterable):
-        raise TypeError(f"a source of leases is needed, not {type(value).__name__}")
+        raise TypeError(
+            "leases come from a Lease, a LeaseSource, a function or an async iterable, not from "
+            f"{type(value).__name__}"
+        )
 
 
 @attrs.frozen

@@ -57,8 +57,10 @@ class ConnectionStatistics:
 class Requester:
     """Sends requests to the peer.
 
-    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes
-    and `MetadataError` for a route that has no place in the connection's metadata.
+    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes,
+    `MetadataError` for metadata that cannot be written or have no place in the connection's, and
+    `LocalProtocolError` where the route is given twice, the connection is not accepted yet (in
+    `Responder.accept`), or its 2^30 stream ids are used up.
 
     Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
     number of tasks may use it at the same time; each request waits in its caller's task, so a
@@ -167,6 +169,8 @@ class Requester:
         Raises:
             StreamError: On entering: the responder answered with an error. Later errors come out
                 of the body.
+            RemoteProtocolError: On entering: the response broke a limit before it could be read.
+            MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over.
             trio.ClosedResourceError: On entering: the connection was closed here.
 
@@ -316,7 +320,9 @@ class Requester:
             open cancels the channel at the peer, and stops the source.
 
         Raises:
+            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
             MissingLease: Out of the stream: leases are in use, and the request may not wait.
+            ConnectionClosed: Out of the stream: the connection is over.
             Exception: What the source raised, as itself, on leaving the block; the peer has got
                 an ERROR then, and the body is cancelled.
 

@@ -1,9 +1,9 @@
 """What a peer may ask of us: `Responder`, the one seam between wires and applications.
 
-A responder is what `rsocket_trio.routing.Router` is to RSocket and, later, to every other wire of
-this package. Handlers are called by the connection: each running handler has a task and a cancel
-scope to itself, inside the connection's nursery. The peer's CANCEL is a cancellation here; the
-loss of the connection too.
+The same responder answers requests of RSocket 1.0 and of the ReactiveSocket draft;
+`rsocket_trio.routing.Router` is the one that most applications use. Handlers are called by the
+connection: each running handler has a task and a cancel scope to itself, inside the connection's
+nursery. The peer's CANCEL is a cancellation here; the loss of the connection too.
 
 What a handler gives may be a `StreamedPayload` instead of a `Payload`: it is sent while it is made.
 

@@ -34,7 +34,6 @@ from .establish import close_politely
 from .flushing import flushed_by_loop
 from .keepalive import watch
 from .latency import Timed
-from .leased_requests import LeasedRequests
 from .leased_streams import LeasedStreams
 from .leases import Leases
 from .outbox import Outbox
@@ -94,16 +93,12 @@ class Connection:
         self.workers = Workers(config.limits, self.outbox)
         self.leases: Leases | None = None
         self.streams: Streams
-        self.requests: Requests
         if lease is None:
             self.streams = Streams(config, self.outbox, client=client)
-            self.requests = Requests(config, self.streams, self.workers, client=client)
         else:
-            leases = self.leases = Leases(lease, self.outbox, self.workers)
-            self.streams = LeasedStreams(config, self.outbox, leases, client=client)
-            self.requests = LeasedRequests(
-                config, self.streams, self.workers, leases, client=client
-            )
+            self.leases = Leases(lease, self.outbox, self.workers)
+            self.streams = LeasedStreams(config, self.outbox, self.leases, client=client)
+        self.requests = Requests(config, self.streams, self.workers, self.leases, client=client)
         self.streams.refusal = LocalProtocolError(_NOT_ACCEPTED)
         if translated:
             self.streams.max_request = config.limits.max_frame_size

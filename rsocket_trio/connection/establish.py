@@ -163,7 +163,10 @@ def begin_as_client(
     ).encode()
     at_most = config.limits.max_frame_size
     if len(frame) > at_most:
-        raise LocalProtocolError(f"SETUP would be {len(frame)} bytes long, and {at_most} may be")
+        raise LocalProtocolError(
+            f"SETUP would be {len(frame)} bytes long, which cannot be cut into fragments, and "
+            f"{at_most} may be (Limits.max_frame_size)"
+        )
     # Urgent, as all of stream 0: nothing can be before them.
     connection.outbox.put_urgent(frame)
     if config.confirm_setup:

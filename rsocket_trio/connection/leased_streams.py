@@ -106,9 +106,14 @@ class LeasedStreams(Streams):
         # Those whom the lease has enough for wait for room only.
         without = len(self._line) - leases.left
         if without >= 0 and not options.wait:
-            raise MissingLease("the peer's lease allows no request now")
+            raise MissingLease(
+                "the peer's lease allows no request now, and this one may not wait for another "
+                "(LeaseOptions.wait)"
+            )
         if without >= options.max_waiting:
-            raise MissingLease(f"{without} requests wait for a lease, and no more may")
+            raise MissingLease(
+                f"{without} requests wait for a lease, and no more may (LeaseOptions.max_waiting)"
+            )
         turn = _Turn()
         self._line[turn] = None
         leases.waiting += 1
@@ -122,7 +127,10 @@ class LeasedStreams(Streams):
                 if self._leases.left:
                     return
                 if not self._leases.options.wait:
-                    raise MissingLease("the peer's lease expired before the request could leave")
+                    raise MissingLease(
+                        "the peer's lease expired before the request could leave, and it may not "
+                        "wait for another (LeaseOptions.wait)"
+                    )
             turn.event = trio.Event()
             await turn.event.wait()
 

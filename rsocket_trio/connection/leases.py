@@ -2,8 +2,8 @@
 
 What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
 the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
-requests wait in `rsocket_trio.connection.leased_streams`, the peer's are counted in
-`rsocket_trio.connection.leased_requests`.
+requests wait in `rsocket_trio.connection.leased_streams`, the peer's are counted by
+`rsocket_trio.connection.requests`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,6 @@ class ConnectionLeases:
 
         It leaves at once, or as soon as the connection is accepted. When it has ended, the source
         is asked again.
-
-        Raises:
-            LocalProtocolError: Its metadata does not fit a frame.
         """
         frame = LeaseFrame(lease.time_to_live_ms, lease.requests, lease.metadata).encode()
         if not self._running:

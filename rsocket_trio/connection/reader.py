@@ -20,7 +20,7 @@ from ..config import MAX_FRAME_SIZE
 from ..errors import ConnectionLost, MalformedFrame, RemoteProtocolError
 from ..frames.cancel import CancelFrame
 from ..frames.error import ErrorFrame
-from ..frames.header import HEADER, MAX_U31, METADATA, FrameType, split_metadata
+from ..frames.header import HEADER, MAX_U31, METADATA, FrameType, read_header, split_metadata
 from ..frames.request_n import RequestNFrame
 from ..frames.union import decode
 from ..protocol.frame_rules import Verdict, judge
@@ -118,7 +118,7 @@ class Reader:
         """
         if not _HEADER_SIZE <= len(frame) <= MAX_FRAME_SIZE:
             # The upper bound holds on any transport (Protocol.md, "Framing Format").
-            raise MalformedFrame(f"{len(frame)} bytes are too short or too long for a frame")
+            read_header(frame)  # raises, and says which of the two it is
         stream_id, type_and_flags = HEADER.unpack_from(frame)
         frame_type = type_and_flags >> 10
         if frame_type == _PAYLOAD:
@@ -132,7 +132,7 @@ class Reader:
                 else:
                     operation.receive_payload(type_and_flags, None, frame[_HEADER_SIZE:])
             elif stream_id > MAX_U31:
-                raise MalformedFrame("the reserved bit of the stream id is set")
+                read_header(frame)  # raises: the reserved bit before the stream id is set
         elif _FIRST_REQUEST <= frame_type <= _LAST_REQUEST:
             self._requests.receive(frame_type, stream_id, type_and_flags & 0x3FF, frame)
         else:

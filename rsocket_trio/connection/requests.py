@@ -2,18 +2,30 @@
 
 Here it is decided whether a request is taken on, refused (REJECTED, INVALID) or ignored, and here
 requests in fragments become whole.
+
+Where leases are in use each request is counted against the one we granted. What goes beyond it is
+answered with REJECTED, also before the first lease (Protocol.md, "Lease Semantics"). A request in
+fragments is counted with its first one, before anything of it is kept.
 """
 
 from __future__ import annotations
 
 import logging
-import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ..errors import ErrorCode, MalformedFrame, RemoteProtocolError
+from ..errors import ErrorCode, RemoteProtocolError
 from ..frames.error import encode_error
-from ..frames.header import COMPLETE, FOLLOWS, MAX_U31, METADATA, FrameType, split_metadata
+from ..frames.header import (
+    COMPLETE,
+    FOLLOWS,
+    MAX_U31,
+    METADATA,
+    FrameType,
+    read_header,
+    split_metadata,
+)
+from ..frames.request import read_initial_n
 from ..interactions.body_responders import responder_of_body
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
@@ -23,9 +35,11 @@ from ..interactions.request_response import RequestResponseResponder
 from ..interactions.request_stream import RequestStreamResponder
 from ..payload import Payload
 from ..protocol.credit import Window
+from ..protocol.fragmentation import PAYLOAD_HEAD, REQUEST_N_HEAD
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
+    from .leases import Leases
     from .streams import Streams
     from .workers import Workers
 
@@ -43,9 +57,8 @@ _KINDS: Final = {
     _REQUEST_FNF: "fire_and_forget",
     _REQUEST_STREAM: "request_stream",
 }
-_REQUEST_N: Final = struct.Struct(">I")
-_WITHOUT_N: Final = 6
-_WITH_N: Final = 10
+_TOO_MANY: Final = "too many requests"
+_BEYOND: Final = "beyond the lease"
 
 
 class Requests:
@@ -64,6 +77,7 @@ class Requests:
         config: ConnectionConfig,
         streams: Streams,
         workers: Workers,
+        leases: Leases | None = None,
         *,
         client: bool,
     ) -> None:
@@ -72,6 +86,7 @@ class Requests:
         self._table = streams.table
         self._streams = streams
         self._workers = workers
+        self._leases = leases
         self._limits = config.limits
         self._prefetch = config.prefetch
         # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
@@ -91,40 +106,43 @@ class Requests:
             # Unexpected"). Finished ids may come again, once the peer has used all up.
             return
         if stream_id > MAX_U31:
-            raise MalformedFrame("the reserved bit of the stream id is set", stream_id=stream_id)
-        initial_n = 0
-        body = _WITHOUT_N
+            read_header(frame)  # raises: the reserved bit before the stream id is set
+        initial_n = 1  # of those that have none: there is nothing to refuse
+        head = PAYLOAD_HEAD
         if frame_type >= _REQUEST_STREAM:
-            body = _WITH_N
-            initial_n = _initial_n(frame, stream_id)
+            head = REQUEST_N_HEAD
+            initial_n = read_initial_n(frame, flags, stream_id)
         if flags & METADATA:
-            metadata, data = split_metadata(frame, body, flags, stream_id)
+            metadata, data = split_metadata(frame, head, flags, stream_id)
         else:
-            metadata, data = None, frame[body:]
-        if frame_type >= _REQUEST_STREAM and not initial_n:
+            metadata, data = None, frame[head:]
+        if not initial_n:
             self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
+        elif self._leases is not None and not self._leases.spend():
+            self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
         elif flags & FOLLOWS:
-            self.begin(frame_type, stream_id, flags, initial_n, metadata, data)
+            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
             payload = Payload(data, metadata)
-            size = len(frame) - body
-            self.take_on(frame_type, stream_id, flags & COMPLETE, initial_n, payload, size)
+            size = len(frame) - head
+            self.take_on(frame_type, stream_id, flags, initial_n, payload, size)
 
     def take_on(
         self,
         frame_type: int,
         stream_id: int,
-        complete: int,
+        flags: int,
         initial_n: int,
         payload: Payload,
         size: int,
     ) -> None:
-        """A whole request of ``size`` bytes: hand it to the workers, or refuse it."""
+        """A whole request of ``size`` bytes: hand it to the workers, or refuse it.
+
+        Of ``flags`` only COMPLETE counts here, and only for a channel.
+        """
         workers = self._workers
         if self.refused is not None or not workers.has_room(size):
-            self.answer(
-                stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
-            )
+            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_RESPONSE:
@@ -145,7 +163,7 @@ class Requests:
                 payload,
                 self.responder,
                 initial_n,
-                complete=bool(complete),
+                complete=bool(flags & COMPLETE),
                 window=Window(self._prefetch, uncredited=1),
                 max_window=self._limits.max_prefetch,
             )
@@ -158,24 +176,12 @@ class Requests:
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def take_on_reassembled(
-        self,
-        frame_type: int,
-        stream_id: int,
-        complete: int,
-        initial_n: int,
-        payload: Payload,
-        size: int,
-    ) -> None:
-        """A request whose fragments have all come: as `take_on`."""
-        self.take_on(frame_type, stream_id, complete, initial_n, payload, size)
-
     def take_on_body(self, request: _FragmentedRequest, payload: Payload) -> None:
         """A request that the responder reads while it arrives; ``payload`` is what is here."""
         stream_id = request.stream_id
         size = len(payload.data) + len(payload.metadata or b"")
         if self.refused is not None or not self._workers.has_room(size):
-            text = self.refused or "too many requests"
+            text = self.refused or _TOO_MANY
             self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, text)
             return
         operation = responder_of_body(
@@ -195,7 +201,7 @@ class Requests:
         if self._workers.has_room(len(metadata)):
             self._workers.add(operation, len(metadata))
         else:
-            self._drop("metadata_push", "too many requests")
+            self._drop("metadata_push", _TOO_MANY)
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
@@ -211,7 +217,7 @@ class Requests:
         level = logging.WARNING if count == 1 else logging.DEBUG
         logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
-    def begin(
+    def _begin(
         self,
         frame_type: int,
         stream_id: int,
@@ -222,14 +228,11 @@ class Requests:
     ) -> None:
         """The first fragment of a request."""
         if self.refused is not None or not self._has_room_for_fragments():
-            self.answer(
-                stream_id, frame_type, ErrorCode.REJECTED, self.refused or "too many requests"
-            )
+            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
-        # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
-        complete = bool(flags & COMPLETE)
         request = _FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
-        request.complete = complete
+        # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
+        request.complete = flags & COMPLETE
         self._incomplete += 1
         self._table[stream_id] = request
         request.receive_payload(FOLLOWS, metadata, data)
@@ -241,18 +244,6 @@ class Requests:
         """A request in fragments is whole, or will never be."""
         self._incomplete -= 1
         self._streams.finish(request)
-
-
-def _initial_n(frame: bytes, stream_id: int) -> int:
-    try:
-        (n,) = _REQUEST_N.unpack_from(frame, _WITHOUT_N)
-    except struct.error:
-        raise MalformedFrame(
-            f"a request of {len(frame)} bytes is too short for its initial n", stream_id=stream_id
-        ) from None
-    if n > MAX_U31:
-        raise MalformedFrame("the reserved bit of the initial n is set", stream_id=stream_id)
-    return int(n)
 
 
 class _FragmentedRequest(Operation):
@@ -272,13 +263,12 @@ class _FragmentedRequest(Operation):
         self.requests = requests
         self.frame_type = frame_type
         self.initial_n = initial_n
-        self.complete = False
+        self.complete = 0  # or COMPLETE, once a frame has had it
         # Whether the responder reads it while it arrives; nobody reads channels so.
         self.undecided = frame_type != _REQUEST_CHANNEL
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        if flags & COMPLETE:
-            self.complete = True
+        self.complete |= flags & COMPLETE
         try:
             payload = self.whole(flags, metadata, data)
         except RemoteProtocolError as error:
@@ -288,7 +278,7 @@ class _FragmentedRequest(Operation):
         if payload is not None:
             self.requests.forget(self)
             size = len(payload.data) + len(payload.metadata or b"")
-            self.requests.take_on_reassembled(
+            self.requests.take_on(
                 self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
         elif data and self.undecided:

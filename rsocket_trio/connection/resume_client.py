@@ -128,7 +128,8 @@ class ClientSession:
                     failure = error
                 except trio.BrokenResourceError as error:
                     failure = error
-        link.fail("the session was not resumed in as many attempts as allowed", failure)
+        attempts = self.resume.retry.attempts
+        link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
 
     async def _offer(self, transport: FrameTransport, connection: Connection) -> Attachment | None:
         """Send RESUME and wait for the answer.

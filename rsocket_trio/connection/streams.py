@@ -16,12 +16,8 @@ from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..payload import Payload
 from ..protocol.body import BodyFragments
-from ..protocol.fragmentation import (
-    Reassembler,
-    ReassemblyBudget,
-    fragment_payload,
-    fragment_request,
-)
+from ..protocol.fragmentation import fragment_payload, fragment_request
+from ..protocol.reassembly import Reassembler, ReassemblyBudget
 from ..protocol.stream_ids import StreamIds
 from ..streamed import StreamedPayload
 from .bodies import Bodies, check_whole
@@ -303,9 +299,8 @@ def _not_bytes(payload: object) -> Exception:
         )
     data = getattr(payload, "data", None)
     metadata = getattr(payload, "metadata", None)
-    if type(data) is not bytes and not isinstance(
-        payload, StreamedPayload
-    ):  # subclasses are slower everywhere, and rarely meant
+    # Subclasses of bytes are refused too: they are slower everywhere, and rarely meant.
+    if type(data) is not bytes and not isinstance(payload, StreamedPayload):
         return TypeError(
             f"a Payload with data of type bytes is needed, not with {type(data).__name__}; "
             "encode it first, e.g. with rsocket_trio.codecs"

@@ -41,6 +41,7 @@ __all__ = [
     "decode_request_response",
     "decode_request_stream",
     "encode_request",
+    "read_initial_n",
 ]
 
 _N: Final = Struct(">I")
@@ -104,6 +105,21 @@ def encode_request(
             head = _pack_n_metadata(stream_id, bits, initial_n, high, low)
         frame = b"".join((head, metadata, data))
     return frame if len(frame) <= MAX_FRAME_SIZE else check_size(frame)
+
+
+def read_initial_n(frame: bytes, flags: int, stream_id: int) -> int:
+    """Read the initial request n of a REQUEST_STREAM or REQUEST_CHANNEL whose header was read.
+
+    Raises:
+        MalformedFrame: It is cut off, or the reserved bit before it is set.
+    """
+    try:
+        (initial_n,) = _N.unpack_from(frame, HEADER_SIZE)
+    except struct_error:
+        raise malformed("the initial request n is cut off", flags, stream_id) from None
+    if initial_n > MAX_U31:
+        raise malformed("the reserved bit before the initial request n is set", flags, stream_id)
+    return int(initial_n)
 
 
 @attrs.frozen
@@ -205,14 +221,14 @@ def decode_request_fnf(frame: bytes, flags: int, stream_id: int) -> RequestFnfFr
 
 def decode_request_stream(frame: bytes, flags: int, stream_id: int) -> RequestStreamFrame:
     """Decode a REQUEST_STREAM frame whose header was read; raises `MalformedFrame`."""
-    initial_n = _read_n(frame, flags, stream_id)
+    initial_n = read_initial_n(frame, flags, stream_id)
     metadata, data = split_metadata(frame, _N_END, flags, stream_id)
     return RequestStreamFrame(stream_id, initial_n, bool(flags & FOLLOWS), metadata, data)
 
 
 def decode_request_channel(frame: bytes, flags: int, stream_id: int) -> RequestChannelFrame:
     """Decode a REQUEST_CHANNEL frame whose header was read; raises `MalformedFrame`."""
-    initial_n = _read_n(frame, flags, stream_id)
+    initial_n = read_initial_n(frame, flags, stream_id)
     metadata, data = split_metadata(frame, _N_END, flags, stream_id)
     return RequestChannelFrame(
         stream_id,
@@ -222,13 +238,3 @@ def decode_request_channel(frame: bytes, flags: int, stream_id: int) -> RequestC
         metadata=metadata,
         data=data,
     )
-
-
-def _read_n(frame: bytes, flags: int, stream_id: int) -> int:
-    try:
-        (initial_n,) = _N.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the initial request n is cut off", flags, stream_id) from None
-    if initial_n > MAX_U31:
-        raise malformed("the reserved bit before the initial request n is set", flags, stream_id)
-    return int(initial_n)

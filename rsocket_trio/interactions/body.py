@@ -9,17 +9,17 @@ hold up all its other streams.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
-from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 from ..errors import ErrorCode, RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
+from ..protocol.reassembly import is_followed
+from .arrivals import Arrivals
 from .operation import Operation, Outbound
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Unread(Protocol):
     max_unread_body: int
 
 
-class PayloadBody(trio.abc.ReceiveChannel[bytes]):
-    """The data of one payload, in chunks, as they arrive: what you iterate over.
+class PayloadBody(Arrivals[bytes]):
+    """The data of one payload, in chunks, as they arrive: a `trio.abc.ReceiveChannel` of bytes.
 
     Made by `Requester.request_response_streamed`, and given to handlers that have a parameter
     annotated so. One task reads it at a time. Where chunks begin and end means nothing, and none
@@ -53,16 +53,12 @@ class PayloadBody(trio.abc.ReceiveChannel[bytes]):
     """
 
     def __init__(self, outbound: Unread, metadata: bytes | None = None) -> None:
+        super().__init__()
         self.metadata = metadata
         self.present = True
         self._outbound = outbound
-        self._chunks: deque[bytes] = deque()
         self._unread = 0
         self._begun = False
-        self._task: trio.lowlevel.Task | None = None
-        self._ended = False
-        self._closed = False
-        self._failure: Exception | None = None
 
     # -- the connection's side: synchronous, called by the operation ------------------------
 
@@ -96,21 +92,8 @@ class PayloadBody(trio.abc.ReceiveChannel[bytes]):
             raise error
         if data:
             self._begun = True
-            self._chunks.append(data)
+            self._queue.append(data)
             self._wake()
-
-    def end(self, failure: Exception | None = None) -> None:
-        """No more fragments will come; what is here already is delivered first."""
-        if not self._ended:
-            self._ended = True
-            self._failure = failure
-            self._wake()
-
-    def _wake(self) -> None:
-        task = self._task
-        if task is not None:
-            self._task = None
-            reschedule(task)
 
     # -- the user's side --------------------------------------------------------------------
 
@@ -128,10 +111,8 @@ class PayloadBody(trio.abc.ReceiveChannel[bytes]):
         Checkpoint: always.
         If cancelled: no chunk is lost.
         """
-        await self.wait_begun()
-        if not self._chunks:
-            raise trio.EndOfChannel
-        chunk = self._chunks.popleft()
+        await self._wait()
+        chunk = self._queue.popleft()
         self._give_back(len(chunk) + _COST)
         return chunk
 
@@ -144,42 +125,18 @@ class PayloadBody(trio.abc.ReceiveChannel[bytes]):
         Checkpoint: always.
         If cancelled: nothing changes.
         """
-        if self._chunks or self._ended or self._closed:
-            await checkpoint()
-        while True:
-            if self._closed:
-                raise trio.ClosedResourceError
-            if self._chunks:
-                return
-            if self._ended:
-                if self._failure is not None:
-                    raise self._failure
-                return
-            if self._task is not None:
-                raise trio.BusyResourceError("another task is receiving from this body")
-            self._task = current_task()
-            await wait_task_rescheduled(self._abort)
-
-    def _abort(self, _raise_cancel: Any) -> Abort:
-        self._task = None
-        return Abort.SUCCEEDED
+        try:
+            await self._wait()
+        except trio.EndOfChannel:
+            return
 
     def close(self) -> None:
         """Stop reading: what is here is dropped, and so is what may still come."""
         if not self._closed:
             self._closed = True
-            self._chunks.clear()
+            self._queue.clear()
             self._give_back(self._unread)
             self._wake()
-
-    async def aclose(self) -> None:
-        """`close`, and a checkpoint.
-
-        Checkpoint: always.
-        If cancelled: closed all the same.
-        """
-        self.close()
-        await checkpoint()
 
     def _give_back(self, size: int) -> None:
         self._unread -= size
@@ -244,8 +201,7 @@ class _Requester(Operation):
             self.outbound.send_control(encode_cancel(self.stream_id))
             self._end(error)
             return
-        # F is ignored where C is set (Protocol.md, "Handling the Unexpected").
-        if not flags & FOLLOWS or flags & COMPLETE:
+        if not is_followed(flags):
             self._end(None)
 
     def receive_error(self, code: int, data: bytes) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ..errors import RemoteProtocolError
-from ..frames.header import COMPLETE, FOLLOWS, FrameType
+from ..frames.header import FrameType
+from ..protocol.reassembly import is_followed
 from ..streamed import StreamedPayload
 from .body import PayloadBody
 from .fire_and_forget import FireAndForgetResponder
@@ -63,7 +64,7 @@ class _WithBody(ResponderOperation):
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         _deliver(self.body, metadata, data)
-        if not flags & FOLLOWS or flags & COMPLETE:
+        if not is_followed(flags):
             self.body.end()
 
     async def run(self, scope: trio.CancelScope) -> None:

@@ -6,26 +6,22 @@ A producer waits for credit, and for room in the connection's outbox.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import checkpoint
 
 from ..protocol.credit import Credit
-
-if TYPE_CHECKING:
-    import trio
+from .arrivals import OneWaiter
 
 __all__ = ["CreditGate"]
 
 
-class CreditGate:
+class CreditGate(OneWaiter):
     """The credit a peer has granted one of our streams, and the one task that waits for more."""
 
-    __slots__ = ("_closed", "_credit", "_task")
+    __slots__ = ("_closed", "_credit")
 
     def __init__(self, initial: int) -> None:
+        self._task = None
         self._credit = Credit(initial)
-        self._task: trio.lowlevel.Task | None = None
         self._closed = False
 
     def add(self, n: int) -> None:
@@ -56,16 +52,5 @@ class CreditGate:
         while not self._closed:
             if self._credit.take():
                 return True
-            self._task = current_task()
-            await wait_task_rescheduled(self._abort)
+            await self._until_woken()
         return False
-
-    def _wake(self) -> None:
-        task = self._task
-        if task is not None:
-            self._task = None
-            reschedule(task)
-
-    def _abort(self, _raise_cancel: Any) -> Abort:
-        self._task = None
-        return Abort.SUCCEEDED

@@ -3,30 +3,23 @@
 The peer may have as many items on the way, or unread here, as we granted: that is the
 capacity of a `PayloadStream`, so the connection's reader delivers without ever waiting, and a full
 stream means that the peer overran its credit. It is a `trio.abc.ReceiveChannel`; inside, it is a
-deque and one wake-up, because that is several times as fast as a memory channel's hand-off
-(docs/performance.md).
+deque and one wake-up (`Arrivals`), because that is several times as fast as a memory channel's
+hand-off (docs/performance.md).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 import trio
-from trio.lowlevel import (
-    Abort,
-    checkpoint,
-    checkpoint_if_cancelled,
-    current_task,
-    reschedule,
-    wait_task_rescheduled,
-)
+from trio.lowlevel import checkpoint_if_cancelled
 
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from ..payload import Payload
 from ..protocol.credit import Window, split_request_n
+from .arrivals import Arrivals
 
 if TYPE_CHECKING:
     from .operation import Outbound
@@ -69,8 +62,8 @@ class Inlet(Protocol):
         """The reader of the stream wants no more of it."""
 
 
-class PayloadStream(trio.abc.ReceiveChannel[Payload]):
-    """The payloads of a stream, in order: what you iterate over.
+class PayloadStream(Arrivals[Payload]):
+    """The payloads of a stream, in order: what you iterate over. A `trio.abc.ReceiveChannel`.
 
     It is made by `Requester.request_stream` and `Requester.request_channel`, and given to
     handlers of request_channel. One task reads it at a time. Closing it before its end cancels
@@ -82,28 +75,19 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
 
     __slots__ = (
         "_burst",
-        "_closed",
-        "_ended",
-        "_failure",
         "_inlet",
         "_outbound",
         "_peak",
-        "_queue",
         "_received",
-        "_task",
         "_window",
         "max_window",
     )
 
     def __init__(self, inlet: Inlet, outbound: Outbound, window: Window, max_window: int) -> None:
+        super().__init__()
         self._inlet = inlet
         self._outbound = outbound
         self._window = window
-        self._queue: deque[Payload] = deque()
-        self._task: trio.lowlevel.Task | None = None
-        self._failure: Exception | None = None
-        self._ended = False
-        self._closed = False
         self._burst = 0
         self._received = 0
         self._peak = 0
@@ -151,19 +135,6 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         if self._task is not None:
             self._wake()
 
-    def end(self, failure: Exception | None = None) -> None:
-        """No more items will come; what is here already is delivered first."""
-        if not self._ended:
-            self._ended = True
-            self._failure = failure
-            self._wake()
-
-    def _wake(self) -> None:
-        task = self._task
-        if task is not None:
-            self._task = None
-            reschedule(task)
-
     # -- the user's side --------------------------------------------------------------------
 
     def __aiter__(self) -> PayloadStream:
@@ -207,6 +178,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         Checkpoint: always.
         If cancelled: no item is lost.
         """
+        self._burst = 0
         await self._wait()
         return self._pop()
 
@@ -228,6 +200,7 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
+        self._burst = 0
         await self._wait()
         here = len(self._queue)
         return [self._pop() for _ in range(here if limit is None else min(limit, here))]
@@ -284,15 +257,6 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
             self._inlet.abandon()
         self._wake()
 
-    async def aclose(self) -> None:
-        """`close`, and a checkpoint.
-
-        Checkpoint: always.
-        If cancelled: closed all the same.
-        """
-        self.close()
-        await checkpoint()
-
     def statistics(self) -> StreamStatistics:
         """Numbers about this stream, for humans and tests."""
         window = self._window
@@ -305,33 +269,6 @@ class PayloadStream(trio.abc.ReceiveChannel[Payload]):
         )
 
     # -- inside -----------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        """Raise what there is to raise; returns where there are items or may come some."""
-        if self._closed:
-            raise trio.ClosedResourceError
-        if self._ended and not self._queue:
-            if self._failure is not None:
-                raise self._failure
-            raise trio.EndOfChannel
-
-    async def _wait(self) -> None:
-        """Wait until there is an item. Always a checkpoint; takes nothing if cancelled."""
-        self._burst = 0
-        if self._queue or self._ended or self._closed:
-            await checkpoint()
-        while True:
-            self._check()
-            if self._queue:
-                return
-            if self._task is not None:
-                raise trio.BusyResourceError("another task is receiving from this stream")
-            self._task = current_task()
-            await wait_task_rescheduled(self._abort)
-
-    def _abort(self, _raise_cancel: Any) -> Abort:
-        self._task = None
-        return Abort.SUCCEEDED
 
     def _pop(self) -> Payload:
         payload = self._queue.popleft()

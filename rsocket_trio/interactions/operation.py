@@ -24,13 +24,13 @@ from ..errors import (
     sole,
 )
 from ..frames.error import encode_error, encode_fitting_error
-from ..frames.header import COMPLETE, FOLLOWS
 from ..payload import Payload
+from ..protocol.reassembly import is_followed
 
 if TYPE_CHECKING:
     import trio
 
-    from ..protocol.fragmentation import Reassembler
+    from ..protocol.reassembly import Reassembler
     from ..streamed import AnyPayload
 
 __all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation"]
@@ -172,13 +172,13 @@ class Operation:
     def whole(self, flags: int, metadata: bytes | None, data: bytes) -> Payload | None:
         """Join fragments: the payload once it is whole, else ``None``.
 
-        Protocol.md, "Fragmentation and Reassembly"; F is ignored where C is set.
+        Protocol.md, "Fragmentation and Reassembly".
 
         Raises:
             RemoteProtocolError: The payload is larger than the limits allow.
         """
         assembling = self.assembling
-        if flags & FOLLOWS and not flags & COMPLETE:
+        if is_followed(flags):
             if assembling is None:
                 assembling = self.assembling = self.outbound.reassembler(self.stream_id)
             assembling.add(metadata, data)

@@ -17,9 +17,11 @@ import trio
 from ..errors import Canceled, RemoteProtocolError, RSocketError, sole, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.error import encode_error
-from ..frames.header import COMPLETE, NEXT, FrameType
+from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
+from ..payload import Payload
+from ..protocol.frame_rules import payload_event
 from ..protocol.legality import Event, Interaction, Side
 from ..protocol.stream_state import StreamState
 from .credit_gate import CreditGate
@@ -28,23 +30,14 @@ from .operation import Handlers, Operation, Outbound, ResponderOperation, answer
 from .sending import close_iterator, send_items
 
 if TYPE_CHECKING:
-    from ..payload import Payload
     from ..protocol.credit import Window
     from ..streamed import AnyPayload
 
 __all__ = ["RequestChannelResponder", "request_channel"]
 
 _TYPE: Final = FrameType.REQUEST_CHANNEL.value
-
+_PART: Final = NEXT | FOLLOWS
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
-
-_EVENTS: Final[dict[tuple[bool, bool], Event | None]] = {
-    # (an item became whole, the COMPLETE flag is set)
-    (True, False): Event.NEXT,
-    (True, True): Event.NEXT_COMPLETE,
-    (False, True): Event.COMPLETE,
-    (False, False): None,
-}
 
 
 class _ChannelOperation(Operation):
@@ -71,11 +64,14 @@ class _ChannelOperation(Operation):
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         whole: Payload | None = None
         try:
-            if flags & NEXT or self.assembling is not None:
+            if flags & _PART == NEXT and self.assembling is None:
+                # What nearly every item is, without a call more.
+                whole = Payload(data, metadata)
+            elif flags & NEXT or self.assembling is not None:
                 whole = self.whole(flags, metadata, data)
                 if whole is None:
                     return
-            event = _EVENTS[whole is not None, bool(flags & COMPLETE)]
+            event = payload_event(flags, reassembled=whole is not None)
             if event is None or not self.state.receive(event):
                 return
             if whole is not None:

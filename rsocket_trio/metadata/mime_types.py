@@ -19,6 +19,7 @@ __all__ = [
     "WellKnownMimeType",
     "decode_mime_type",
     "encode_mime_type",
+    "mime_type_name",
     "same_mime_type",
 ]
 
@@ -127,6 +128,11 @@ def same_mime_type(one: IdOrName, other: IdOrName) -> bool:
     if one == other:
         return True
     return isinstance(one, str) and isinstance(other, str) and one.lower() == other.lower()
+
+
+def mime_type_name(mime_type: IdOrName) -> str:
+    """A type as text: its name; a number that nobody has assigned, in hexadecimal."""
+    return mime_type if isinstance(mime_type, str) else f"0x{mime_type:02x}"
 
 
 def encode_mime_type(mime_type: IdOrName) -> bytes:

@@ -9,7 +9,7 @@ Choices where the text is silent: N is on every PAYLOAD fragment and C on the la
 the C of a REQUEST_CHANNEL), because rsocket-java refuses a PAYLOAD with neither; and each fragment
 but the last is as long as allowed, because it refuses short ones.
 
-The other direction is in `rsocket_trio.protocol.reassembly`; its classes can be had from here.
+The other direction is in `rsocket_trio.protocol.reassembly`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,17 @@ from rsocket_trio.frames.header import (
     HEADER_SIZE,
     METADATA_LENGTH_SIZE,
     NEXT,
-    FrameType,
 )
 from rsocket_trio.frames.payload import encode_payload
 from rsocket_trio.frames.request import encode_request
-from rsocket_trio.protocol.reassembly import Reassembler, ReassemblyBudget
 
 __all__ = [
     "MIN_SIZE",
     "PAYLOAD_HEAD",
     "REQUEST_N_HEAD",
-    "Reassembler",
-    "ReassemblyBudget",
     "fits",
     "fragment_payload",
     "fragment_request",
-    "is_followed",
 ]
 
 PAYLOAD_HEAD: Final = HEADER_SIZE
@@ -129,15 +124,6 @@ def fragment_payload(
     follows = flags & ~COMPLETE | FOLLOWS
     for some_metadata, some_data, last in _pieces(metadata, data, PAYLOAD_HEAD, fragment_size):
         yield encode_payload(stream_id, flags if last else follows, some_metadata, some_data)
-
-
-def is_followed(frame_type: int, flags: int) -> bool:
-    """Whether a received frame is a fragment that is not the last of its payload."""
-    # Protocol.md, "Handling the Unexpected": F on a PAYLOAD with C is ignored. The text does not
-    # say so of REQUEST_CHANNEL: there both count, the request goes on and is the last item too.
-    if frame_type == FrameType.PAYLOAD and flags & COMPLETE:
-        return False
-    return bool(flags & FOLLOWS)
 
 
 def _pieces(

@@ -28,13 +28,12 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
-from rsocket_trio.errors import ErrorCode, RemoteProtocolError
 from rsocket_trio.frames.header import COMPLETE, IGNORE, NEXT, FrameType
 
 from .legality import Event
 from .stream_ids import is_peers
 
-__all__ = ["REQUEST_TYPES", "Verdict", "check_initial_request_n", "judge", "payload_event"]
+__all__ = ["REQUEST_TYPES", "Verdict", "judge", "payload_event"]
 
 
 class Verdict(Enum):
@@ -121,16 +120,3 @@ def payload_event(flags: int, *, reassembled: bool = False) -> Event | None:
     if reassembled:
         flags |= NEXT
     return _EVENTS.get(flags & (NEXT | COMPLETE))
-
-
-def check_initial_request_n(n: int, stream_id: int) -> None:
-    """Refuse a REQUEST_STREAM or REQUEST_CHANNEL that grants nothing.
-
-    Raises:
-        RemoteProtocolError: ``n`` is 0 (Protocol.md, "REQUEST_STREAM Frame": MUST be > 0). It
-            ends the stream, with code INVALID.
-    """
-    if n < 1:
-        raise RemoteProtocolError(
-            "initial request n must be greater than 0", code=ErrorCode.INVALID, stream_id=stream_id
-        )

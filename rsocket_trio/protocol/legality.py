@@ -53,7 +53,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["INITIAL_STATES", "TABLES", "Event", "Interaction", "Side", "State", "mermaid"]
+__all__ = ["INITIAL_STATES", "TABLES", "Event", "Interaction", "Side", "State"]
 
 
 class Interaction(Enum):
@@ -264,21 +264,3 @@ INITIAL_STATES: Final[Mapping[Interaction, State]] = MappingProxyType(
     }
 )
 """The state right after the request frame, on both sides."""
-
-
-def mermaid(interaction: Interaction, side: Side) -> str:
-    """The table of one side as a Mermaid state diagram, for the documentation.
-
-    Events that lead from one state to the same other state share an arrow; events that change
-    nothing are drawn as an arrow from the state to itself.
-    """
-    arrows: dict[tuple[State, State], list[str]] = {}
-    for (before, event), after in TABLES[interaction, side].items():
-        arrows.setdefault((before, after), []).append(event.name)
-    lines = ["stateDiagram-v2", f"    [*] --> {INITIAL_STATES[interaction].name}"]
-    lines += [
-        f"    {before.name} --> {after.name}: {', '.join(events)}"
-        for (before, after), events in arrows.items()
-    ]
-    lines.append(f"    {State.CLOSED.name} --> [*]")
-    return "\n".join(lines) + "\n"

@@ -15,15 +15,25 @@ from __future__ import annotations
 from typing import Final
 
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.frames.header import COMPLETE, FOLLOWS
 from rsocket_trio.payload import Payload
 
-__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget"]
+__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget", "is_followed"]
 
 FRAGMENT_COST: Final = 32
 """What a fragment is charged at least, in bytes. The smallest fragments in use (rsocket-java's,
 of 64 bytes with its length prefix) hold more, so no honest peer is charged more than it sends."""
 
 _SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
+
+
+def is_followed(flags: int) -> bool:
+    """Whether a PAYLOAD with these flags is a fragment, and not the last of its payload.
+
+    F is ignored where C is set (Protocol.md, "Handling the Unexpected"). The text does not say so
+    of REQUEST_CHANNEL: there F counts, and C means the whole payload.
+    """
+    return flags & (FOLLOWS | COMPLETE) == FOLLOWS
 
 
 class ReassemblyBudget:
@@ -101,14 +111,20 @@ class Reassembler:
         size = self.size + length
         fragments = self._fragments + 1
         if size > self._limit:
-            self._refuse(f"a payload of more than {self._limit} bytes", ErrorCode.INVALID)
+            self._refuse(
+                f"a payload of more than {self._limit} bytes (max_payload_size)", ErrorCode.INVALID
+            )
         if fragments > self._limit // FRAGMENT_COST + _SPARE_FRAGMENTS:
             self._refuse(f"{fragments} fragments for {size} bytes", ErrorCode.INVALID)
         budget = self._budget
         if budget is not None:
             charge = max(length, FRAGMENT_COST)
             if budget.used + charge > budget.limit:
-                self._refuse("too much is being reassembled", ErrorCode.CANCELED)
+                self._refuse(
+                    f"more than {budget.limit} bytes of payloads that are not whole yet "
+                    "(max_reassembly_size)",
+                    ErrorCode.CANCELED,
+                )
             budget.used += charge
             self._charged += charge
         self.size = size

@@ -9,7 +9,7 @@ from ..errors import Invalid, MetadataError, StreamError
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import AcceptMimeTypes, DataMimeType
-from ..metadata.mime_types import MIME, IdOrName, same_mime_type
+from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
 from ..payload import Payload
 from ..responder import Responder
@@ -206,8 +206,7 @@ class BoundRouter(Responder):
             tags = decode_route(entries.first(MIME.ROUTING) or b"")
             stream_type = entries.first(MIME.MIME_TYPE)
             if stream_type is not None:
-                named = DataMimeType.decode(stream_type).mime_type
-                mime_type = named if isinstance(named, str) else f"0x{named:02x}"
+                mime_type = mime_type_name(DataMimeType.decode(stream_type).mime_type)
             if self._is_composite:  # else there is no way to name the answer's type
                 accept = _wishes(entries)
             if self._guard is not None:

@@ -15,7 +15,7 @@ from ..errors import MetadataError
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import DataMimeType
-from ..metadata.mime_types import MIME, same_mime_type
+from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import NO_PAYLOAD, Payload
 from .streams import EncodedItems
 
@@ -88,7 +88,7 @@ class Caller:
             try:
                 content = CompositeMetadata.decode(metadata).first(MIME.MIME_TYPE)
                 if content is not None:
-                    mime_type = str(DataMimeType.decode(content).mime_type)
+                    mime_type = mime_type_name(DataMimeType.decode(content).mime_type)
             except MetadataError as error:
                 raise CodecError("the metadata of the response cannot be read") from error
         return self._codecs.decoder(returns, mime_type)
@@ -193,8 +193,16 @@ class Caller:
             metadata: More than the route.
             prefetch: As for `Requester.request_stream`.
 
+        Returns:
+            A context manager for the `ItemStream`. Leaving it before the end of the stream cancels
+            the stream at the peer.
+
         Raises:
             CodecError: The value cannot be written.
+            Exception: All else as `Requester.request_stream`.
+
+        Checkpoint: as `Requester.request_stream`.
+        If cancelled: as `Requester.request_stream`.
         """
         opened = self._requester.request_stream(
             self._request(value, metadata), route=route, metadata=metadata, prefetch=prefetch
@@ -238,6 +246,17 @@ class Caller:
             returns: The type of an item that comes back.
             metadata: More than the route.
             prefetch: As for `Requester.request_stream`.
+
+        Returns:
+            A context manager for the `ItemStream` of what comes back. Leaving it while either half
+            is open cancels the channel at the peer, and stops ``values``.
+
+        Raises:
+            CodecError: On leaving the block: a value cannot be written; the peer has got an ERROR.
+            Exception: All else as `Requester.request_channel`.
+
+        Checkpoint: as `Requester.request_channel`.
+        If cancelled: as `Requester.request_channel`.
         """
         mime_type = self._type_of(metadata)
 
@@ -266,7 +285,7 @@ class Caller:
 
     def _type_of(self, metadata: Metadata | None) -> str | None:
         named = None if metadata is None else metadata.data_mime_type
-        return None if named is None else str(named)
+        return None if named is None else mime_type_name(named)
 
 
 class ItemStream(trio.abc.ReceiveChannel[T], Generic[T]):

@@ -1,8 +1,8 @@
 """WebSocket messages, sans-IO: `encode_messages` and `MessageReader`.
 
 wsproto knows the rules of RFC 6455; what nearly every frame is, a whole binary message, has a
-short way around it here, both ways: wsproto alone takes four to eight times as long per frame
-(docs/performance.md). A test holds both to the same outcome.
+short way around it here, both ways, that takes a small part of the time (docs/performance.md). A
+test holds both to the same outcome.
 """
 
 from __future__ import annotations

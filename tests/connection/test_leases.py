@@ -12,7 +12,7 @@ import trio.testing
 
 from rsocket_trio import connect, serve, serve_transport
 from rsocket_trio.config import ConnectionConfig, Limits
-from rsocket_trio.errors import LocalProtocolError, MissingLease, Rejected
+from rsocket_trio.errors import MissingLease, Rejected
 from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
 from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
 from rsocket_trio.payload import Payload
@@ -69,12 +69,12 @@ def test_wrong_types(make):
 @pytest.mark.parametrize("lease", [5, "a lease"])
 async def test_what_is_no_source(lease):
     """`connect`, `serve` and `serve_transport` refuse at once what no lease can come from."""
-    with pytest.raises(TypeError, match="source of leases"):
+    with pytest.raises(TypeError, match="leases come from"):
         await serve(KnownAnswers(), "tcp://127.0.0.1:0", lease=lease)
     one, other = memory_transport_pair()
-    with pytest.raises(TypeError, match="source of leases"):
+    with pytest.raises(TypeError, match="leases come from"):
         await serve_transport(KnownAnswers(), one, lease=lease)
-    with pytest.raises(TypeError, match="source of leases"):
+    with pytest.raises(TypeError, match="leases come from"):
         async with connect(other, lease=lease):
             pass
 
@@ -350,14 +350,13 @@ async def test_a_stop_is_for_later_connections_too(autojump_clock):
         assert await leases_of(peer) == [1, 5]
 
 
-async def test_metadata_that_does_not_fit():
-    """A lease too large for a frame is refused where it is granted."""
-    async with connected_pair(
-        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions()
-    ) as client:
-        with pytest.raises(LocalProtocolError):
-            client.leases.grant(Lease(1, 1.0, bytes(2**24)))
-        assert "left" not in repr(client.leases)
+async def test_metadata_that_just_fits():
+    """A lease may have as much metadata as its frame has room for; one byte more is none."""
+    largest = Lease(1, 1.0, bytes(2**24 - 15))
+    with pytest.raises(ValueError, match="16777201 bytes, not 16777202"):
+        Lease(1, 1.0, bytes(2**24 - 14))
+    async with frame_peer_client(KnownAnswers(), lease=largest) as peer:
+        assert (await peer.receive(LeaseFrame)).metadata == largest.metadata
 
 
 async def test_what_nobody_limits():

@@ -128,6 +128,23 @@ async def test_frames_that_cannot_be(frame):
         await peer.expect_closed(0x101)
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        bytes.fromhex("80000001 1200"),  # the reserved bit of the stream id
+        bytes.fromhex("00000001 1a00 80000001"),  # the reserved bit of the initial n
+        bytes.fromhex("00000001 1a00 0000"),  # too short for its initial n
+        bytes.fromhex("00000001 1300 0000"),  # its metadata length is cut off
+        bytes.fromhex("80000001 2a20"),  # PAYLOAD, the reserved bit
+    ],
+)
+async def test_frames_that_cannot_be_and_say_so(frame):
+    """With the I flag they are skipped, whatever their type."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(frame)
+        await peer.expect_alive()
+
+
 async def test_thousands_of_frames_at_once():
     """A batch larger than the reader takes in a row is answered whole."""
     async with frame_peer_client(Handlers()) as peer:

@@ -7,7 +7,7 @@ from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, RequestStrea
 from rsocket_trio.frames.header import COMPLETE, NEXT, FrameType
 from rsocket_trio.payload import Payload
 from rsocket_trio.protocol.body import EAGER, BodyFragments
-from rsocket_trio.protocol.fragmentation import Reassembler
+from rsocket_trio.protocol.reassembly import Reassembler
 
 
 def frames_of(fragments, chunks):

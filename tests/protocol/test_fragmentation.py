@@ -15,12 +15,11 @@ from rsocket_trio.protocol.fragmentation import (
     MIN_SIZE,
     PAYLOAD_HEAD,
     REQUEST_N_HEAD,
-    Reassembler,
     fits,
     fragment_payload,
     fragment_request,
-    is_followed,
 )
+from rsocket_trio.protocol.reassembly import Reassembler
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rsocket.json").read_text())
 SEQUENCES = [v for v in VECTORS if v["kind"] == "sequence" and "reassembled" in v["fields"]]
@@ -51,7 +50,6 @@ def check(frames, size):
         assert len(frame) <= size
         assert len(frame) == size or last  # filled: short ones are refused by some peers
         assert bool(flags & FOLLOWS) is not last
-        assert is_followed(frame_type, flags) is not last
         assert not flags & COMPLETE or last
         if index:
             assert frame_type == FrameType.PAYLOAD
@@ -178,23 +176,6 @@ def test_a_size_without_room_is_refused(frames):
     """A fragment size that could make no progress is an error, not an endless run."""
     with pytest.raises(LocalProtocolError, match="bytes"):
         next(frames)
-
-
-@pytest.mark.parametrize(
-    ("frame_type", "flags", "followed"),
-    [
-        (FrameType.PAYLOAD, NEXT, False),
-        (FrameType.PAYLOAD, NEXT | FOLLOWS, True),
-        (FrameType.PAYLOAD, FOLLOWS, True),
-        (FrameType.PAYLOAD, NEXT | FOLLOWS | COMPLETE, False),
-        (FrameType.REQUEST_RESPONSE, FOLLOWS, True),
-        (FrameType.REQUEST_CHANNEL, COMPLETE, False),
-        (FrameType.REQUEST_CHANNEL, FOLLOWS | COMPLETE, True),
-    ],
-)
-def test_is_followed(frame_type, flags, followed):
-    """F counts, but on a PAYLOAD that has C too it is ignored."""
-    assert is_followed(frame_type, flags) is followed
 
 
 def test_an_item_that_fits_is_one_plain_frame():

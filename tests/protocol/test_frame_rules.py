@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import ErrorCode, MalformedFrame, RemoteProtocolError
+from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.frames import FrameType, decode
 from rsocket_trio.frames.header import COMPLETE, FOLLOWS, IGNORE, METADATA, NEXT, read_header
 from rsocket_trio.protocol.frame_rules import (
     REQUEST_TYPES,
     Verdict,
-    check_initial_request_n,
     judge,
     payload_event,
 )
@@ -152,11 +151,3 @@ def test_payload_event(flags, event):
 def test_payload_event_of_fragments(flags, event):
     """What came in fragments is an item even if N is missing from them."""
     assert payload_event(flags, reassembled=True) is event
-
-
-def test_an_initial_request_n_of_0_is_refused():
-    """A request that grants nothing ends with INVALID, and the connection lives."""
-    check_initial_request_n(1, 5)
-    with pytest.raises(RemoteProtocolError) as caught:
-        check_initial_request_n(0, 5)
-    assert (caught.value.stream_id, caught.value.code) == (5, ErrorCode.INVALID)

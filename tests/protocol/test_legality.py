@@ -11,7 +11,6 @@ from rsocket_trio.protocol.legality import (
     Interaction,
     Side,
     State,
-    mermaid,
 )
 
 ITEMS = {Event.NEXT, Event.NEXT_COMPLETE}
@@ -155,18 +154,3 @@ def test_no_run_reopens_a_half(interaction, side, events):
         after = TABLES[interaction, side].get((state, event), state)
         assert ended[state] <= ended[after]
         state = after
-
-
-@pytest.mark.parametrize("interaction", Interaction)
-@pytest.mark.parametrize("side", Side)
-def test_the_diagram_draws_every_transition(interaction, side):
-    """The generated diagram names each event of the table on the arrow it belongs to."""
-    text = mermaid(interaction, side)
-    assert text.startswith("stateDiagram-v2\n    [*] --> ")
-    drawn = set()
-    for line in text.splitlines()[2:-1]:
-        arrow, _, events = line.strip().partition(": ")
-        before, _, after = arrow.partition(" --> ")
-        drawn |= {(State[before], Event[event], State[after]) for event in events.split(", ")}
-    table = TABLES[interaction, side]
-    assert drawn == {(before, event, after) for (before, event), after in table.items()}

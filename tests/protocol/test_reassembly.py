@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.frames.header import COMPLETE, FOLLOWS, METADATA, NEXT
 from rsocket_trio.payload import Payload
-from rsocket_trio.protocol.reassembly import FRAGMENT_COST, Reassembler, ReassemblyBudget
+from rsocket_trio.protocol.reassembly import (
+    FRAGMENT_COST,
+    Reassembler,
+    ReassemblyBudget,
+    is_followed,
+)
 
 
 def feed(whole, fragments):
@@ -156,3 +162,19 @@ def test_repr():
     whole = Reassembler(10)
     whole.add(b"a", b"bc")
     assert repr(whole) == "<Reassembler 3 bytes in 1 fragments>"
+
+
+@pytest.mark.parametrize(
+    ("flags", "followed"),
+    [
+        (NEXT, False),
+        (NEXT | FOLLOWS, True),
+        (FOLLOWS, True),
+        (NEXT | FOLLOWS | COMPLETE, False),
+        (COMPLETE, False),
+        (METADATA | FOLLOWS, True),
+    ],
+)
+def test_is_followed(flags, followed):
+    """F counts, but on a PAYLOAD that has C too it is ignored."""
+    assert is_followed(flags) is followed

@@ -50,7 +50,7 @@ class LengthDecoder:
 
     @property
     def pending(self) -> bool:
-        """Whether a frame, or its length, is half received: the end now is no clean end."""
+        """Whether a frame, or its length, is half received, so that an end now is no clean end."""
         return bool(self._buffer)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
