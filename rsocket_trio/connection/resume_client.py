@@ -126,8 +126,8 @@ class ClientSession:
                         return
                 except (ConnectFailed, ConnectionLost, RemoteProtocolError) as error:
                     failure = error
-                except trio.BrokenResourceError as error:
-                    failure = error
+                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                    failure = error  # closed: by whoever dialled
         link.fail("the session was not resumed in as many attempts as allowed", failure)
 
     async def _offer(self, transport: FrameTransport, connection: Connection) -> Attachment | None:
