@@ -126,8 +126,8 @@ class ClientSession:
                         return
                 except (ConnectFailed, ConnectionLost, RemoteProtocolError) as error:
                     failure = error
-                except trio.BrokenResourceError as error:
-                    failure = error
+                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                    failure = error  # closed: by whoever dialled
         attempts = self.resume.retry.attempts
         link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
 

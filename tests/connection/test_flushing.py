@@ -1,6 +1,7 @@
 """What the loop sends for a writer that sleeps: all of a turn at once, in order, and no errors."""
 
 import random
+import signal
 import struct
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,7 @@ from rsocket_trio.connection.flushing import FlushHook, flushed_by_loop
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.transports import memory_transport_pair
 from rsocket_trio.transports.base import FrameTransport
+from rsocket_trio.transports.direct import DirectStream
 
 
 class Immediate(FrameTransport):
@@ -306,3 +308,61 @@ async def test_a_peer_that_resets_at_a_flush():
             with pytest.raises(ConnectionLost) as caught:
                 await requester.request_response(Payload())
             assert isinstance(caught.value.__cause__, trio.BrokenResourceError)
+
+
+async def use_a_connection():
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, Echo(), "tcp://127.0.0.1:0")
+        async with connect(server.uris[0]) as requester:
+            for _ in range(10):
+                assert await requester.request_response(Payload(b"ping")) == Payload(b"ping")
+        nursery.cancel_scope.cancel()
+
+
+async def test_runs_beside_one_another():
+    """Each run has a hook of its own, whether one follows another, or stands beside it."""
+
+    def run_twice():
+        for _ in range(2):
+            trio.run(use_a_connection)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(trio.to_thread.run_sync, run_twice)
+            nursery.start_soon(use_a_connection)
+
+
+def test_an_interrupt_at_a_flush(monkeypatch, caplog):
+    """Ctrl-C while the loop sends reaches the main task, and the frame leaves all the same."""
+    before = DirectStream.send_nowait
+
+    def interrupted(stream, data):
+        monkeypatch.setattr(DirectStream, "send_nowait", before)
+        signal.raise_signal(signal.SIGINT)
+        return before(stream, data)
+
+    answered = []
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            server = await nursery.start(serve, Echo(), "tcp://127.0.0.1:0")
+            async with connect(server.uris[0]) as requester:
+
+                async def ask():
+                    answered.append(await requester.request_response(Payload(b"ping")))
+
+                async with trio.open_nursery() as asking:
+                    await trio.testing.wait_all_tasks_blocked()
+                    monkeypatch.setattr(DirectStream, "send_nowait", interrupted)
+                    asking.start_soon(ask)
+                    try:
+                        await trio.sleep_forever()
+                    except KeyboardInterrupt:
+                        with trio.fail_after(20):
+                            while not answered:
+                                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert answered == [Payload(b"ping")]
+    assert not caplog.records  # an instrument that raises is switched off, and logged

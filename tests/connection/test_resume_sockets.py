@@ -102,3 +102,25 @@ async def test_large_payloads_go_on(scheme):
         await server.aclose()
     assert sorted(answered) == sorted(sizes)
     assert len(transports) == 5
+
+
+async def test_a_transport_that_is_closed_before_it_is_used():
+    """Whoever dials may close it again, on second thought: that is one more attempt that failed."""
+    transports = []
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, Echo(), "tcp://127.0.0.1:0", resume=ResumeOptions())
+        server = await nursery.start(start)
+
+        @asynccontextmanager
+        async def dial():
+            async with open_transport(server.uris[0]) as transport:
+                transports.append(transport)
+                if len(transports) == 2:
+                    await transport.aclose()
+                yield transport
+
+        async with connect(dial, resume=Resume()) as requester:
+            await transports[0].aclose()
+            assert await requester.request_response(Payload(b"x")) == Payload(b"x")
+        await server.aclose()
+    assert len(transports) == 3

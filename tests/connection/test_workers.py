@@ -7,9 +7,11 @@ import contextvars
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rsocket_trio import ConnectionConfig, Limits, Payload, Rejected, Responder
-from rsocket_trio.frames import PayloadFrame, RequestResponseFrame
+from rsocket_trio.frames import CancelFrame, PayloadFrame, RequestResponseFrame, decode
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
 
 SEEN = contextvars.ContextVar("SEEN", default="clean")
@@ -249,3 +251,67 @@ async def test_a_full_outbox_pauses_those_woken_together():
         for _ in range(300):
             await peer.receive(PayloadFrame)
         assert made == 300
+
+
+class Mixed(Responder):
+    """Answers of so many bytes, at once, or after a turn, or never."""
+
+    async def request_response(self, payload):
+        kind, size = payload.data[:1], int(payload.data[1:])
+        if kind == b"y":
+            await trio.lowlevel.checkpoint()
+        elif kind == b"w":
+            await trio.sleep_forever()
+        elif kind == b"d":
+            SEEN.set("dirty")
+        return Payload(bytes(size))
+
+
+request = st.tuples(
+    st.sampled_from([b"r", b"r", b"r", b"y", b"w", b"d"]),
+    st.sampled_from([0, 10, 1000, 60_000]),
+    st.integers(0, 9),
+)
+
+
+@given(
+    batches=st.lists(st.lists(request, min_size=1, max_size=60), max_size=6),
+    room=st.sampled_from([1, 100, 10_000, 2**18]),
+    reads=st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_every_request_begins(batches, room, reads):
+    """Whatever blocks, is cancelled or fills the outbox, and whenever the peer reads."""
+
+    async def run():
+        config = ConnectionConfig(limits=Limits(outbox_size=room))
+        expected, answered, stream_id = set(), set(), 1
+        async with frame_peer_client(Mixed(), config=config) as peer:
+
+            async def read():
+                while True:
+                    for frame in map(decode, await peer.transport.receive_frames()):
+                        if isinstance(frame, PayloadFrame):
+                            answered.add(frame.stream_id)
+
+            for batch, reading in zip(batches, reads, strict=False):
+                frames = []
+                for kind, size, number in batch:
+                    frames.append(RequestResponseFrame(stream_id, data=kind + b"%d" % size))
+                    if number == 0:  # one in ten
+                        frames.append(CancelFrame(stream_id))
+                    elif kind != b"w":
+                        expected.add(stream_id)
+                    stream_id += 2
+                async with trio.open_nursery() as nursery:
+                    if reading:
+                        nursery.start_soon(read)
+                    await peer.send(*frames)
+                    await trio.lowlevel.checkpoint()
+                    nursery.cancel_scope.cancel()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+            assert expected <= answered
+
+    trio.run(run)
