@@ -68,7 +68,8 @@ async def test_few_workers_serve_what_does_not_block():
             for _ in range(40):
                 nursery.start_soon(ask, client)
     assert len(tasks.tasks) == 43
-    assert len(set(tasks.tasks)) <= 2
+    # One is woken; when it pauses after a burst, two more are, depending on whose turn comes first.
+    assert len(set(tasks.tasks)) <= 3
 
 
 async def test_a_handler_that_blocks_has_its_task_to_itself():
