@@ -108,9 +108,11 @@ def parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     arguments = parser().parse_args()
+    status: int | str = 0
     try:
         arguments.run(arguments)
     except* RSocketError as errors:
-        sys.exit(str(errors.exceptions[0]))
+        status = str(errors.exceptions[0])
     except* KeyboardInterrupt:
-        sys.exit(130)  # as shells report Ctrl-C
+        status = 130  # as shells report Ctrl-C
+    sys.exit(status)  # not up there, where it would become part of a group

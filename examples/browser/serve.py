@@ -111,9 +111,11 @@ if __name__ == "__main__":
     parser.add_argument("--http", type=int, default=8000, help="port of the page; 0: any free one")
     parser.add_argument("--websocket", type=int, default=0, help="port of the service; likewise")
     args = parser.parse_args()
+    status: int | str = 0
     try:
         trio.run(main, args.http, args.websocket)
     except* KeyboardInterrupt:
-        pass
+        status = 130  # as shells report Ctrl-C
     except* OSError as errors:
-        sys.exit(f"cannot listen: {errors.exceptions[0]}")
+        status = f"cannot listen: {errors.exceptions[0].strerror}"
+    sys.exit(status)  # not up there, where it would become part of a group

@@ -71,6 +71,7 @@ async def test_few_workers_serve_what_does_not_block():
             for _ in range(40):
                 nursery.start_soon(ask, client)
     assert len(tasks.tasks) == 43
+    # One is woken; when it rests after a burst, more are, depending on whose turn comes first.
     assert len(set(tasks.tasks)) <= 3
 
 

@@ -41,6 +41,7 @@ NOT_RUN = {
     "make bench": "it takes minutes",
     "pip install rsocket-trio": "tests install nothing",
     "pip install 'rsocket-trio[test]'": "likewise",
+    "pip install trustme": "likewise",
 }
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",

@@ -1,5 +1,6 @@
 """broadcast.py: the server is a requester towards each of its clients."""
 
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ def start(examples, environment):
             process = subprocess.Popen(
                 [sys.executable, examples / "broadcast.py", *arguments],
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
                 env=environment,
             )
@@ -46,6 +48,15 @@ def test_as_programs(start, run):
     assert done.stdout == "1 have heard it\n"
     server.kill()
     assert ada.wait(timeout=20) == 0
+
+
+def test_interrupted(start):
+    """Ctrl-C ends a server without a traceback."""
+    server = start("serve", "--listen", "tcp://127.0.0.1:0")
+    server.stdout.readline()
+    server.send_signal(signal.SIGINT)
+    _, errors = server.communicate(timeout=20)
+    assert (server.returncode, errors) == (130, "")
 
 
 def test_nobody_serves(run):

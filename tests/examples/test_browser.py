@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -225,6 +226,13 @@ async def test_no_other_files(site, nursery, line):
     """Nothing else is."""
     response = await ask(site, nursery, line.encode("latin-1") + b"\r\n\r\n")
     assert response.startswith(b"HTTP/1.1 404 Not Found\r\n")
+
+
+def test_the_port_is_taken(run):
+    """One line, and no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("browser/serve.py", "--http", str(taken.getsockname()[1]))
+    assert (done.returncode, done.stderr) == (1, "cannot listen: Address already in use\n")
 
 
 async def test_bad_browsers(site, nursery, autojump_clock):
