@@ -1,82 +1,27 @@
-"""Stream ids at their end, and what metadata extensions may and may not do, from the wire."""
+"""What metadata extensions may and may not do, checked from the wire."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import pytest
 import trio
 
 from rsocket_trio import Metadata, Router
-from rsocket_trio.connection import streams
-from rsocket_trio.errors import ErrorCode, LocalProtocolError
+from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import (
     ErrorFrame,
     PayloadFrame,
     RequestChannelFrame,
-    RequestFnfFrame,
     RequestNFrame,
     RequestResponseFrame,
-    RequestStreamFrame,
 )
 from rsocket_trio.metadata import MIME, AcceptMimeTypes, CompositeMetadata
 from rsocket_trio.payload import Payload
-from rsocket_trio.protocol.stream_ids import MAX_STREAM_ID, StreamIds
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 from rsocket_trio.testing.peer import KnownAnswers
 
 DAMAGED = [b"\xff", b"\xfe\0\0\xff1", b"\x7fx", b"\xfe\0\0\x02\x05e"]
 """No composite metadata: no length, content and a name cut off, and a tag within cut off."""
-
-
-async def ask_all(requester) -> None:
-    """Ask in every way; each is refused."""
-
-    async def read(context):
-        async with context as items:
-            await items.receive()
-
-    for ask, argument in [
-        (requester.request_response, Payload()),
-        (requester.fire_and_forget, Payload()),
-        (read, requester.request_stream(Payload())),
-        (read, requester.request_channel([Payload()])),
-    ]:
-        with trio.fail_after(5), pytest.raises(LocalProtocolError, match="new connection"):
-            await ask(argument)
-
-
-async def test_a_client_that_has_used_up_its_ids(monkeypatch):
-    """R-SID-08, R-SID-12: after the last id nothing is sent, and what is open goes on."""
-    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=MAX_STREAM_ID))
-    async with frame_peer_server() as (peer, requester):
-        async with requester.request_stream(Payload()) as items:
-            assert (await peer.receive(RequestStreamFrame)).stream_id == MAX_STREAM_ID
-            await ask_all(requester)
-            await peer.expect_nothing()
-            await peer.send(PayloadFrame(MAX_STREAM_ID, next=True, complete=True, data=b"item"))
-            assert [item.data async for item in items] == [b"item"]
-        await ask_all(requester)
-        await peer.expect_alive()
-
-
-async def test_a_server_that_has_used_up_its_ids(monkeypatch):
-    """R-SID-08: the last id of a server is one less, and the client's requests go on."""
-    requesters = []
-
-    async def acceptor(setup, requester):
-        requesters.append(requester)
-        return KnownAnswers()
-
-    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=MAX_STREAM_ID - 1))
-    async with frame_peer_client(acceptor) as peer:
-        await requesters[0].fire_and_forget(Payload())
-        assert (await peer.receive(RequestFnfFrame)).stream_id == MAX_STREAM_ID - 1
-        await ask_all(requesters[0])
-        await peer.expect_nothing()
-        await peer.send(RequestResponseFrame(1, data=b"x"))
-        assert (await peer.receive(PayloadFrame)).data == b"x"
 
 
 @pytest.mark.parametrize("metadata", DAMAGED)
