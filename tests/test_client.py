@@ -9,6 +9,7 @@ import trio.testing
 from rsocket_trio import (
     ClosedByPeer,
     ConnectFailed,
+    ConnectionClosed,
     ConnectionConfig,
     ConnectionLost,
     InvalidSetup,
@@ -86,7 +87,7 @@ async def test_a_peer_that_talks_nonsense(autojump_clock):
         await peer.receive()
         await peer.send(b"HTTP")
 
-    with pytest.raises(Exception, match="the peer broke the protocol"):
+    with pytest.raises(ConnectionClosed, match="the peer broke the protocol"):
         await enter(nonsense)
 
 

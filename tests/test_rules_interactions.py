@@ -11,7 +11,9 @@ from rsocket_trio.errors import ApplicationError, ErrorCode, LocalProtocolError,
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
+    MetadataPushFrame,
     PayloadFrame,
+    RequestChannelFrame,
     RequestFnfFrame,
     RequestNFrame,
     RequestResponseFrame,
@@ -19,6 +21,7 @@ from rsocket_trio.frames import (
 )
 from rsocket_trio.payload import Payload
 from rsocket_trio.responder import Responder
+from rsocket_trio.streamed import StreamedPayload
 from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 from rsocket_trio.testing.peer import KnownAnswers
 
@@ -337,3 +340,81 @@ async def items_of_overrun(peer, requester):
         except RemoteProtocolError as error:
             return type(error).__name__
     return "no error"
+
+
+class Waiting(Responder):
+    """Every handler waits; ``ended`` says which have been cancelled."""
+
+    def __init__(self):
+        self.ended = []
+
+    async def _wait(self, name):
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended.append(name)
+
+    async def request_response(self, payload):
+        await self._wait("response")
+
+    async def request_stream(self, payload):
+        await self._wait("stream")
+        yield payload
+
+    async def request_channel(self, payload, payloads):
+        await self._wait("channel")
+        yield payload
+
+    async def fire_and_forget(self, payload):
+        await self._wait("fnf")
+
+    async def metadata_push(self, metadata):
+        await self._wait("push")
+
+
+async def test_handlers_that_wait_hold_up_nothing():
+    """KEEPALIVE is answered, and CANCEL heard, behind a handler of each kind that waits."""
+    waiting = Waiting()
+    async with frame_peer_client(waiting) as peer:
+        await peer.send(
+            MetadataPushFrame(b"m"),
+            RequestFnfFrame(1),
+            RequestResponseFrame(3),
+            RequestStreamFrame(5, 1),
+            RequestChannelFrame(7, 1),
+        )
+        assert await peer.receive(RequestNFrame)
+        await peer.expect_alive()
+        await peer.send(CancelFrame(3), CancelFrame(5), CancelFrame(7))
+        await peer.expect_alive()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(waiting.ended) == ["channel", "response", "stream"]
+        await peer.expect_nothing()
+
+
+class Empties(Responder):
+    """An item without anything in it, made in each way there is, between two others."""
+
+    async def request_stream(self, payload):
+        yield Payload(b"a")
+        yield Payload()
+        yield StreamedPayload(self._nothing())
+        yield Payload(b"", b"")
+        yield Payload(b"b")
+
+    async def _nothing(self):
+        for _ in range(2):
+            yield b""
+
+
+async def test_items_of_nothing_are_items():
+    """R-PAY-01: each leaves as one PAYLOAD with N, and costs one credit."""
+    async with frame_peer_client(Empties()) as peer:
+        await peer.send(RequestStreamFrame(1, 4))
+        expected = [(b"a", None), (b"", None), (b"", None), (b"", b"")]
+        for data, metadata in expected:
+            assert await peer.receive() == PayloadFrame(1, next=True, metadata=metadata, data=data)
+        await peer.expect_nothing()
+        await peer.send(RequestNFrame(1, 1))
+        assert await peer.receive() == PayloadFrame(1, next=True, data=b"b")
+        assert await peer.receive() == PayloadFrame(1, complete=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.errors import ConnectionClosed, ErrorCode, Rejected
+from rsocket_trio.connection import streams
+from rsocket_trio.errors import ConnectionClosed, ErrorCode, LocalProtocolError, Rejected
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -17,6 +20,7 @@ from rsocket_trio.frames import (
     RequestStreamFrame,
 )
 from rsocket_trio.payload import Payload
+from rsocket_trio.protocol.stream_ids import StreamIds
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 from rsocket_trio.testing.peer import KnownAnswers
@@ -179,7 +183,7 @@ async def test_handlers_live_as_long_as_the_connection():
 
     async with frame_peer_client(Waiting()) as peer:
         await peer.send(RequestResponseFrame(1, data=b"a"), RequestResponseFrame(3, data=b"b"))
-        await trio.testing.wait_all_tasks_blocked()  # one that has not begun is never run
+        await peer.expect_nothing()  # when all wait, both handlers have begun
     assert sorted(cancelled) == [b"a", b"b"]
 
 
@@ -190,3 +194,52 @@ async def test_requests_end_by_cancel_and_the_id_is_forgotten():
         await peer.expect_alive()
         await peer.send(CancelFrame(1), RequestResponseFrame(1, data=b"again"))
         assert (await peer.receive(PayloadFrame)).data == b"again"
+
+
+async def refused_in_every_way(requester) -> None:
+    """Ask in every way; each is refused."""
+
+    async def read(context):
+        async with context as items:
+            await items.receive()
+
+    for ask, argument in [
+        (requester.request_response, Payload()),
+        (requester.fire_and_forget, Payload()),
+        (read, requester.request_stream(Payload())),
+        (read, requester.request_channel([Payload()])),
+    ]:
+        with trio.fail_after(5), pytest.raises(LocalProtocolError, match="new connection"):
+            await ask(argument)
+
+
+async def test_a_client_that_has_used_up_its_ids(monkeypatch):
+    """R-SID-08, R-SID-12: after the last id nothing is sent, and what is open goes on."""
+    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=LAST_ID))
+    async with frame_peer_server() as (peer, requester):
+        async with requester.request_stream(Payload()) as items:
+            assert (await peer.receive(RequestStreamFrame)).stream_id == LAST_ID
+            await refused_in_every_way(requester)
+            await peer.expect_nothing()
+            await peer.send(PayloadFrame(LAST_ID, next=True, complete=True, data=b"item"))
+            assert [item.data async for item in items] == [b"item"]
+        await refused_in_every_way(requester)
+        await peer.expect_alive()
+
+
+async def test_a_server_that_has_used_up_its_ids(monkeypatch):
+    """R-SID-08: the last id of a server is one less, and the client's requests go on."""
+    requesters = []
+
+    async def acceptor(setup, requester):
+        requesters.append(requester)
+        return KnownAnswers()
+
+    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=LAST_ID - 1))
+    async with frame_peer_client(acceptor) as peer:
+        await requesters[0].fire_and_forget(Payload())
+        assert (await peer.receive(RequestFnfFrame)).stream_id == LAST_ID - 1
+        await refused_in_every_way(requesters[0])
+        await peer.expect_nothing()
+        await peer.send(RequestResponseFrame(1, data=b"x"))
+        assert (await peer.receive(PayloadFrame)).data == b"x"

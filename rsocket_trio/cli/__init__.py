@@ -8,7 +8,7 @@
   each; imported when it is run
 - ``client``, ``interrupt``: what the commands that connect have in common: connection, signals
 - ``bench_operations``, ``tally``, ``histogram``: what a bench does, counts and computes
-- ``target``, ``payloads``, ``stdio``, ``output``, ``logs``: one job each: what is served, where
-  payloads come from, standard input and output without blocking trio, how items are printed,
-  logging
+- ``target``, ``payloads``, ``metadata``, ``stdio``, ``output``, ``logs``: one job each: what is
+  served, where payloads come from, and their metadata, standard input and output without blocking
+  trio, how items are printed, logging
 """

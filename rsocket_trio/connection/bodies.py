@@ -54,7 +54,7 @@ class Bodies:
         operation: Operation,
         body: StreamedPayload,
         fragments: BodyFragments,
-        enter: Callable[[Operation], None] | None = None,
+        enter: Callable[[Operation], object] | None = None,
         at_most: int | None = None,
     ) -> None:
         """Send a payload, to its end or to that of its stream.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..errors import LocalProtocolError
 from ..frames.header import FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
@@ -140,16 +139,11 @@ class Streams:
         size = min(size + _LARGEST_HEAD, self._fragment_size)
         await self.admit(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
-        if self.refusal is not None:
-            outbox.release(size)
-            raise again(self.refusal)
         try:
-            stream_id = self._ids.next(self.table)
-        except LocalProtocolError:
+            stream_id = self._enter(operation)
+        except BaseException:
             outbox.release(size)
             raise
-        operation.stream_id = stream_id
-        self.table[stream_id] = operation
         frames = fragment_request(
             frame_type, stream_id, flags, initial_n, metadata, data, self._fragment_size
         )
@@ -172,12 +166,18 @@ class Streams:
         """It opens its stream now, or never; see `Outbound.expected`."""
         self._unopened.discard(operation)
 
-    def _enter(self, operation: Operation) -> None:
-        """Give a stream of ours its id."""
+    def _enter(self, operation: Operation) -> int:
+        """Give a stream of ours its id, and enter it in the table.
+
+        Raises:
+            LocalProtocolError: There is no id left.
+            Exception: Why no new request may be sent.
+        """
         if self.refusal is not None:
             raise again(self.refusal)
-        operation.stream_id = self._ids.next(self.table)
-        self.table[operation.stream_id] = operation
+        stream_id = operation.stream_id = self._ids.next(self.table)
+        self.table[stream_id] = operation
+        return stream_id
 
     async def admit(self, size: int) -> None:
         """Wait until a request may leave, and for room for its first ``size`` bytes.

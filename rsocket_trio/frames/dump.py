@@ -6,21 +6,97 @@ hold credentials; of a malformed frame it shows no more than the header.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, Final
+
+import attrs
 
 from rsocket_trio.errors import MalformedFrame, code_name
 from rsocket_trio.frames.header import HEADER_SIZE, IGNORE, FrameType, read_header
 from rsocket_trio.frames.union import decode
 
-__all__ = ["as_fields", "describe"]
+__all__ = ["Dump", "as_fields", "describe"]
 
 SHOWN_DATA: Final = 32
 """How many bytes of data `describe` shows."""
 
 
-# Per type: the letters of the flags Protocol.md defines for it, from the highest bit (I) down and
-# with a dot for a bit that has no meaning there; then its fields, as name=attribute.
+@attrs.frozen(kw_only=True)
+class Dump:
+    """Both forms, for the frames of one protocol: the draft's are dumped by it as well.
+
+    Attributes:
+        layout: Per type the letters of the flags that are defined for it, from the highest bit (I)
+            down and with a dot for a bit that has no meaning there; then its fields, as
+            name=attribute.
+        decode: Bytes to a frame; raises `MalformedFrame`.
+        read_header: Bytes to type code, flags and stream id.
+        header_size: In bytes.
+        ignore: The highest flag.
+        digits: Of a type code and of the flags, in hexadecimal.
+    """
+
+    layout: Mapping[Any, tuple[str, str]]
+    decode: Callable[[bytes], Any]
+    read_header: Callable[[bytes], tuple[int, int, int]]
+    header_size: int
+    ignore: int
+    digits: tuple[int, int]
+
+    def as_fields(self, frame: bytes) -> dict[str, object]:
+        """See the function of that name."""
+        kind, flags, stream_id, letters, fields = self._read(frame)
+        type_digits, flag_digits = self.digits
+        table: dict[str, object] = {
+            "type": kind.name,
+            "type_code": f"0x{kind:0{type_digits}x}",
+            "flags": letters,
+            "flags_hex": f"0x{flags:0{flag_digits}x}",
+            "stream_id": stream_id,
+        }
+        for name, value in fields:
+            table[name] = value.hex() if isinstance(value, bytes) else value
+        return table
+
+    def describe(self, frame: bytes) -> str:
+        """See the function of that name."""
+        try:
+            kind, _, stream_id, letters, fields = self._read(frame)
+        except MalformedFrame as problem:
+            return (
+                f"malformed ({problem}): {len(frame)} bytes, {frame[: self.header_size].hex(' ')}"
+            )
+        words = [kind.name, f"stream_id={stream_id}"]
+        if letters:
+            words.append(f"flags={''.join(letters)}")
+        for name, value in fields:
+            if isinstance(value, bytes):
+                words.append(f"{name.removesuffix('_hex')}={len(value)} bytes")
+                if name == "data_hex" and value and kind.name != "SETUP":
+                    words.append(repr(value[:SHOWN_DATA]) + "..." * (len(value) > SHOWN_DATA))
+            elif name == "code" and isinstance(value, int):
+                words.append(f"code={code_name(value)}")
+            elif value is not None and not isinstance(value, bool):  # The flags tell of those.
+                words.append(f"{name}={value!r}")
+        return " ".join(words)
+
+    def _read(self, frame: bytes) -> tuple[IntEnum, int, int, list[str], list[tuple[str, object]]]:
+        decoded = self.decode(frame)
+        _, flags, stream_id = self.read_header(frame)
+        kind: IntEnum = decoded.frame_type
+        letters, layout = self.layout[kind]
+        set_flags = [
+            letter
+            for position, letter in enumerate(letters)
+            if letter != "." and flags & self.ignore >> position
+        ]
+        pairs = (field.partition("=") for field in layout.split())
+        fields = [(name, getattr(decoded, attribute)) for name, _, attribute in pairs]
+        return kind, flags, stream_id, set_flags, fields
+
+
+# As Protocol.md defines them; see `Dump.layout`.
 _BODY: Final = "metadata_hex=metadata data_hex=data"
 _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
     FrameType.SETUP: (
@@ -57,6 +133,16 @@ _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
 }
 
 
+_DUMP: Final = Dump(
+    layout=_LAYOUT,
+    decode=decode,
+    read_header=read_header,
+    header_size=HEADER_SIZE,
+    ignore=IGNORE,
+    digits=(2, 3),
+)
+
+
 def as_fields(frame: bytes) -> dict[str, object]:
     """The frame as a flat table of plain values, fit for JSON.
 
@@ -72,21 +158,7 @@ def as_fields(frame: bytes) -> dict[str, object]:
     Raises:
         MalformedFrame: The bytes are no frame.
     """
-    decoded = decode(frame)
-    _, flags, stream_id = read_header(frame)
-    letters, fields = _LAYOUT[decoded.frame_type]
-    table: dict[str, object] = {
-        "type": decoded.frame_type.name,
-        "type_code": f"0x{decoded.frame_type:02x}",
-        "flags": _defined(flags, letters),
-        "flags_hex": f"0x{flags:03x}",
-        "stream_id": stream_id,
-    }
-    for field in fields.split():
-        name, _, attribute = field.partition("=")
-        value = getattr(decoded, attribute)
-        table[name] = value.hex() if isinstance(value, bytes) else value
-    return table
+    return _DUMP.as_fields(frame)
 
 
 def describe(frame: bytes) -> str:
@@ -98,32 +170,4 @@ def describe(frame: bytes) -> str:
     Args:
         frame: Any bytes, meant to be one frame without length prefix.
     """
-    try:
-        decoded = decode(frame)
-    except MalformedFrame as problem:
-        return f"malformed ({problem}): {len(frame)} bytes, {frame[:HEADER_SIZE].hex(' ')}"
-    _, flags, stream_id = read_header(frame)
-    letters, fields = _LAYOUT[decoded.frame_type]
-    words = [decoded.frame_type.name, f"stream_id={stream_id}"]
-    if set_flags := _defined(flags, letters):
-        words.append(f"flags={''.join(set_flags)}")
-    for field in fields.split():
-        name, _, attribute = field.partition("=")
-        value = getattr(decoded, attribute)
-        if isinstance(value, bytes):
-            words.append(f"{name.removesuffix('_hex')}={len(value)} bytes")
-            if attribute == "data" and value and decoded.frame_type != FrameType.SETUP:
-                words.append(repr(value[:SHOWN_DATA]) + "..." * (len(value) > SHOWN_DATA))
-        elif name == "code":
-            words.append(f"code={code_name(value)}")
-        elif value is not None and not isinstance(value, bool):  # The flags tell of those.
-            words.append(f"{name}={value!r}")
-    return " ".join(words)
-
-
-def _defined(flags: int, letters: str) -> list[str]:
-    return [
-        letter
-        for position, letter in enumerate(letters)
-        if letter != "." and flags & IGNORE >> position
-    ]
+    return _DUMP.describe(frame)

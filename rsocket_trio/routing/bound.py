@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from ..metadata.tracing_zipkin import ZipkinTracing
     from ..tracing import Tracing
 
-__all__ = ["BoundRouter", "Handlers"]
+__all__ = ["BoundRouter", "Signatures"]
 
-Handlers: TypeAlias = dict[Interaction, dict[str | None, Signature]]
+Signatures: TypeAlias = dict[Interaction, dict[str | None, Signature]]
+"""What is registered: by interaction and route, where ``None`` is for requests without one."""
 
 _CACHED: Final = 64
 _CACHED_METADATA_SIZE: Final = 128
@@ -45,7 +46,7 @@ class BoundRouter(Responder):
 
     def __init__(
         self,
-        signatures: Handlers,
+        signatures: Signatures,
         context: Context,
         *,
         guard: Guard | None = None,

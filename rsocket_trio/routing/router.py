@@ -12,7 +12,7 @@ from ..errors import MetadataError
 from ..metadata.routing import encode_route
 from ..responder import Responder, Setup
 from .access import Authenticate, Guard
-from .bound import BoundRouter, Handlers
+from .bound import BoundRouter, Signatures
 from .handler import Context
 from .signature import Interaction, read_signature
 
@@ -95,7 +95,7 @@ class Router(Responder):
         self._on_setup = on_setup
         self._guard = None if authenticate is None else Guard(authenticate)
         self._tracing = tracing
-        self._handlers: Handlers = {interaction: {} for interaction in Interaction}
+        self._handlers: Signatures = {interaction: {} for interaction in Interaction}
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.

@@ -6,20 +6,19 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
 from ..config import MAX_FRAME_SIZE
 from ..errors import ConnectFailed
 from ..uri import Uri, parse_uri
-from .base import FrameTransport, TransportInfo
-from .byte_stream import ByteStreamTransport
-from .direct import DirectStream
-from .tcp import connect_tcp, socket_addresses
-from .tls import peer_certificate, start_tls_client
-from .unix import connect_unix, peer_credentials
+from .base import FrameTransport
+from .over_stream import transport_over
+from .tcp import connect_tcp
+from .tls import start_tls_client
+from .unix import connect_unix
 from .websocket_handshake import request_websocket
-from .wsproto_stream import WsprotoTransport
 
 __all__ = ["describe_failure", "open_transport"]
 
@@ -60,7 +59,14 @@ async def open_transport(
         # UnicodeError: a host name that no resolver can be asked for.
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
     try:
-        transport = await _begin(stream, uri, headers, ssl_context, max_frame_size)
+        transport = await transport_over(
+            stream,
+            uri,
+            dialled=True,
+            start_tls=partial(start_tls_client, host=uri.host, ssl_context=ssl_context),
+            shake_hands=partial(request_websocket, uri=uri, headers=headers),
+            max_frame_size=max_frame_size,
+        )
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
         await trio.aclose_forcefully(stream)
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
@@ -69,43 +75,6 @@ async def open_transport(
         raise
     async with transport:
         yield transport
-
-
-async def _begin(
-    stream: trio.SocketStream,
-    uri: Uri,
-    headers: Sequence[tuple[str, str]],
-    ssl_context: ssl.SSLContext | None,
-    max_frame_size: int,
-) -> FrameTransport:
-    local, peer, extra = "", "", dict[str, object]()
-    if uri.scheme == "unix":
-        peer = uri.path
-        extra["peer_credentials"] = peer_credentials(stream)
-    else:
-        local, peer = socket_addresses(stream)
-    carrier: trio.abc.Stream = DirectStream(stream)
-    if uri.is_encrypted:
-        carrier = secure = await start_tls_client(stream, uri.host, ssl_context)
-        extra["peer_certificate"] = peer_certificate(secure)
-    if not uri.is_websocket:
-        info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, extra=extra)
-        return ByteStreamTransport(carrier, info=info, max_frame_size=max_frame_size)
-    handshake = await request_websocket(carrier, uri, headers)
-    return WsprotoTransport(
-        carrier,
-        handshake.connection,
-        info=TransportInfo(
-            scheme=uri.scheme,
-            peer=peer,
-            local=local,
-            path=handshake.path,
-            headers=handshake.headers,
-            extra=extra,
-        ),
-        max_frame_size=max_frame_size,
-        trailing_data=handshake.trailing_data,
-    )
 
 
 def describe_failure(error: BaseException) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
 from ..config import MAX_FRAME_SIZE
 from ..errors import ConnectFailed
 from ..uri import Uri, parse_uri
-from .base import FrameTransport, TransportInfo
-from .byte_stream import ByteStreamTransport
+from .base import FrameTransport
 from .dial import describe_failure
-from .direct import DirectStream
+from .over_stream import transport_over
 from .tcp import bound_uri, listen_tcp, socket_addresses
-from .tls import peer_certificate, start_tls_server
-from .unix import listen_unix, peer_credentials
+from .tls import TLSStream, start_tls_server
+from .unix import listen_unix
 from .websocket_handshake import accept_websocket
-from .wsproto_stream import WsprotoTransport
 
 __all__ = ["serve_listener"]
 
@@ -64,8 +63,20 @@ async def serve_listener(
         uri = parse_uri(uri)
     if uri.is_encrypted and ssl_context is None:
         raise ValueError(f"{uri} needs an ssl_context with a certificate")
-    begin = _Beginner(uri, ssl_context, max_frame_size)
     connections = 0
+
+    async def start_tls(stream: trio.SocketStream) -> TLSStream:
+        assert ssl_context is not None  # looked at above
+        return await start_tls_server(stream, ssl_context)
+
+    begin = partial(
+        transport_over,
+        uri=uri,
+        dialled=False,
+        start_tls=start_tls,
+        shake_hands=partial(accept_websocket, path=uri.path),
+        max_frame_size=max_frame_size,
+    )
 
     async def serve_stream(stream: trio.SocketStream) -> None:
         nonlocal connections
@@ -74,7 +85,7 @@ async def serve_listener(
             return
         connections += 1
         try:
-            await _serve_stream(stream, begin, handle, handshake_timeout)
+            await _serve_stream(stream, uri, begin, handle, handshake_timeout)
         finally:
             connections -= 1
 
@@ -90,7 +101,8 @@ async def serve_listener(
 
 async def _serve_stream(
     stream: trio.SocketStream,
-    begin: _Beginner,
+    uri: Uri,
+    begin: Callable[[trio.SocketStream], Awaitable[FrameTransport]],
     handle: Callable[[FrameTransport], Awaitable[None]],
     handshake_timeout: float,
 ) -> None:
@@ -105,58 +117,17 @@ async def _serve_stream(
     if transport is None:
         why = failure or f"no end of it in {handshake_timeout:g} s"
         peer = socket_addresses(stream)[1] or "a peer that is gone"
-        logger.warning("%s: the handshake with %s failed: %s", begin.uri, peer, why)
+        logger.warning("%s: the handshake with %s failed: %s", uri, peer, why)
         return
     try:
         async with transport:
             await handle(transport)
     except Exception:
         # One connection's fault must not end the others; there is nobody else to tell.
-        logger.exception("%s: serving %s crashed", begin.uri, transport.info.peer)
+        logger.exception("%s: serving %s crashed", uri, transport.info.peer)
     except BaseExceptionGroup as group:
         faults, urgent = group.split(Exception)
         if faults is not None:
-            logger.exception(
-                "%s: serving %s crashed", begin.uri, transport.info.peer, exc_info=faults
-            )
+            logger.exception("%s: serving %s crashed", uri, transport.info.peer, exc_info=faults)
         if urgent is not None:
             raise urgent from None
-
-
-class _Beginner:
-    """Makes a transport of an accepted stream: the server's side of the handshakes."""
-
-    def __init__(self, uri: Uri, ssl_context: ssl.SSLContext | None, max_frame_size: int) -> None:
-        self.uri = uri
-        self._ssl_context = ssl_context
-        self._max_frame_size = max_frame_size
-
-    async def __call__(self, stream: trio.SocketStream) -> FrameTransport:
-        uri = self.uri
-        local, peer, extra = "", "", dict[str, object]()
-        if uri.scheme == "unix":
-            local = uri.path
-            extra["peer_credentials"] = peer_credentials(stream)
-        else:
-            local, peer = socket_addresses(stream)
-        carrier: trio.abc.Stream = DirectStream(stream)
-        if uri.is_encrypted and self._ssl_context is not None:
-            carrier = secure = await start_tls_server(stream, self._ssl_context)
-            extra["peer_certificate"] = peer_certificate(secure)
-        if not uri.is_websocket:
-            info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, extra=extra)
-            return ByteStreamTransport(carrier, info=info, max_frame_size=self._max_frame_size)
-        handshake = await accept_websocket(carrier, uri.path)
-        return WsprotoTransport(
-            carrier,
-            handshake.connection,
-            info=TransportInfo(
-                scheme=uri.scheme,
-                peer=peer,
-                local=local,
-                path=handshake.path,
-                headers=handshake.headers,
-                extra=extra,
-            ),
-            max_frame_size=self._max_frame_size,
-        )

@@ -12,6 +12,7 @@ from rsocket_trio import (
     ConnectionLost,
     Limits,
     Payload,
+    RejectedSetup,
     Responder,
     connect,
     serve_transport,
@@ -153,7 +154,7 @@ async def test_without_confirmation(autojump_clock):
     async with frame_peer_server(config=config) as (peer, requester):
         await peer.send(ErrorFrame(0, 0x003, b"no"))
         await requester.wait_closed()
-        with pytest.raises(Exception, match="REJECTED_SETUP: no"):
+        with pytest.raises(RejectedSetup, match="REJECTED_SETUP: no"):
             await requester.request_response()
 
 

@@ -268,7 +268,7 @@ async def test_a_cut_towards_the_peers_client(tcp_stack, served, wire_to):
             await wire.wait_for(CLIENT, RequestResponseFrame)
             await client.response(b"behind")
             await wire.cut()
-            await responder.never_cancelled.wait()
+            await responder.response_cancelled.wait()
             assert (await client.event())["event"] == "closed"
         async with tcp_stack.connect(wire.uri) as client:
             assert (await client.response(b"again"))[0] == b"again"

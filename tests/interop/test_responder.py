@@ -54,7 +54,7 @@ async def test_cancelled_request_response(stack, serving):
         call = await client.start("request_response", b"never")
         assert (await client.response(b"behind"))[0] == b"behind"
         await client.cancel(call)
-        await responder.never_cancelled.wait()
+        await responder.response_cancelled.wait()
         assert (await client.response(b"after"))[0] == b"after"
 
 
@@ -159,7 +159,7 @@ async def test_connection_loss(stack, serving):
         await client.start("request_response", b"never")
         await client.response(b"behind")
         await client.kill()
-        await responder.never_cancelled.wait()
+        await responder.response_cancelled.wait()
 
 
 async def test_the_peers_close(stack, serving):
@@ -168,7 +168,7 @@ async def test_the_peers_close(stack, serving):
         await client.start("request_response", b"never")
         await client.response(b"behind")
         await client.close()
-        await responder.never_cancelled.wait()
+        await responder.response_cancelled.wait()
 
 
 async def test_our_close_is_told(stack, serving):

@@ -9,6 +9,7 @@ from trio.abc import ReceiveChannel
 
 from rsocket_trio import (
     NO_PAYLOAD,
+    ApplicationError,
     BearerAuthentication,
     Invalid,
     InvalidSetup,
@@ -235,7 +236,7 @@ async def test_a_router_that_authenticates_nobody(caplog):
         raise AssertionError("run")
 
     async with connected_pair(router) as requester:
-        with pytest.raises(Exception, match="the handler failed"):
+        with pytest.raises(ApplicationError, match="the handler failed"):
             await requester.request_response(route="me", metadata=ADA)
     assert "give it authenticate=" in caplog.text
 

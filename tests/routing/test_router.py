@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 from trio.abc import ReceiveChannel
 
-from rsocket_trio.errors import RejectedSetup
+from rsocket_trio.errors import Invalid, RejectedSetup
 from rsocket_trio.metadata.routing import route_metadata
 from rsocket_trio.payload import Payload
 from rsocket_trio.routing import Interaction, RegisteredRoute, Router
@@ -138,6 +138,6 @@ async def test_later_handlers_serve_later_connections(bind):
     router.request_response("one")(one)
     after = await bind(router)
     request = Payload(b"1", route_metadata("one"))
-    with pytest.raises(Exception, match="no request_response handler"):
+    with pytest.raises(Invalid, match="no request_response handler"):
         await before.request_response(request)
     assert await after.request_response(request) == Payload(b"2")

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rsocket_trio.errors import MalformedFrame, code_name
+from rsocket_trio.frames.dump import Dump
 
 from .header import HEADER_SIZE, IGNORE, FrameType, read_header
-from .union import Frame, decode
+from .union import decode
 
 __all__ = ["as_fields", "describe"]
 
-SHOWN_DATA: Final = 32
-"""How many bytes of data `describe` shows."""
-
-# Per type: the letters of the flags the draft defines for it, from the highest bit (I) down and
-# with a dot for a bit that has no meaning there; then its fields, as name=attribute.
+# As the draft defines them; see `Dump.layout`.
 _BODY: Final = "metadata_hex=metadata data_hex=data"
 _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
     FrameType.SETUP: (
@@ -49,6 +45,16 @@ _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
 }
 
 
+_DUMP: Final = Dump(
+    layout=_LAYOUT,
+    decode=decode,
+    read_header=read_header,
+    header_size=HEADER_SIZE,
+    ignore=IGNORE,
+    digits=(4, 4),
+)
+
+
 def as_fields(frame: bytes) -> dict[str, object]:
     """The frame as a flat table of plain values, fit for JSON.
 
@@ -64,17 +70,7 @@ def as_fields(frame: bytes) -> dict[str, object]:
     Raises:
         MalformedFrame: The bytes are no frame.
     """
-    decoded, flags, letters = _read(frame)
-    table: dict[str, object] = {
-        "type": decoded.frame_type.name,
-        "type_code": f"0x{decoded.frame_type:04x}",
-        "flags": letters,
-        "flags_hex": f"0x{flags:04x}",
-        "stream_id": decoded.stream_id,
-    }
-    for name, value in _fields(decoded):
-        table[name] = value.hex() if isinstance(value, bytes) else value
-    return table
+    return _DUMP.as_fields(frame)
 
 
 def describe(frame: bytes) -> str:
@@ -86,38 +82,4 @@ def describe(frame: bytes) -> str:
     Args:
         frame: Any bytes, meant to be one frame without the length before it.
     """
-    try:
-        decoded, _, letters = _read(frame)
-    except MalformedFrame as problem:
-        return f"malformed ({problem}): {len(frame)} bytes, {frame[:HEADER_SIZE].hex(' ')}"
-    words = [decoded.frame_type.name, f"stream_id={decoded.stream_id}"]
-    if letters:
-        words.append(f"flags={''.join(letters)}")
-    for name, value in _fields(decoded):
-        if isinstance(value, bytes):
-            words.append(f"{name.removesuffix('_hex')}={len(value)} bytes")
-            if name == "data_hex" and value and decoded.frame_type != FrameType.SETUP:
-                words.append(repr(value[:SHOWN_DATA]) + "..." * (len(value) > SHOWN_DATA))
-        elif name == "code" and isinstance(value, int):
-            words.append(f"code={code_name(value)}")
-        elif value is not None and not isinstance(value, bool):  # The flags tell of those.
-            words.append(f"{name}={value!r}")
-    return " ".join(words)
-
-
-def _read(frame: bytes) -> tuple[Frame, int, list[str]]:
-    decoded = decode(frame)
-    _, flags, _ = read_header(frame)
-    letters, _ = _LAYOUT[decoded.frame_type]
-    set_flags = [
-        letter
-        for position, letter in enumerate(letters)
-        if letter != "." and flags & IGNORE >> position
-    ]
-    return decoded, flags, set_flags
-
-
-def _fields(decoded: Frame) -> list[tuple[str, object]]:
-    _, layout = _LAYOUT[decoded.frame_type]
-    pairs = (field.partition("=") for field in layout.split())
-    return [(name, getattr(decoded, attribute)) for name, _, attribute in pairs]
+    return _DUMP.describe(frame)

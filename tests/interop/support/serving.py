@@ -19,7 +19,7 @@ class Watched(KnownAnswers):
     Attributes:
         server: The server it is served by.
         requester: For requests to the peer that connected last.
-        never_cancelled: Set when a request_response was cancelled.
+        response_cancelled: Set when a request_response was cancelled.
         channel_cancelled: Likewise a request_channel.
     """
 
@@ -28,7 +28,7 @@ class Watched(KnownAnswers):
 
     def __init__(self) -> None:
         super().__init__()
-        self.never_cancelled = trio.Event()
+        self.response_cancelled = trio.Event()
         self.channel_cancelled = trio.Event()
 
     async def accept(
@@ -41,7 +41,7 @@ class Watched(KnownAnswers):
         try:
             return await super().request_response(payload)
         except trio.Cancelled:
-            self.never_cancelled.set()
+            self.response_cancelled.set()
             raise
 
     async def request_channel(

@@ -1,0 +1,72 @@
+"""From a connected socket to a transport, as an address says: `transport_over`.
+
+Whoever dialled and whoever accepted go the same way; they differ in their halves of the handshakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+import trio
+
+from ..uri import Uri
+from .base import FrameTransport, TransportInfo
+from .byte_stream import ByteStreamTransport
+from .direct import DirectStream
+from .tcp import socket_addresses
+from .tls import TLSStream, peer_certificate
+from .unix import peer_credentials
+from .websocket_handshake import Handshake
+from .wsproto_stream import WsprotoTransport
+
+__all__ = ["transport_over"]
+
+
+async def transport_over(
+    stream: trio.SocketStream,
+    uri: Uri,
+    *,
+    dialled: bool,
+    start_tls: Callable[[trio.SocketStream], Awaitable[TLSStream]],
+    shake_hands: Callable[[trio.abc.Stream], Awaitable[Handshake]],
+    max_frame_size: int,
+) -> FrameTransport:
+    """Begin TLS and WebSocket where the address has them, and make the transport.
+
+    Args:
+        stream: Connected. It is left open on failure.
+        uri: Where the server is.
+        dialled: Whether we are the client.
+        start_tls: Our half of the TLS handshake.
+        shake_hands: Our half of the WebSocket handshake.
+        max_frame_size: The peer's frames may be this long, in bytes.
+
+    Raises:
+        ConnectFailed: The WebSocket handshake came to nothing.
+        trio.BrokenResourceError: The connection broke, or there was no agreement about TLS.
+
+    Checkpoint: where there is a handshake.
+    If cancelled: the stream is good only for closing.
+    """
+    extra: dict[str, object] = {}
+    if uri.scheme == "unix":
+        local, peer = ("", uri.path) if dialled else (uri.path, "")
+        extra["peer_credentials"] = peer_credentials(stream)
+    else:
+        local, peer = socket_addresses(stream)
+    carrier: trio.abc.Stream = DirectStream(stream)
+    if uri.is_encrypted:
+        carrier = secure = await start_tls(stream)
+        extra["peer_certificate"] = peer_certificate(secure)
+    info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, extra=extra)
+    if not uri.is_websocket:
+        return ByteStreamTransport(carrier, info=info, max_frame_size=max_frame_size)
+    handshake = await shake_hands(carrier)
+    return WsprotoTransport(
+        carrier,
+        handshake.connection,
+        info=attrs.evolve(info, path=handshake.path, headers=handshake.headers),
+        max_frame_size=max_frame_size,
+        trailing_data=handshake.trailing_data,
+    )
