@@ -212,8 +212,6 @@ def _decoder(
 
 def _in_a_line(error: BaseException) -> str:
     """What went wrong and why, as far as one line of a log should go."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_in_a_line(each) for each in error.exceptions)[:_MAX_LOGGED]
     text = str(error).partition("\n")[0] or type(error).__name__
     if error.__cause__ is not None:
         text += f": {_in_a_line(error.__cause__)}"
