@@ -88,6 +88,8 @@ class Responder:
         Args:
             interaction: ``"request_response"``, ``"fire_and_forget"`` or ``"request_stream"``.
             metadata: Of the request.
+
+        What this raises ends the request, as what its handler raises would.
         """
         return False
 

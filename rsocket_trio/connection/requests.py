@@ -29,7 +29,7 @@ from ..frames.request import read_initial_n
 from ..interactions.body_responders import responder_of_body
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
-from ..interactions.operation import Handlers, Operation, ResponderOperation
+from ..interactions.operation import Handlers, Operation, ResponderOperation, answer_to
 from ..interactions.request_channel import RequestChannelResponder
 from ..interactions.request_response import RequestResponseResponder
 from ..interactions.request_stream import RequestStreamResponder
@@ -291,7 +291,16 @@ class _FragmentedRequest(Operation):
         if assembling is None:
             return
         kind = _KINDS[self.frame_type]
-        if self.requests.responder.takes_body(kind, assembling.metadata):
+        try:
+            takes_body = self.requests.responder.takes_body(kind, assembling.metadata)
+        except Exception as error:
+            # As where a handler fails: it ends this one request.
+            self._drop()
+            answer = answer_to(error, self.stream_id, self.outbound.max_frame_size)
+            if self.frame_type != _REQUEST_FNF:
+                self.outbound.send_control(answer)
+            return
+        if takes_body:
             self.assembling = None
             so_far = assembling.finish()
             self.requests.forget(self)

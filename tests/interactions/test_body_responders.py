@@ -264,3 +264,29 @@ async def test_damaged_metadata():
     async with connected_pair(make_router(), config=SMALL) as requester:
         with pytest.raises(Invalid, match="cannot be read"):
             await requester.request_response(StreamedPayload(chunks(), b"\xd0"))
+
+
+class Undecided(Responder):
+    """Fails to say whether it reads bodies; `Invalid` is meant for the peer."""
+
+    def takes_body(self, interaction, metadata):
+        raise Invalid("not this") if metadata else KeyError("internal")
+
+    async def request_response(self, payload):
+        return payload
+
+
+async def test_a_responder_that_cannot_tell(caplog):
+    """What `takes_body` raises ends that request, as a failing handler does, and nothing else."""
+    async with frame_peer_client(Undecided()) as peer:
+        for stream_id, metadata in ((1, None), (3, b"m")):
+            await peer.send(
+                RequestResponseFrame(stream_id, follows=True, metadata=metadata, data=b"x")
+            )
+        assert await peer.receive() == ErrorFrame(1, 0x201, b"the handler failed")
+        assert await peer.receive() == ErrorFrame(3, 0x204, b"not this")
+        await peer.send(RequestFnfFrame(5, follows=True, data=b"x"))
+        await peer.send(PayloadFrame(1, complete=True), RequestResponseFrame(7, data=b"whole"))
+        assert await peer.receive() == PayloadFrame(7, next=True, complete=True, data=b"whole")
+        await peer.expect_alive()
+    assert caplog.text.count("KeyError: 'internal'") == 2
