@@ -6,15 +6,13 @@ ever sends anything else on it: no ERROR, no CANCEL of a whole request.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..errors import StreamError
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .operation import Operation, Outbound, ResponderOperation
+from .operation import Operation, Outbound, ResponderOperation, log_unheard
 
 if TYPE_CHECKING:
     import trio
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["FireAndForgetResponder", "fire_and_forget"]
 
 _TYPE: Final = FrameType.REQUEST_FNF.value
-
-logger = logging.getLogger("rsocket_trio")
 
 
 async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
@@ -64,12 +60,8 @@ class FireAndForgetResponder(ResponderOperation):
         self.scope = scope
         try:
             await self.responder.fire_and_forget(self.payload)
-        except StreamError as error:
-            # Meant for a requester that hears nothing: expected, and not to fill the log with.
-            logger.info("a fire_and_forget handler refused stream %d: %s", self.stream_id, error)
-        except Exception:
-            # Whatever else a handler raises is nobody's but the log's.
-            logger.exception("a fire_and_forget handler failed on stream %d", self.stream_id)
+        except Exception as error:
+            log_unheard("a fire_and_forget handler", error)
         finally:
             self.scope = None
             self.outbound.finish(self)

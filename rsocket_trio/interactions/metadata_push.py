@@ -5,21 +5,18 @@ It belongs to stream 0: no stream id, no credit, no fragments, and no error for 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from ..errors import LocalProtocolError, StreamError
+from ..errors import LocalProtocolError
 from ..frames.header import HEADER
 from ..payload import Payload
-from .operation import Handlers, Outbound, ResponderOperation
+from .operation import Handlers, Outbound, ResponderOperation, log_unheard
 
 if TYPE_CHECKING:
     import trio
 
 
 __all__ = ["MetadataPushResponder", "check_metadata_push"]
-
-logger = logging.getLogger("rsocket_trio")
 
 
 def check_metadata_push(metadata: bytes, max_frame_size: int) -> None:
@@ -48,12 +45,8 @@ class MetadataPushResponder(ResponderOperation):
         self.scope = scope
         try:
             await self.responder.metadata_push(self.metadata)
-        except StreamError as error:
-            # Meant for a requester that hears nothing: expected, and not to fill the log with.
-            logger.info("a metadata_push handler refused: %s", error)
-        except Exception:
-            # Whatever else a handler raises is nobody's but the log's.
-            logger.exception("a metadata_push handler failed")
+        except Exception as error:
+            log_unheard("a metadata_push handler", error)
         finally:
             self.scope = None
             self.outbound.finish(self)

@@ -255,6 +255,16 @@ class ResponderOperation(Operation):
             self.outbound.send_control(answer)
 
 
+def log_unheard(what: str, error: Exception) -> None:
+    """What a handler raised whose requester hears nothing: nobody's business but the log's."""
+    alone = sole(error)
+    if isinstance(alone, StreamError):
+        # Meant for the requester: expected, and nothing to fill the log with.
+        logger.info("%s refused: %s", what, alone)
+    else:
+        logger.error("%s failed", what, exc_info=error)
+
+
 def answer_to(
     error: Exception, stream_id: int, max_frame_size: int, *, quiet: bool = False
 ) -> bytes:
