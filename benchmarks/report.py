@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import truediv
 from statistics import median
 
 from .cases import GROUPS, Case
@@ -14,6 +15,8 @@ Memory = dict[str, dict[str, list[float] | str]]
 
 
 NOTES = [
+    "* Ratios are the medians of the rounds' ratios: the stacks take turns within a round, so what",
+    "  else goes on in the machine meets both.",
     "* Every server echoes, every stream gives prepared items: what is measured is the stack.",
     "* rsocket_trio is used as its users do: `serve` with a plain `Responder`, `connect`, a task",
     "  per request in flight. rsocket-py likewise, with its awaitables; its streams and channels",
@@ -50,10 +53,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def ratio(ours: Result | None, other: Result | None) -> str:
-    """Ours in multiples of the other."""
+    """Ours in multiples of the other: the median of the rounds' ratios.
+
+    What shares the machine slows down minutes, not stacks; within a round both saw the same.
+    """
     if ours is None or other is None or not ours.rates or not other.rates:
         return ""
-    return f"{median(ours.rates) / median(other.rates):.2f}"
+    if len(ours.rates) != len(other.rates):  # one of them has lost a round
+        return f"{median(ours.rates) / median(other.rates):.2f}"
+    return f"{median(map(truediv, ours.rates, other.rates)):.2f}"
 
 
 def group_lines(
