@@ -112,7 +112,12 @@ class PayloadStream(Arrivals[Payload]):
             RemoteProtocolError: The peer overran its credit, or the connection's limit of unread
                 bytes is reached. The stream is over then.
         """
-        if not free and not self._window.received():
+        window = self._window
+        if window.outstanding and not free:
+            # As `Window.received`, without a call more.
+            window.outstanding -= 1
+            window.unread += 1
+        elif not free and not window.received():
             raise RemoteProtocolError(
                 "the peer sent more items than it was granted", code=ErrorCode.INVALID
             )
