@@ -134,7 +134,7 @@ class Window:
         return not self._batch
 
     def received(self) -> bool:
-        """Count one item that arrived. Where there is credit `PayloadStream.deliver` does it itself.
+        """Count one item that arrived; `PayloadStream.deliver` does it in line where it can.
 
         Returns:
             False if the peer had no credit for it: it broke the rules, and the item must not be
