@@ -39,7 +39,7 @@ class Outbox:
         control_size: Bytes of other frames that wait.
         max_control_size: Past this the outbox is `clogged`.
         writing: Whether the writer has taken frames that have not left yet.
-        batches: How often the writer has taken frames.
+        batches: How often frames were taken: by the writer, or sent in its place.
     """
 
     __slots__ = (
@@ -48,10 +48,10 @@ class Outbox:
         "_closed",
         "_frames",
         "_handed",
+        "_look_again",
         "_mark",
         "_urgent",
         "_waiting",
-        "_wants_flush",
         "_watchers",
         "_writer",
         "batches",
@@ -77,7 +77,7 @@ class Outbox:
         self._writer: Task | None = None
         self._asleep = False  # the writer waits, and nobody has said yet that there is something
         self._mark: Callable[[], object] | None = None
-        self._wants_flush = False
+        self._look_again = False  # whether the writer was woken for what is not queued here
         self._closed: Exception | None = None
         self._broken = False
 
@@ -256,7 +256,7 @@ class Outbox:
 
     def wake_writer(self) -> None:
         """Let the writer look again; transports call it for what they have to send themselves."""
-        self._wants_flush = True
+        self._look_again = True
         task = self._writer
         if task is not None:
             self._writer = None
@@ -270,12 +270,12 @@ class Outbox:
         If cancelled: nothing is taken.
         """
         self.writing = False
-        if not self._frames and not self._urgent and not self._wants_flush:
+        if not self._frames and not self._urgent and not self._look_again:
             self._release_watchers()
             self._writer = current_task()
             self._asleep = True
             await wait_task_rescheduled(self._abort_take)
-        self._wants_flush = False
+        self._look_again = False
         self.writing = True
         frames = self._frames
         self._frames = []
