@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..protocol.reassembly import Reassembler
     from ..streamed import AnyPayload
 
-__all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation"]
+__all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation", "answer_to", "log_unheard"]
 
 logger = logging.getLogger("rsocket_trio")
 
