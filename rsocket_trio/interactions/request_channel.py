@@ -77,6 +77,7 @@ class _ChannelOperation(Operation):
             if whole is not None:
                 self.payloads.deliver(whole)
         except RemoteProtocolError as error:
+            error.__traceback__ = None  # it would keep the item alive for as long as the error
             self.reject(error)
             return
         if flags & COMPLETE:
@@ -327,6 +328,7 @@ class RequestChannelResponder(_ChannelOperation, ResponderOperation):
         try:
             self.payloads.deliver(self.payload, free=True)
         except RemoteProtocolError as error:
+            error.__traceback__ = None  # it would keep the item alive for as long as the error
             self.reject(error)
             return
         # Always answered, also where the requester has completed: requesters may wait for it.

@@ -67,6 +67,7 @@ class _Requester(Operation):
                     return
                 self.payloads.deliver(payload)
         except RemoteProtocolError as error:
+            error.__traceback__ = None  # it would keep the item alive for as long as the error
             self._cancel()
             self._end(error)
             return
