@@ -1,13 +1,25 @@
-# make demo    the main job, on this machine's own data
-# make test    everything, against real peers where they are installed
-# Both set up what they need in .venv first. The rest: lint types docs bench wheel clean.
+# make demo        the main job, on this machine's own data
+# make test        everything, against real peers where they are installed
+#
+# make test-fast   what takes a moment: no programs, peers, attacks, and no coverage
+# make interop     only with the peers
+# make chaos       only attacks, faults, and cancellation everywhere
+# make mutants     whether the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
+#
+# All set up what they need in .venv first. The rest: lint types docs bench wheel clean. Options for
+# pytest: make test PYTEST="-k lease". Another Python, beside the first: make test-3.13, which leaves
+# the peers out.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types docs bench wheel peers clean
+# Tests run in as many processes at once as there are cores.
+WORKERS ?= auto
+PARALLEL := -n $(WORKERS) --dist worksteal
+
+.PHONY: demo test test-fast without-peers interop chaos mutants lint types docs bench wheel peers clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -16,9 +28,31 @@ demo: $(VENV)/.demo
 # The suite under coverage, then the limits of coverage (scripts/check_coverage.py).
 test: $(VENV)/.test peers
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PYTEST)
+	$(BIN)/coverage run -m pytest $(PARALLEL) $(PYTEST)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python scripts/check_coverage.py
+
+test-fast: $(VENV)/.test
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or chaos or programs)" $(PYTEST)
+
+without-peers: $(VENV)/.test
+	$(BIN)/python -m pytest $(PARALLEL) -m "not interop" $(PYTEST)
+
+# The suite without the peers on Python 3.N, in an environment of its own.
+test-3.%:
+	$(MAKE) VENV=.venv-3.$* PYTHON=python3.$* without-peers
+
+interop: $(VENV)/.test peers
+	$(BIN)/python -m pytest $(PARALLEL) -m interop $(PYTEST)
+
+chaos: $(VENV)/.test
+	$(BIN)/python -m pytest $(PARALLEL) -m chaos $(PYTEST)
+
+# Single changes to a copy of the package, and to each cell of the tables of what is legal, and
+# whether a test fails.
+mutants: $(VENV)/.test
+	$(BIN)/python scripts/table_mutants.py
+	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .

@@ -8,7 +8,9 @@
     machine.py   what the numbers were measured on
     control.py   how the harness talks to a client program
     profiling.py one end of ours under a profiler
+    compare.py   two checkouts of ours, pair by pair
 
-Every other file here is the program of one end. A server prints ``READY <uri>`` and serves until
-its standard input ends. A client takes commands from its standard input (see `control`).
+setup.sh installs the peers. Every other file here, and in js, java and go, is a program of one end.
+A server prints ``READY <uri>`` and serves until its standard input ends. A client takes commands
+from its standard input (see `control`).
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print the report, write it to ``benchmarks/results.md``."""
+"""``python -m benchmarks``: measure, print the report, write a whole one to ``results.md``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import machine
-from .cases import CASES
+from .cases import CASES, is_wanted
 from .harness import raise_file_limit, run_case, takes_part
 from .memory import run_memory
 from .report import Memory, Results, markdown
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="cases whose name contains this (repeatable): "
+        help="the case of this name, or all whose name contains it (repeatable): "
         + ", ".join(case.name for case in CASES)
         + ", memory",
     )
@@ -37,10 +37,16 @@ def parser() -> argparse.ArgumentParser:
         "--stacks", default=",".join(names), help=f"which of {','.join(names)} (default all)"
     )
     options.add_argument(
-        "--memory-scale", type=float, default=1.0, help="fewer idle connections and streams"
+        "--scale",
+        type=float,
+        default=1.0,
+        help="fewer connections and streams where there are many",
     )
     options.add_argument(
-        "--output", type=Path, default=Path(__file__).with_name("results.md"), help="the report"
+        "--warm-up-scale", type=float, default=1.0, help="less warm-up where code is compiled"
+    )
+    options.add_argument(
+        "--output", type=Path, help="the report (default results.md here, if all is measured)"
     )
     return options
 
@@ -58,25 +64,29 @@ def main(arguments: Sequence[str]) -> int:
     stacks = [stack for stack in STACKS if stack.name in wanted]
     usable = [stack for stack in stacks if stack.missing() is None]
 
-    def is_wanted(name: str) -> bool:
-        return not options.only or any(part in name for part in options.only)
-
     cases = [
-        case
+        case.scaled(options.scale)
         for case in CASES
-        if is_wanted(case.name) and any(takes_part(case, stack) for stack in usable)
+        if is_wanted(case.name, options.only) and any(takes_part(case, stack) for stack in usable)
     ]
-    if not cases and not is_wanted("memory"):
+    if not cases and not is_wanted("memory", options.only):
         parser().error(f"no such case: {', '.join(options.only)}")
     described = machine.describe()
     raise_file_limit()
     results: Results = {}
     for case in cases:
         say(case.name)
-        results[case.name] = run_case(case, usable, options.rounds, options.seconds, say)
+        results[case.name] = run_case(
+            case,
+            usable,
+            options.rounds,
+            options.seconds,
+            say,
+            warm_up_scale=options.warm_up_scale,
+        )
     memory: Memory = {}
-    if is_wanted("memory"):
-        memory = run_memory(usable, min(3, options.rounds), options.memory_scale, say)
+    if is_wanted("memory", options.only):
+        memory = run_memory(usable, min(3, options.rounds), options.scale, say)
     report = markdown(
         command=shlex.join(["python", "-m", "benchmarks", *arguments]),
         machine=described,
@@ -88,7 +98,10 @@ def main(arguments: Sequence[str]) -> int:
         memory=memory,
     )
     print(report)
-    options.output.write_text(report)
+    if options.output is not None:
+        options.output.write_text(report)
+    elif not options.only and len(stacks) == len(STACKS):
+        Path(__file__).with_name("results.md").write_text(report)
     failed = any(
         result.failure is not None and case.name not in stack.cannot
         for case in cases

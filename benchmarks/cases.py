@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -15,14 +15,14 @@ class Case:
 
     Attributes:
         name: What ``--only`` selects by.
-        title: What the report calls it.
+        title: What the report calls it; parameters stand in it in braces.
         group: The table it stands in: a key of `GROUPS`.
         operation: What the client programs call it.
         parameters: What goes with the command.
         unit: What is counted.
         scale: One completion in that unit.
-        only: The stacks it is for; all of them if empty.
-        server_args: Further arguments of a stack's server.
+        only: The families of stacks it is for; all of them if empty.
+        server_args: Further arguments of a stack's server, by the stack's family.
         client_args: Further arguments of a stack's client.
     """
 
@@ -37,6 +37,20 @@ class Case:
     server_args: dict[str, list[str]] = attrs.field(factory=dict)
     client_args: dict[str, list[str]] = attrs.field(factory=dict)
 
+    @property
+    def heading(self) -> str:
+        """The title with its parameters filled in."""
+        return self.title.format(**self.parameters)
+
+    def scaled(self, scale: float) -> Case:
+        """The same with fewer connections and streams, where there are many."""
+        fewer = {
+            name: max(10, int(value * scale))
+            for name, value in self.parameters.items()
+            if name in ("connections", "streams") and isinstance(value, int)
+        }
+        return attrs.evolve(self, parameters={**self.parameters, **fewer})
+
 
 GROUPS = {
     "tcp": "Client and server, a process each, over TCP",
@@ -49,11 +63,42 @@ WINDOW = {"window": 256}
 def _request_response(group: str, in_flight: int) -> Case:
     return Case(
         name=f"{group}/request_response-{in_flight}",
-        title=f"request_response, {in_flight} in flight",
+        title="request_response, {in_flight} in flight",
         group=group,
         operation="request_response",
         parameters={"in_flight": in_flight},
     )
+
+
+def _yields(in_flight: int) -> Case:
+    return Case(
+        name=f"server/yield-{in_flight}",
+        title="request_response, {in_flight} in flight, handlers that wait once",
+        group="server",
+        operation="request_response",
+        parameters={"in_flight": in_flight},
+        only=("ours", "py", "js"),
+        server_args={name: ["--yield"] for name in ("ours", "py", "js")},
+    )
+
+
+def _many(group: str) -> list[Case]:
+    return [
+        Case(
+            name=f"{group}/streams",
+            title="{streams} streams at once, {items} items each, window {window}, items",
+            group=group,
+            operation="many_streams",
+            parameters={"streams": 10_000, "items": 4, "window": 2},
+        ),
+        Case(
+            name=f"{group}/connections",
+            title="{connections} connections, 1 request_response in flight on each",
+            group=group,
+            operation="many_connections",
+            parameters={"connections": 1000},
+        ),
+    ]
 
 
 def _sequential(group: str) -> Case:
@@ -72,14 +117,14 @@ def _interactions(group: str) -> list[Case]:
         _request_response(group, 1000),
         Case(
             name=f"{group}/request_stream",
-            title="request_stream, window 256, items",
+            title="request_stream, window {window}, items",
             group=group,
             operation="request_stream",
             parameters=WINDOW,
         ),
         Case(
             name=f"{group}/request_channel",
-            title="request_channel, echo, window 256, items",
+            title="request_channel, echo, window {window}, items",
             group=group,
             operation="request_channel",
             parameters=WINDOW,
@@ -95,7 +140,11 @@ def _interactions(group: str) -> list[Case]:
 
 NO_DELAY = ["--no-delay"]
 GENERATOR = ["--generator"]
-FRAGMENTS = ["--fragment-size", "65536"]
+FRAGMENTS = {
+    "py": ["--fragment-size", "65536"],
+    "java": ["65536"],
+    "go": ["-fragment", "65536"],
+}
 
 CASES = [
     *_interactions("tcp"),
@@ -120,7 +169,7 @@ CASES = [
     ),
     Case(
         name="tcp/router-64",
-        title="request_response through a Router and a route, 64 in flight",
+        title="request_response through a Router and a route, {in_flight} in flight",
         group="tcp",
         operation="request_response",
         parameters={"in_flight": 64, "route": "echo"},
@@ -135,31 +184,34 @@ CASES = [
         parameters={"in_flight": 1, "size": LARGE},
         unit=" MiB/s",
         scale=LARGE / 2**20,
-        server_args={"py": FRAGMENTS},
-        client_args={"py": FRAGMENTS},
+        server_args=FRAGMENTS,
+        client_args=FRAGMENTS,
     ),
-    Case(
-        name="tcp/streams",
-        title="10 000 streams at once on one connection, 4 items each, window 2, items",
-        group="tcp",
-        operation="many_streams",
-        parameters={"streams": 10_000, "items": 4, "window": 2},
-    ),
-    Case(
-        name="tcp/connections",
-        title="1000 connections, 1 request_response in flight on each",
-        group="tcp",
-        operation="many_connections",
-        parameters={"connections": 1000},
-    ),
+    *_many("tcp"),
     *_interactions("ws"),
+    _sequential("server"),
     _request_response("server", 64),
     _request_response("server", 1000),
+    _yields(64),
+    _yields(1000),
     Case(
         name="server/request_stream",
-        title="request_stream, window 256, items",
+        title="request_stream, window {window}, items",
         group="server",
         operation="request_stream",
         parameters=WINDOW,
     ),
+    *_many("server"),
 ]
+
+
+def is_wanted(name: str, words: Sequence[str]) -> bool:
+    """Whether words of a command line ask for a case.
+
+    Args:
+        name: The case.
+        words: What was asked for; nothing is everything. The whole name of a case means it
+            alone, any other word all that contain it.
+    """
+    names = {case.name for case in CASES}
+    return not words or any(name == word if word in names else word in name for word in words)

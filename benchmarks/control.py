@@ -22,6 +22,9 @@ COUNT = b"count"
 IDLE = b"idle"
 """The request for a stream that never gives an item."""
 
+TRACED = b"traced"
+"""The request for how many bytes the server's Python objects take, where it counts them."""
+
 BURST = 1000
 """Fire-and-forget messages between two requests for the count, which are the flow control."""
 

@@ -130,23 +130,25 @@ class Floor:
         return watch.outcome()
 
 
-async def many_connections(uri: str, *, seconds: float, connections: int) -> Outcome:
-    floors = [await dial(uri) for _ in range(connections)]
+async def many_connections(
+    uri: str, floors: list[Floor], *, seconds: float, connections: int
+) -> Outcome:
+    while len(floors) < connections:
+        floors.append(await dial(uri))
     watch = Stopwatch(seconds)
 
     async def ask(floor: Floor) -> None:
-        while perf_counter() < watch.deadline:
+        while True:  # once at least, however late this task begins
             await floor.stream.send_all(ECHO)
             count = await floor.receive()  # before the sum: other tasks add to it meanwhile
             watch.count += count
+            if perf_counter() >= watch.deadline:
+                break
 
     async with trio.open_nursery() as nursery:
         for floor in floors:
             nursery.start_soon(ask, floor)
-    outcome = watch.outcome()
-    for floor in floors:
-        await floor.stream.aclose()
-    return outcome
+    return watch.outcome()
 
 
 async def dial(uri: str) -> Floor:
@@ -155,10 +157,11 @@ async def dial(uri: str) -> Floor:
 
 async def main(uri: str) -> None:
     floor = await dial(uri)
+    many: list[Floor] = []
     while (command := await trio.to_thread.run_sync(read_command)) is not None:
         name = command.pop("operation")
         if name == "many_connections":
-            write_outcome(await many_connections(uri, **command))
+            write_outcome(await many_connections(uri, many, **command))
         else:
             write_outcome(await getattr(floor, name)(**command))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
 import select
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,11 +18,13 @@ from typing import Any
 import attrs
 
 from .cases import Case
-from .stacks import RAW_CLIENT, Stack
+from .stacks import RAW_CLIENT, ROOT, Stack
 
-ROOT = Path(__file__).parent.parent
+_LIBC = ctypes.CDLL(None)
 PATIENCE = 60.0
 """Seconds beyond the measured time after which a program is taken to hang."""
+LONGEST_WARM_UP = 60.0
+"""Seconds after which a warm-up ends, however little of the processor it has had."""
 
 
 class ProgramFailed(Exception):
@@ -30,12 +34,12 @@ class ProgramFailed(Exception):
 class Program:
     """One end: a process that is talked to in lines."""
 
-    def __init__(self, command: Sequence[str], stderr: Any) -> None:
+    def __init__(self, command: Sequence[str], stderr: Any, directory: Path = ROOT) -> None:
         self.command = command
         self.stderr = stderr
         self.process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -71,12 +75,20 @@ class Program:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
+    def processor_time(self) -> float:
+        """The seconds of processor that all its threads have had so far, user and system."""
+        clock = ctypes.c_int()
+        failure = _LIBC.clock_getcpuclockid(self.process.pid, ctypes.byref(clock))
+        if failure:
+            raise ProgramFailed(f"{' '.join(self.command[1:])}: {os.strerror(failure)}")
+        return time.clock_gettime(clock.value)
+
 
 @contextmanager
-def program(command: Sequence[str]) -> Iterator[Program]:
+def program(command: Sequence[str], directory: Path = ROOT) -> Iterator[Program]:
     """Run a program for the time of the block; it ends because its input does."""
     with tempfile.TemporaryFile() as stderr:
-        running = Program(command, stderr)
+        running = Program(command, stderr, directory)
         process = running.process
         try:
             yield running
@@ -96,20 +108,22 @@ def program(command: Sequence[str]) -> Iterator[Program]:
 @contextmanager
 def server_of(stack: Stack, scheme: str, args: Sequence[str] = ()) -> Iterator[tuple[Program, str]]:
     """A server of that stack, and its URI."""
-    with program([*stack.server, scheme, *args]) as server:
+    with program([*stack.server, scheme, *args], stack.directory) as server:
         yield server, server.read_line().split()[1]
 
 
 @contextmanager
-def pair(case: Case, stack: Stack) -> Iterator[Program]:
-    """Server and client for a case; gives the client."""
+def pair(case: Case, stack: Stack) -> Iterator[tuple[Program, Program]]:
+    """Server and client for a case."""
     scheme = "ws" if case.group == "ws" else "tcp"
     client = RAW_CLIENT if case.group == "server" else stack.client
     with (
-        server_of(stack, scheme, case.server_args.get(stack.name, [])) as (_, uri),
-        program([*client, uri, *case.client_args.get(stack.name, [])]) as running,
+        server_of(stack, scheme, case.server_args.get(stack.family, [])) as (server, uri),
+        program(
+            [*client, uri, *case.client_args.get(stack.family, [])], stack.directory
+        ) as running,
     ):
-        yield running
+        yield server, running
 
 
 @attrs.define
@@ -118,22 +132,30 @@ class Result:
 
     Attributes:
         rates: A rate per round, in the unit of the case.
+        costs: Seconds of the server's processor per unit, per round.
         latencies: Per round [p50, p99] in seconds, where measured.
         failure: Why there are no rates.
     """
 
     rates: list[float] = attrs.field(factory=list)
+    costs: list[float] = attrs.field(factory=list)
     latencies: list[list[float]] = attrs.field(factory=list)
     failure: str | None = None
 
 
 def takes_part(case: Case, stack: Stack) -> bool:
     """Whether the stack is for this case at all."""
-    return case.group in stack.groups and (not case.only or stack.name in case.only)
+    return case.group in stack.groups and (not case.only or stack.family in case.only)
 
 
 def run_case(
-    case: Case, stacks: Sequence[Stack], rounds: int, seconds: float, say: Callable[[str], None]
+    case: Case,
+    stacks: Sequence[Stack],
+    rounds: int,
+    seconds: float,
+    say: Callable[[str], None],
+    *,
+    warm_up_scale: float = 1.0,
 ) -> dict[str, Result]:
     """Measure one case: fresh programs, a warm-up each, then the rounds, in which all take turns.
 
@@ -143,46 +165,76 @@ def run_case(
         rounds: How often.
         seconds: How long at a time.
         say: Told of progress.
+        warm_up_scale: How much of the usual warm-up the stacks get that compile while they run.
 
     Returns:
         By the name of the stack.
     """
     results: dict[str, Result] = {}
     with ExitStack() as running:
-        clients: list[tuple[Stack, Program]] = []
+        pairs: list[tuple[Stack, Program, Program]] = []
 
-        def measure(stack: Stack, client: Program) -> dict[str, Any] | None:
-            try:
-                return client.ask(case.operation, seconds=seconds, **case.parameters)
-            except ProgramFailed as failure:
-                results[stack.name].failure = str(failure)
-                say(f"  {stack.title} FAILED: {failure}")
-                return None
+        def fail(stack: Stack, failure: ProgramFailed) -> None:
+            results[stack.name].failure = str(failure)
+            say(f"  {stack.title} FAILED: {failure}")
 
         for stack in stacks:
             if not takes_part(case, stack):
                 continue
-            results[stack.name] = Result(failure=stack.cannot.get(case.name))
-            if results[stack.name].failure is None:
+            result = results[stack.name] = Result(failure=stack.cannot.get(case.name))
+            if result.failure is None:
                 try:
-                    client = running.enter_context(pair(case, stack))
+                    server, client = running.enter_context(pair(case, stack))
+                    warm_up(case, server, client, seconds, stack.warm_up * warm_up_scale)
+                    pairs.append((stack, server, client))
                 except ProgramFailed as failure:
-                    results[stack.name].failure = str(failure)
-                    say(f"  {stack.title} FAILED: {failure}")
-                    continue
-                if measure(stack, client) is not None:
-                    clients.append((stack, client))
+                    fail(stack, failure)
         for round_number in range(rounds):
             # Whoever comes first differs from round to round.
-            first = round_number % len(clients) if clients else 0
-            for stack, client in clients[first:] + clients[:first]:
+            first = round_number % len(pairs) if pairs else 0
+            for stack, server, client in pairs[first:] + pairs[:first]:
                 result = results[stack.name]
-                outcome = None if result.failure else measure(stack, client)
-                if outcome is not None:
-                    result.rates.append(outcome["count"] * case.scale / outcome["elapsed"])
-                    if "latencies" in outcome:
-                        result.latencies.append(outcome["latencies"])
+                if result.failure is None:
+                    try:
+                        measure(case, server, client, seconds, result)
+                    except ProgramFailed as failure:
+                        fail(stack, failure)
     return results
+
+
+def warm_up(case: Case, server: Program, client: Program, seconds: float, processor: float) -> None:
+    """Run the case without measuring it, once at least; what it opens first stays open.
+
+    Args:
+        case: The case.
+        server: Its server.
+        client: Its client.
+        seconds: How long at a time.
+        processor: How many seconds of processor time the server gets.
+    """
+    begun = time.monotonic()
+    before = server.processor_time()
+    while True:
+        client.ask(case.operation, seconds=seconds, **case.parameters)
+        if (
+            server.processor_time() - before >= processor
+            or time.monotonic() - begun > LONGEST_WARM_UP
+        ):
+            return
+
+
+def measure(case: Case, server: Program, client: Program, seconds: float, result: Result) -> None:
+    """One stack's turn in one round; adds to its result."""
+    before = server.processor_time()
+    outcome = client.ask(case.operation, seconds=seconds, **case.parameters)
+    spent = server.processor_time() - before
+    units = outcome["count"] * case.scale
+    if not units:
+        raise ProgramFailed(f"{' '.join(client.command[1:])}: nothing was completed")
+    result.rates.append(units / outcome["elapsed"])
+    result.costs.append(spent / units)
+    if "latencies" in outcome:
+        result.latencies.append(outcome["latencies"])
 
 
 def raise_file_limit() -> None:

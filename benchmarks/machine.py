@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from .stacks import node_version, package_version
+from .stacks import package_version, tool_version
 
 
 def cpu_model() -> str:
@@ -29,6 +29,8 @@ def describe() -> list[str]:
         f"kernel: {platform.system()} {platform.release()}",
         f"Python: {platform.python_implementation()} {platform.python_version()}",
         f"trio: {package_version('trio')}; wsproto: {package_version('wsproto')}",
-        f"node: {node_version()}",
+        f"node: {tool_version('node', '--version')}",
+        f"java: {tool_version('java', '--version')}",
+        f"go: {tool_version('go', 'version').removeprefix('go version ')}",
         f"load average of the minute before: {load:.1f}",
     ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Any
 
 import trio
-import trio.testing
 
 from benchmarks.control import (
     BURST,
@@ -41,6 +40,7 @@ async def request_response(
             watch.count += 1
             if perf_counter() >= watch.deadline:
                 break
+        assert answer is not None
         assert len(answer.data) == size
 
     async with trio.open_nursery() as nursery:
@@ -86,17 +86,21 @@ async def fire_and_forget(requester: Requester, *, seconds: float) -> Outcome:
     payload = Payload(b"x" * ITEM_SIZE)
 
     async def seen() -> int:
-        return int((await requester.request_response(Payload(COUNT))).data)
+        count = await requester.request_response(Payload(COUNT))
+        assert count is not None
+        return int(count.data)
 
     before = await seen()
     watch = Stopwatch(seconds)
 
     async def send() -> None:
-        while perf_counter() < watch.deadline:
+        while True:  # once at least, however late this task begins
             for _ in range(BURST):
                 await requester.fire_and_forget(payload)
             watch.count += BURST
             await seen()
+            if perf_counter() >= watch.deadline:
+                break
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(send)
@@ -124,33 +128,33 @@ async def many_streams(
     return watch.outcome()
 
 
-async def many_connections(uri: str, *, seconds: float, connections: int) -> Outcome:
+async def many_connections(
+    requesters: Sequence[Requester], *, seconds: float, connections: int
+) -> Outcome:
+    assert len(requesters) == connections
     payload = Payload(b"x" * ITEM_SIZE)
-    begin, leave = trio.Event(), trio.Event()
-    watch = Stopwatch(seconds)  # started anew once all are connected
-
-    async def hold(*, task_status: trio.TaskStatus[Requester] = trio.TASK_STATUS_IGNORED) -> None:
-        async with connect(uri) as requester:
-            task_status.started(requester)
-            await leave.wait()
+    watch = Stopwatch(seconds)
 
     async def ask(requester: Requester) -> None:
-        await begin.wait()
-        while perf_counter() < watch.deadline:
+        while True:  # once at least, however late this task begins
             await requester.request_response(payload)
             watch.count += 1
+            if perf_counter() >= watch.deadline:
+                break
 
     async with trio.open_nursery() as nursery:
-        requesters = [await nursery.start(hold) for _ in range(connections)]
-        async with trio.open_nursery() as asking:
-            for requester in requesters:
-                asking.start_soon(ask, requester)
-            await trio.testing.wait_all_tasks_blocked()
-            watch = Stopwatch(seconds)
-            begin.set()
-        outcome = watch.outcome()
-        leave.set()
-    return outcome
+        for requester in requesters:
+            nursery.start_soon(ask, requester)
+    return watch.outcome()
+
+
+async def hold(
+    uri: str, *, task_status: trio.TaskStatus[Requester] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Keep a connection until it is cancelled."""
+    async with connect(uri) as requester:
+        task_status.started(requester)
+        await trio.sleep_forever()
 
 
 OPERATIONS: dict[str, Callable[..., Awaitable[Outcome]]] = {
@@ -164,13 +168,17 @@ OPERATIONS: dict[str, Callable[..., Awaitable[Outcome]]] = {
 
 
 async def main(uri: str) -> None:
-    async with connect(uri) as requester:
+    many: list[Requester] = []
+    async with connect(uri) as requester, trio.open_nursery() as connections:
         while (command := await trio.to_thread.run_sync(read_command)) is not None:
             name = command.pop("operation")
             if name == "many_connections":
-                write_outcome(await many_connections(uri, **command))
+                while len(many) < command["connections"]:
+                    many.append(await connections.start(hold, uri))
+                write_outcome(await many_connections(many, **command))
             else:
                 write_outcome(await OPERATIONS[name](requester, **command))
+        connections.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

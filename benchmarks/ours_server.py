@@ -1,14 +1,19 @@
-"""The server of rsocket_trio: a plain `Responder`, or with ``--router`` a `Router`."""
+"""The server of rsocket_trio: a plain `Responder`, or with ``--router`` a `Router`.
+
+It runs on older versions of the package, too: `benchmarks.compare` has it serve them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
+import tracemalloc
 from collections.abc import AsyncIterable, AsyncIterator
 
 import trio
 
-from benchmarks.control import COUNT, IDLE, ITEM_SIZE, ready
+from benchmarks.control import COUNT, IDLE, ITEM_SIZE, TRACED, ready
 from rsocket_trio import Payload, Responder, serve
 from rsocket_trio.routing import Router
 
@@ -45,6 +50,28 @@ class Echo(Responder):
         return payloads
 
 
+class Yielding(Echo):
+    """Waits once, as briefly as can be, before each answer."""
+
+    async def request_response(self, payload: Payload) -> Payload:
+        await trio.lowlevel.checkpoint()
+        return payload
+
+
+class Traced(Echo):
+    """Knows what its objects take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        tracemalloc.start()
+
+    async def request_response(self, payload: Payload) -> Payload:
+        if payload.data == TRACED:
+            gc.collect()
+            return Payload(b"%d" % tracemalloc.get_traced_memory()[0])
+        return await super().request_response(payload)
+
+
 def echo_router() -> Router:
     """The echo once more, behind a route."""
     router = Router()
@@ -59,12 +86,16 @@ def echo_router() -> Router:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scheme", choices=["tcp", "ws"])
-    parser.add_argument("--router", action="store_true")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--router", dest="responder", action="store_const", const=echo_router)
+    kind.add_argument("--yield", dest="responder", action="store_const", const=Yielding)
+    kind.add_argument("--traced", dest="responder", action="store_const", const=Traced)
+    parser.set_defaults(responder=Echo)
     options = parser.parse_args()
     async with trio.open_nursery() as nursery:
         server = await nursery.start(
             serve,
-            echo_router() if options.router else Echo(),
+            options.responder(),
             f"{options.scheme}://127.0.0.1:0",
         )
         ready(server.uris[0])

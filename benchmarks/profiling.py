@@ -35,10 +35,10 @@ def main() -> None:
             ours.server[:2] = profiled
         else:
             ours.client[:2] = profiled
-        with pair(case, ours) as client:
+        with pair(case, ours) as (_, client):
             outcome = client.ask(case.operation, seconds=options.seconds, **case.parameters)
         rate = outcome["count"] * case.scale / outcome["elapsed"]
-        print(f"{case.title}: {rate:.0f}{case.unit} under the profiler")
+        print(f"{case.heading}: {rate:.0f}{case.unit} under the profiler")
         stats = pstats.Stats(str(path)).strip_dirs().sort_stats(options.sort)
         if options.callers:
             stats.print_callers(options.callers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -140,7 +141,7 @@ async def fire_and_forget(client: RSocketClient, *, seconds: float) -> Outcome:
     watch = Stopwatch(seconds)
 
     async def send() -> None:
-        while perf_counter() < watch.deadline:
+        while True:  # once at least, however late this task begins
             # The awaitable of each is done once its frame is written; waiting for the last
             # of a burst is waiting for all.
             for _ in range(BURST - 1):
@@ -148,6 +149,8 @@ async def fire_and_forget(client: RSocketClient, *, seconds: float) -> Outcome:
             await awaitable.fire_and_forget(Payload(ITEM))
             watch.count += BURST
             await seen()
+            if perf_counter() >= watch.deadline:
+                break
 
     await asyncio.gather(send(), send())
     while await seen() < before + watch.count:
@@ -172,22 +175,21 @@ async def many_streams(
 
 
 async def many_connections(
-    uri: str, options: dict[str, Any], *, seconds: float, connections: int
+    clients: Sequence[RSocketClient], *, seconds: float, connections: int
 ) -> Outcome:
-    async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(connect(uri, options)) for _ in range(connections)
-        ]
-        watch = Stopwatch(seconds)
+    assert len(clients) == connections
+    watch = Stopwatch(seconds)
 
-        async def ask(client: RSocketClient) -> None:
-            awaitable = AwaitableRSocket(client)
-            while perf_counter() < watch.deadline:
-                await awaitable.request_response(Payload(ITEM))
-                watch.count += 1
+    async def ask(client: RSocketClient) -> None:
+        awaitable = AwaitableRSocket(client)
+        while True:  # once at least, however late this task begins
+            await awaitable.request_response(Payload(ITEM))
+            watch.count += 1
+            if perf_counter() >= watch.deadline:
+                break
 
-        await asyncio.gather(*(ask(client) for client in clients))
-        return watch.outcome()
+    await asyncio.gather(*(ask(client) for client in clients))
+    return watch.outcome()
 
 
 OPERATIONS = {
@@ -221,11 +223,18 @@ async def main() -> None:
     arguments = parser.parse_args()
     options = KEEPALIVE | {"fragment_size_bytes": arguments.fragment_size}
     loop = asyncio.get_running_loop()
-    async with connect(arguments.uri, options) as client:
+    async with AsyncExitStack() as opened:
+
+        async def connected() -> RSocketClient:
+            return await opened.enter_async_context(connect(arguments.uri, options))
+
+        client, many = await connected(), []
         while (command := await loop.run_in_executor(None, read_command)) is not None:
             name = command.pop("operation")
             if name == "many_connections":
-                write_outcome(await many_connections(arguments.uri, options, **command))
+                while len(many) < command["connections"]:
+                    many.append(await connected())
+                write_outcome(await many_connections(many, **command))
             else:
                 write_outcome(await OPERATIONS[name](client, **command))
 

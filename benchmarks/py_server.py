@@ -124,20 +124,28 @@ class Echo(BaseRequestHandler):
         return echoes, echoes
 
 
-async def serve_tcp(options: dict[str, Any]) -> int:
+class Yielding(Echo):
+    """Waits once, as briefly as can be, before each answer."""
+
+    async def request_response(self, payload: Payload) -> Any:
+        await asyncio.sleep(0)
+        return create_future(payload)
+
+
+async def serve_tcp(handler: type[Echo], options: dict[str, Any]) -> int:
     def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        RSocketServer(TransportTCP(reader, writer), handler_factory=Echo, **options)
+        RSocketServer(TransportTCP(reader, writer), handler_factory=handler, **options)
 
     server = await asyncio.start_server(session, "127.0.0.1", 0, backlog=1024)
     return server.sockets[0].getsockname()[1]
 
 
-async def serve_websocket(options: dict[str, Any]) -> int:
+async def serve_websocket(handler: type[Echo], options: dict[str, Any]) -> int:
     from aiohttp import web  # only there where the WebSocket cases are wanted
     from rsocket.transports.aiohttp_websocket import websocket_handler_factory
 
     application = web.Application()
-    application.router.add_get("/", websocket_handler_factory(handler_factory=Echo, **options))
+    application.router.add_get("/", websocket_handler_factory(handler_factory=handler, **options))
     runner = web.AppRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -150,11 +158,14 @@ async def main() -> None:
     parser.add_argument("scheme", choices=["tcp", "ws"])
     parser.add_argument("--fragment-size", type=int)
     parser.add_argument("--generator", action="store_true")
+    parser.add_argument(
+        "--yield", dest="handler", action="store_const", const=Yielding, default=Echo
+    )
     arguments = parser.parse_args()
     Echo.by_generator = arguments.generator
     options = KEEPALIVE | {"fragment_size_bytes": arguments.fragment_size}
     start = serve_tcp if arguments.scheme == "tcp" else serve_websocket
-    ready(f"{arguments.scheme}://127.0.0.1:{await start(options)}")
+    ready(f"{arguments.scheme}://127.0.0.1:{await start(arguments.handler, options)}")
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -6,116 +6,35 @@ alone. Answers are counted by length: all must have the length of the first one.
 
 from __future__ import annotations
 
-import socket
+import select
 import struct
 import sys
 from time import perf_counter
 from typing import Any
 
-from benchmarks.control import COUNT, IDLE, ITEM_SIZE, Stopwatch, read_command, write_outcome
+from benchmarks.control import (
+    COUNT,
+    IDLE,
+    ITEM_SIZE,
+    TRACED,
+    Stopwatch,
+    read_command,
+    write_outcome,
+)
+from benchmarks.raw_connection import (
+    CANCEL,
+    COMPLETE,
+    NEXT,
+    PAYLOAD,
+    REQUEST_N,
+    REQUEST_RESPONSE,
+    REQUEST_STREAM,
+    Raw,
+    Requests,
+    frame,
+)
 
 Outcome = dict[str, Any]
-
-REQUEST_RESPONSE = 0x04
-REQUEST_STREAM = 0x06
-REQUEST_N = 0x08
-CANCEL = 0x09
-PAYLOAD = 0x0A
-KEEPALIVE_RESPOND = (0x03 << 10) | 0x80
-BLOCK = 32768
-"""Frames prepared at once. Their ids span 65536, so between two blocks only the two upper bytes
-of each id change, which slice assignment does without a loop."""
-
-
-def frame(stream_id: int, kind_and_flags: int, body: bytes) -> bytes:
-    """A whole frame with its length prefix."""
-    length = (6 + len(body)).to_bytes(3, "big")
-    return length + struct.pack(">IH", stream_id, kind_and_flags) + body
-
-
-def setup() -> bytes:
-    """SETUP, then a KEEPALIVE that asks for an answer: proof that the SETUP was accepted."""
-    mime = b"\x18application/octet-stream"
-    body = struct.pack(">HHII", 1, 0, 60_000, 600_000) + mime + mime
-    return frame(0, 0x01 << 10, body) + frame(0, KEEPALIVE_RESPOND, bytes(8))
-
-
-class Requests:
-    """Request frames with ascending stream ids, handed out in batches."""
-
-    def __init__(self, body: bytes) -> None:
-        self.size = len(body) + 9
-        self.block = bytearray(
-            b"".join(frame(2 * n + 1, REQUEST_RESPONSE << 10, body) for n in range(BLOCK))
-        )
-        self.upper = 0
-        self.next = 0
-
-    def take(self, count: int) -> bytes:
-        """The next ``count`` frames."""
-        end = self.next + count
-        if end <= BLOCK:
-            taken = bytes(memoryview(self.block)[self.next * self.size : end * self.size])
-            self.next = end
-            return taken
-        taken = bytes(memoryview(self.block)[self.next * self.size :])
-        self.upper += 1
-        self.block[3 :: self.size] = bytes([self.upper >> 8]) * BLOCK
-        self.block[4 :: self.size] = bytes([self.upper & 255]) * BLOCK
-        self.next = 0
-        return taken + self.take(end - BLOCK)
-
-    def take_id(self) -> int:
-        """A stream id of its own for another kind of request."""
-        header = self.take(1)
-        return int.from_bytes(header[3:7], "big")
-
-
-class Raw:
-    """One connection, set up."""
-
-    def __init__(self, uri: str) -> None:
-        host, _, port = uri.removeprefix("tcp://").rpartition(":")
-        self.socket = socket.create_connection((host, int(port)))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.buffer = bytearray(262144)
-        self.socket.sendall(setup())
-        header = self.receive_frame()
-        if header[:6] != struct.pack(">IH", 0, 0x03 << 10):
-            raise ConnectionError(f"the answer to SETUP and KEEPALIVE is {header[:64]!r}")
-
-    def receive_exactly(self, count: int) -> bytes:
-        """Exactly so many bytes."""
-        data = b""
-        while len(data) < count:
-            more = self.socket.recv(count - len(data))
-            if not more:
-                raise ConnectionError("the server closed the connection")
-            data += more
-        return data
-
-    def receive_frame(self) -> bytes:
-        """One whole frame, without its length prefix."""
-        return self.receive_exactly(int.from_bytes(self.receive_exactly(3), "big"))
-
-    def receive_counted(self, size: int, behind: int) -> int:
-        """How many bytes the next read brought.
-
-        Args:
-            size: What each frame has, with its length prefix. The first and the last whole
-                frame of the read are held to it.
-            behind: How many bytes of such frames came before.
-        """
-        length = self.socket.recv_into(self.buffer)
-        if not length:
-            raise ConnectionError("the server closed the connection")
-        first = -behind % size
-        if length >= first + 3:
-            prefix = (size - 3).to_bytes(3, "big")
-            last = first + (length - first - 3) // size * size
-            if self.buffer[first : first + 3] != prefix or self.buffer[last : last + 3] != prefix:
-                raise ConnectionError("an answer differs in length from the first")
-        return length
 
 
 class RawClient:
@@ -126,14 +45,34 @@ class RawClient:
         self.raw = Raw(uri)
         self.requests = Requests(b"x" * ITEM_SIZE)
         self.idle: list[Raw] = []
+        self.many: list[Raw] = []
+
+    def answer_size(self) -> int:
+        """The length of an answer with its length prefix, found by asking once."""
+        self.raw.socket.sendall(self.requests.take(1))
+        answer = self.raw.receive_frame()
+        if struct.unpack_from(">H", answer, 4)[0] >> 10 != PAYLOAD or len(answer) < ITEM_SIZE:
+            raise ConnectionError(f"the answer is {answer[:64]!r}")
+        return len(answer) + 3
+
+    def sequential(self, *, seconds: float) -> Outcome:
+        raw, take = self.raw, self.requests.take
+        size = self.answer_size()
+        watch = Stopwatch(seconds)
+        now = watch.start
+        while now < watch.deadline:
+            raw.socket.sendall(take(1))
+            received = 0
+            while received < size:
+                received += raw.receive_counted(size, received)
+            before, now = now, perf_counter()
+            watch.latencies.append(now - before)
+        watch.count = len(watch.latencies)
+        return watch.outcome()
 
     def request_response(self, *, seconds: float, in_flight: int) -> Outcome:
         raw, take = self.raw, self.requests.take
-        raw.socket.sendall(take(1))
-        answer = raw.receive_frame()
-        if struct.unpack_from(">H", answer, 4)[0] >> 10 != PAYLOAD or len(answer) < ITEM_SIZE:
-            raise ConnectionError(f"the answer is {answer[:64]!r}")
-        size = len(answer) + 3
+        size = self.answer_size()
         watch = Stopwatch(seconds)
         raw.socket.sendall(take(in_flight))
         sent, received = in_flight, 0
@@ -170,12 +109,80 @@ class RawClient:
         self.synchronise()
         return outcome
 
-    def synchronise(self) -> None:
-        """Wait until the server has taken everything sent so far."""
+    def synchronise(self, question: bytes = COUNT) -> bytes:
+        """Wait until the server has taken everything sent so far; gives the answering frame."""
         stream_id = self.requests.take_id()
-        self.raw.socket.sendall(frame(stream_id, REQUEST_RESPONSE << 10, COUNT))
-        while int.from_bytes(self.raw.receive_frame()[:4], "big") != stream_id:
-            pass
+        self.raw.socket.sendall(frame(stream_id, REQUEST_RESPONSE << 10, question))
+        while True:
+            answer = self.raw.receive_frame()
+            if int.from_bytes(answer[:4], "big") == stream_id:
+                return answer
+
+    def many_connections(self, *, seconds: float, connections: int) -> Outcome:
+        size = self.answer_size()
+        self.many += [Raw(self.uri) for _ in range(connections - len(self.many))]
+        by_number = {raw.socket.fileno(): raw for raw in self.many}
+        body = b"x" * ITEM_SIZE
+
+        def ask(raw: Raw) -> None:
+            raw.socket.sendall(frame(raw.next_id, REQUEST_RESPONSE << 10, body))
+            raw.next_id += 2
+
+        with select.epoll() as readable:
+            for number in by_number:
+                readable.register(number, select.EPOLLIN)
+            watch = Stopwatch(seconds)
+            for raw in self.many:
+                ask(raw)
+            asking = len(self.many)
+            while asking:
+                for number, _ in readable.poll():
+                    raw = by_number[number]
+                    raw.received += raw.receive_counted(size, raw.received)
+                    if raw.received == size:
+                        raw.received = 0
+                        watch.count += 1
+                        if perf_counter() < watch.deadline:
+                            ask(raw)
+                        else:
+                            asking -= 1
+            return watch.outcome()
+
+    def many_streams(self, *, seconds: float, streams: int, items: int, window: int) -> Outcome:
+        """All streams to their end, once, however long it takes.
+
+        Grants one item for each that came, as long as that many are still to come.
+        """
+        raw = self.raw
+        watch = Stopwatch(seconds)
+        request = struct.pack(">I", window) + b"%d" % items
+        header, one = struct.Struct(">IH"), struct.pack(">I", 1)
+        ungranted = {}
+        for _ in range(streams):
+            stream_id = self.requests.take_id()
+            ungranted[stream_id] = items - window
+            raw.queue(frame(stream_id, REQUEST_STREAM << 10, request))
+        while ungranted:
+            for received in raw.exchange():
+                stream_id, kind_and_flags = header.unpack_from(received)
+                if kind_and_flags >> 10 != PAYLOAD:
+                    raise ConnectionError(f"the answer is {bytes(received[:64])!r}")
+                if kind_and_flags & NEXT:
+                    watch.count += 1
+                    if ungranted[stream_id] > 0:
+                        ungranted[stream_id] -= 1
+                        raw.queue(frame(stream_id, REQUEST_N << 10, one))
+                if kind_and_flags & COMPLETE:
+                    del ungranted[stream_id]
+        if watch.count != streams * items:
+            raise ConnectionError(f"{streams * items} items were asked for, {watch.count} came")
+        return watch.outcome()
+
+    def traced(self) -> Outcome:
+        """The bytes of the server's objects, as its count."""
+        watch = Stopwatch(0)
+        watch.count = int(self.synchronise(TRACED)[6:])
+        return watch.outcome()
 
     def idle_connections(self, *, connections: int) -> Outcome:
         watch = Stopwatch(0)

@@ -32,6 +32,7 @@ from rsocket_trio import (
     connect,
     serve_transport,
 )
+from rsocket_trio.connection.session_store import session_of
 from rsocket_trio.transports.byte_stream import ByteStreamTransport
 
 CONFIG = ConnectionConfig(fragment_size=256)
@@ -137,7 +138,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
 
         resume = Resume(token=TOKEN, max_retained_size=RETAINED)
         async with connect(dial, config=CONFIG, resume=resume) as requester:
-            session = options.store.get(TOKEN)
+            session = session_of(await options.store.find(TOKEN))
             assert session is not None
             log = session.link.log
             async with trio.open_nursery() as beside:
@@ -176,7 +177,7 @@ async def keep_asking(requester: Requester, asked: list[int]) -> None:
     number = 0
     while True:
         data = b"%d" % asked[0] * (1 + 200 * (asked[0] % 7 == 0))
-        assert (await requester.request_response(Payload(data))).data == data
+        assert await requester.request_response(Payload(data)) == Payload(data)
         asked[0] += 1
         await requester.fire_and_forget(Payload(b"%d" % number))
         number += 1

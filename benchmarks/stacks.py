@@ -13,7 +13,12 @@ from pathlib import Path
 import attrs
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 PYTHON = [sys.executable, "-m"]
+JAR = "java/target/bench.jar"
+WARM_UP = {"java": 10.0, "js": 2.0}
+"""Seconds of processor time after which HotSpot and V8 have compiled what a case needs. Time of the
+clock would mean less where others use the processor, too: the compilers wait as all else does."""
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +33,10 @@ class Stack:
         groups: The groups of cases it can take part in.
         cannot: The cases it cannot run, with the reason.
         missing: Why its programs cannot be run here; ``None`` if they can.
+        warm_up: Seconds of processor time that its server is given before anything is measured,
+            because it compiles while it runs.
+        directory: Where its programs are run, and so what Python imports first.
+        family: The name that cases give arguments by; its own name unless two are of one kind.
     """
 
     name: str
@@ -37,6 +46,9 @@ class Stack:
     groups: frozenset[str]
     cannot: dict[str, str] = attrs.field(factory=dict)
     missing: Callable[[], str | None] = lambda: None
+    warm_up: float = 0.0
+    directory: Path = ROOT
+    family: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
 
 
 def _node() -> str | None:
@@ -44,6 +56,20 @@ def _node() -> str | None:
         return "node is not installed"
     if not (HERE / "js" / "node_modules").is_dir():
         return "its modules are not installed: run benchmarks/setup.sh"
+    return None
+
+
+def _java() -> str | None:
+    if shutil.which("java") is None:
+        return "java is not installed"
+    if not (HERE / JAR).is_file():
+        return "its programs are not built: run benchmarks/setup.sh (it needs a JDK and Maven)"
+    return None
+
+
+def _go() -> str | None:
+    if not (HERE / "go" / "peer").is_file():
+        return "its program is not built: run benchmarks/setup.sh (it needs Go)"
     return None
 
 
@@ -59,12 +85,12 @@ def package_version(name: str) -> str:
         return "not installed"
 
 
-def node_version() -> str:
-    """The version of node, or that it is absent."""
-    node = shutil.which("node")
-    if node is None:
+def tool_version(*command: str) -> str:
+    """What a tool says of its version, in one line, or that it is absent."""
+    if shutil.which(command[0]) is None:
         return "not installed"
-    return subprocess.run([node, "--version"], capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stdout or done.stderr).partition("\n")[0].strip()
 
 
 _PY_GROUPS = {"tcp", "server"} | ({"ws"} if find_spec("aiohttp") else set())
@@ -95,6 +121,24 @@ STACKS = [
             "tcp/large": "it reassembles fragments but sends none, and a frame ends at 16 MiB",
         },
         missing=_node,
+        warm_up=WARM_UP["js"],
+    ),
+    Stack(
+        name="java",
+        title="rsocket-java 1.1.5",
+        server=["java", "-cp", f"benchmarks/{JAR}", "bench.Server"],
+        client=["java", "-cp", f"benchmarks/{JAR}", "bench.Client"],
+        groups=frozenset({"tcp", "ws", "server"}),
+        missing=_java,
+        warm_up=WARM_UP["java"],
+    ),
+    Stack(
+        name="go",
+        title="rsocket-go 0.8.16",
+        server=["benchmarks/go/peer", "server"],
+        client=["benchmarks/go/peer", "client"],
+        groups=frozenset({"tcp", "ws", "server"}),
+        missing=_go,
     ),
     Stack(
         name="floor",

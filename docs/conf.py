@@ -49,7 +49,7 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(secrets|random|contextvars|ServerSession|SearchStrategy|attrs|cbor2|cattrs|wsproto|ReceiveChannel|OnSetup|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
+    r"|(secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
 )
 PRIVATE = re.compile(
     r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|T|MemoryTransport)$|HEADER|split_metadata|encode_"
@@ -102,7 +102,18 @@ def show_promises(
                 lines.insert(index, "")
 
 
+def hide_maps(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Leave out the map of a package's modules: it is for those who read the code."""
+    for index, line in enumerate(lines):
+        if what == "module" and line.startswith("The modules, in reading order"):
+            del lines[index:]
+            return
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", show_promises)
+    app.connect("autodoc-process-docstring", hide_maps)
     app.connect("missing-reference", resolve)

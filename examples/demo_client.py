@@ -80,7 +80,7 @@ async def ask_for_facts(requester: Requester, service: Caller) -> None:
     answer = await requester.request_response(route="host.facts")
     milliseconds = (time.perf_counter() - began) * 1000
     facts = service.decode(answer, Facts)
-    size = len(answer.data)
+    size = 0 if answer is None else len(answer.data)
     say("request_response host.facts", f"1 item, {size} bytes, {milliseconds:.1f} ms")
     memory = facts.memory_total / 2**30
     say("", f"{facts.hostname}: {facts.kernel}, {facts.cpus} CPUs, {memory:.1f} GiB")

@@ -1,11 +1,12 @@
 """RSocket 1.0 for trio: message protocols with demand, under structured concurrency."""
 
-# Layers, lowest first. A module imports only from its own or lower layers; tests/test_layers.py
-# reads the imports and holds the code to it.
+# Layers, lowest first. A module imports only from its own or lower layers;
+# tests/rules/test_layers.py reads the imports and holds the code to it.
 #
-#     errors payload streamed config lease uri < frames metadata < protocol < transports
-#       < reactivesocket < interactions < connection < tracing arguments < requester
-#       responder < service < client server routing codecs < cli testing
+#     errors sealed payload streamed config lease uri < frames metadata < protocol
+#       < log_policy os_support < transports < reactivesocket < interactions < connection
+#       < tracing arguments < requester responder < service < client server routing codecs
+#       < cli testing
 #
 # Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
 
@@ -15,8 +16,10 @@ from ._version import __version__
 from .client import connect
 from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
+from .connection.dialling import Dial
 from .connection.leases import ConnectionLeases
-from .connection.resume_options import Resume, ResumeOptions, SessionStore
+from .connection.resume_options import Resume, ResumeOptions
+from .connection.session_store import MemorySessionStore, ResumableSession, SessionStore
 from .errors import (
     ApplicationError,
     Canceled,
@@ -32,6 +35,7 @@ from .errors import (
     LocalProtocolError,
     MalformedFrame,
     MetadataError,
+    MetadataTooLarge,
     MissingLease,
     ProtocolError,
     Rejected,
@@ -45,29 +49,49 @@ from .errors import (
 )
 from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
-from .lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
+from .lease import AnyLeaseSource, AskForLease, Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
+    Authentication,
     BearerAuthentication,
+    CustomAuthentication,
     Metadata,
     Sampling,
     SimpleAuthentication,
     ZipkinTracing,
 )
-from .payload import NO_PAYLOAD, Payload
+from .payload import Payload
 from .protocol.retry import Retry
 from .requester import ConnectionStatistics, Requester
-from .responder import Acceptor, Responder, Setup
-from .routing import Caller, ItemStream, Principal, RequestFacts, Route, Router, constant_time_equal
+from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
+from .routing import (
+    Authenticate,
+    Caller,
+    Interaction,
+    ItemStream,
+    OnResume,
+    OnSetup,
+    Principal,
+    RegisteredRoute,
+    RequestFacts,
+    Route,
+    Router,
+)
 from .server import Server, ServerStatistics, serve, serve_transport
-from .streamed import StreamedPayload
+from .streamed import AnyPayload, StreamedPayload
 from .tracing import Tracing, current_trace
 from .transports.base import FrameTransport, TransportInfo
+from .uri import Uri, parse_uri
 
 __all__ = [
-    "NO_PAYLOAD",
     "Acceptor",
+    "AnyLeaseSource",
+    "AnyPayload",
     "ApplicationError",
+    "AskForLease",
+    "Authenticate",
+    "Authentication",
     "BearerAuthentication",
+    "BodyResponder",
     "Caller",
     "Canceled",
     "ClosedByPeer",
@@ -79,9 +103,12 @@ __all__ = [
     "ConnectionLeases",
     "ConnectionLost",
     "ConnectionStatistics",
+    "CustomAuthentication",
     "CustomError",
+    "Dial",
     "ErrorCode",
     "FrameTransport",
+    "Interaction",
     "InternalError",
     "Invalid",
     "InvalidSetup",
@@ -93,15 +120,20 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "MalformedFrame",
+    "MemorySessionStore",
     "Metadata",
     "MetadataError",
+    "MetadataTooLarge",
     "MissingLease",
+    "OnResume",
+    "OnSetup",
     "Payload",
     "PayloadBody",
     "PayloadStream",
     "Principal",
     "ProtocolError",
     "RSocketError",
+    "RegisteredRoute",
     "Rejected",
     "RejectedResume",
     "RejectedSetup",
@@ -109,7 +141,9 @@ __all__ = [
     "RequestFacts",
     "Requester",
     "Responder",
+    "ResumableSession",
     "Resume",
+    "ResumeFacts",
     "ResumeOptions",
     "Retry",
     "Route",
@@ -127,11 +161,12 @@ __all__ = [
     "Tracing",
     "TransportInfo",
     "UnsupportedSetup",
+    "Uri",
     "ZipkinTracing",
     "__version__",
     "connect",
-    "constant_time_equal",
     "current_trace",
+    "parse_uri",
     "serve",
     "serve_transport",
 ]

@@ -10,11 +10,12 @@ from typing import Final
 
 import trio
 
-from .config import ConnectionConfig
+from .config import ConnectionConfig, check_config
 from .connection.connection import Connection
+from .connection.dialling import Dial, Dialled
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.fresh_sessions import Succession
-from .connection.resume_client import ClientSession, Dial
+from .connection.resume_client import ClientSession
 from .connection.resume_options import Resume, check_resume
 from .errors import (
     ConnectFailed,
@@ -22,18 +23,20 @@ from .errors import (
     InternalError,
     LocalProtocolError,
     SetupError,
-    sole,
 )
-from .lease import LeaseOptions, Source, lease_options
+from .interactions.block import Block
+from .lease import AnyLeaseSource, LeaseOptions, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
 from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder
+from .sealed import make
 from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
+from .uri import Uri
 
 __all__ = ["connect"]
 
@@ -43,7 +46,7 @@ _DEFAULT_CONFIG: Final = ConnectionConfig()
 
 @asynccontextmanager
 async def connect(
-    target: str | FrameTransport | Dial,
+    target: str | Uri | FrameTransport | Dial,
     *,
     responder: Responder | Acceptor | None = None,
     setup: Payload = _NO_SETUP,
@@ -54,7 +57,7 @@ async def connect(
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     resume: Resume | None = None,
-    lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
@@ -67,9 +70,11 @@ async def connect(
 
     Args:
         target: A URI: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
-            ``ws://host:port/path``, ``wss://host:port/path``; or a transport of yours, which is
-            closed with the block; or a function of yours that dials: it returns an asynchronous
-            context manager, which gives a transport and closes it.
+            ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`; or a
+            transport of yours, which is closed with the block; or a function of yours that dials:
+            it returns an asynchronous context manager, which gives a transport and closes it.
+            Where there is no connection now it raises `ConnectFailed`, or an `OSError` or trio's
+            errors, which become that; what else it raises is a fault, and is not tried again.
         responder: Answers the server's requests.
         setup: Data and metadata of the SETUP frame, for the server's acceptor.
         setup_metadata: Put in front of its metadata, e.g. ``Metadata(auth=...)``.
@@ -77,8 +82,9 @@ async def connect(
         metadata_mime_type: Likewise of the metadata. Routes need the default, or the MIME type
             of routing metadata.
         config: Times, sizes and limits.
-        headers: WebSocket: more headers of the handshake.
-        ssl_context: TLS: verification and client certificate; the default one by default.
+        headers: WebSocket: more headers of the handshake; an error for every other target.
+        ssl_context: TLS: verification and client certificate; the default one by default. An error
+            for every target but ``tls`` and ``wss``.
         resume: Keep the session over the loss of the connection: dial again, and go on. Streams in
             both directions do not notice, except that nothing comes for a while; nothing is lost,
             doubled or reordered. What is on stream 0 (metadata_push) may be lost. The server has
@@ -93,19 +99,25 @@ async def connect(
         The requester, once the server has accepted the SETUP.
 
     Raises:
-        ConnectFailed: There is no connection, or no answer.
+        ConnectFailed: There is no connection, or no answer; ``__cause__`` holds what a dialler
+            raised.
         SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments make no SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be written.
-        TypeError: ``target``, ``responder``, ``resume`` or ``lease`` is nothing of what it may be.
-        ValueError: The address, the protocol or a header is none.
+        TypeError: ``target``, ``responder``, ``setup``, ``config``, ``ssl_context``, ``resume`` or
+            ``lease`` is of a wrong type.
+        ValueError: The address, the protocol or a header is wrong; or the target has no use for
+            ``headers`` or ``ssl_context``.
         InternalError: On leaving: a task of the connection crashed. Please report it.
 
     Checkpoint: entering and leaving, always.
     If cancelled: the connection is closed.
     """
+    check_config(config)
+    if not isinstance(setup, Payload):
+        raise TypeError(f"setup must be a Payload, not {type(setup).__name__}")
     if setup_metadata is not None:
         setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
     check_protocols((protocol,))
@@ -125,9 +137,9 @@ async def connect(
             'protocol="rsocket"'
         )
     dial = _dialler(target, headers, ssl_context, config)
-    body_error: BaseException | None = None
-    try:
-        async with dial() as transport:
+    block = Block()
+    with block.around():
+        async with Dialled(dial) as transport:
             if draft:
                 transport = speak_reactivesocket(
                     transport, client=True, max_frame_size=config.limits.max_frame_size
@@ -144,48 +156,37 @@ async def connect(
                 session,
             ) as requester:
                 requester.tracing = tracing
-                try:
+                with block.body():
                     yield requester
-                except Exception as error:
-                    # Kept out of all that is closed here, so that it is neither grouped nor lost.
-                    body_error = error
-                except trio.Cancelled:
-                    raise
-                except BaseException as error:
-                    # Not to be kept from what it ends; but it is not grouped either.
-                    body_error = error
-                    raise
-    except trio.Cancelled:
-        if body_error is None:
-            raise
-        # The close was cut short; what the body raised is what has happened.
-    except BaseExceptionGroup as group:
-        if body_error is None or sole(group) is not sole(body_error):
-            raise
-    if body_error is not None:
-        raise body_error
 
 
 def _dialler(
-    target: str | FrameTransport | Dial,
+    target: str | Uri | FrameTransport | Dial,
     headers: Sequence[tuple[str, str]],
     ssl_context: ssl.SSLContext | None,
     config: ConnectionConfig,
 ) -> Dial:
     """What makes a transport: more than once, unless it was brought ready."""
-    if isinstance(target, str):
+    if isinstance(target, str | Uri):
         return partial(
             open_transport,
             target,
             headers=headers,
             ssl_context=ssl_context,
             max_frame_size=config.limits.max_frame_size,
+            handshake_timeout=config.setup_timeout,
+        )
+    if headers or ssl_context is not None:
+        raise ValueError(
+            "headers= and ssl_context= are for an address; a transport or a function of yours has "
+            "its own"
         )
     if isinstance(target, FrameTransport):
         return lambda: target
     if not callable(target):
         raise TypeError(
-            f"an address (a str), a transport or a function is needed, not {type(target).__name__}"
+            "an address (a str or a Uri), a transport or a function is needed, not "
+            f"{type(target).__name__}"
         )
     return target
 
@@ -208,7 +209,7 @@ async def _connection(
         carrier = transport if session is None else session.link
         connection = Connection(carrier, config, client=True, lease=lease)
         if requester is None:
-            requester = Requester(connection, metadata_mime_type, data_mime_type)
+            requester = make(Requester, connection, metadata_mime_type, data_mime_type)
         token = None if session is None else session.token
         begin_as_client(connection, setup, data_mime_type, metadata_mime_type, resume_token=token)
         facts = Setup(
@@ -219,6 +220,7 @@ async def _connection(
             keepalive_interval=config.keepalive_interval,
             max_lifetime=config.max_lifetime,
             transport=carrier.info,
+            ours=True,
         )
         connection.open(
             await accept_with(Responder() if responder is None else responder, facts, requester)
@@ -232,7 +234,7 @@ async def _connection(
 
     connection, requester = await begin(session)
     run: Callable[..., Awaitable[None]] = partial(_run, connection)
-    close = connection.close
+    close = connection.lifecycle.close
     if session is not None:
         succession = Succession(session, begin_anew)
         run, close = partial(succession.run, connection), succession.close

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 from attrs import validators as v
 
-__all__ = ["ConnectionConfig", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "ConnectionConfig", "Limits", "check_config"]
 
 MAX_FRAME_SIZE: Final = 0xFFFFFF
 """The largest frame there is, on any transport (Protocol.md, "Framing Format")."""
@@ -42,14 +42,31 @@ class Limits:
             fragments for ever. 64 MiB: four of the largest frames.
         max_reassembly_size: All the payloads one connection is reassembling at a time, in bytes.
             Past it the request or stream that asks for more ends. 128 MiB.
+        max_setup_size: Metadata and data of a SETUP together, in bytes; a client that sends more
+            is refused with REJECTED_SETUP. It is all from a stranger, so the acceptor and the
+            authenticator get to see no more than that. 256 KiB: tickets and tokens have a few
+            KiB, the largest 64.
+        max_metadata_size: Metadata of one request, or of one METADATA_PUSH, in bytes. They are
+            read before it is known who answers, and whether anybody does. A request with more is
+            answered with INVALID, a METADATA_PUSH dropped. 1 MiB: HTTP servers take 8 to 64 KiB.
+        max_metadata_entries: Entries of composite metadata that are read, whoever reads them: an
+            entry costs four bytes to send and time to pass over. What looks behind so many finds
+            a `MetadataTooLarge`: a request is answered with INVALID then, and a SETUP with
+            REJECTED_SETUP. 128: a request has a handful.
+        max_routing_tags: Tags of routing metadata, likewise: each costs one byte at least. 64:
+            there is one in most cases.
+        max_accept_types: MIME types of an accept-mime-types entry, likewise; a `Router` looks at
+            so many for the type of its answer, and disregards the rest. 64: all that are
+            well known, and some more.
         max_streams: Requests of the peer that may be open at once; one more is answered with
             REJECTED. Each costs a task once its handler waits. 16384.
         max_requests_size: The payloads of the peer's requests that are waiting or being answered,
             in bytes; a request that goes past it is answered with REJECTED, unless it is the only
             one. A handler that waits keeps its request in memory. 128 MiB.
         max_unread_size: Payloads of all streams that have arrived and that nobody has received
-            yet, in bytes. Credit counts items, so it alone bounds no memory; the stream that goes
-            past this ends with an error. 256 MiB: a window of 256 with 1 MiB in each item.
+            yet, in bytes, each charged 64 beside its own, as empty ones cost memory too. Credit
+            counts items of one stream, so it alone bounds no memory; the stream that goes past
+            this ends with an error. 256 MiB: a window of 256 with 1 MiB in each item.
         max_unread_body_size: Fragments of one payload that is read while it arrives
             (`PayloadBody`), in bytes. There is no demand within a payload: one that is read more
             slowly than it is sent ends with an error here. 64 MiB: what could be had as a whole
@@ -59,13 +76,26 @@ class Limits:
         outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
             busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
-            KEEPALIVE) queued for a peer that does not read; past it we stop reading from the
-            peer until it reads. 1 MiB.
+            KEEPALIVE) queued for a peer that does not read; past it no request of the peer
+            begins until it reads. 1 MiB.
+        max_unsent_size: Likewise; past it the connection ends. Reading goes on until then: two
+            ends that each wait for the other to read would wait for ever. 1.5 MiB: sixty
+            thousand refusals, several times what a peer may have open (``max_streams``).
+        max_client_lifetime: A server takes a client for dead that was silent for so long, in
+            seconds, also where its SETUP asks for more. What a client holds here it holds that
+            long after it has vanished without a word, and SETUP may say 24 days. It is not
+            refused: many clients say so in order to say "no limit", and live well with less. 900 s,
+            more than any known implementation asks for by default.
     """
 
     max_frame_size: int = attrs.field(default=MAX_FRAME_SIZE, validator=_frame_size)
     max_payload_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=_size)
+    max_setup_size: int = attrs.field(default=256 * 2**10, validator=_size)
+    max_metadata_size: int = attrs.field(default=2**20, validator=_size)
+    max_metadata_entries: int = attrs.field(default=128, validator=_size)
+    max_routing_tags: int = attrs.field(default=64, validator=_size)
+    max_accept_types: int = attrs.field(default=64, validator=_size)
     max_streams: int = attrs.field(default=16384, validator=_size)
     max_requests_size: int = attrs.field(default=128 * 2**20, validator=_size)
     max_unread_size: int = attrs.field(default=256 * 2**20, validator=_size)
@@ -73,6 +103,12 @@ class Limits:
     max_prefetch: int = attrs.field(default=65536, validator=[_size, v.le(2**31 - 1)])
     outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
     max_control_size: int = attrs.field(default=2**20, validator=_size)
+    max_unsent_size: int = attrs.field(default=3 * 2**19, validator=_size)
+    max_client_lifetime: float = attrs.field(default=900.0, validator=_milliseconds)
+
+
+DEFAULT_LIMITS: Final = Limits()
+"""What holds for metadata that are read without a connection and its settings."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,11 +119,12 @@ class ConnectionConfig:
         keepalive_interval: A client sends a KEEPALIVE this often, in seconds. 20 s, as
             rsocket-java and rsocket-kotlin.
         max_lifetime: A peer silent for this long is dead, in seconds; a server goes by what the
-            client's SETUP says. 90 s, likewise. An idle connection lives only where this is longer
-            than ``keepalive_interval``.
+            client's SETUP says, up to ``limits.max_client_lifetime``. 90 s, likewise. An idle
+            connection lives only where this is longer than ``keepalive_interval``.
         setup_timeout: A server waits this long for the TLS or WebSocket handshake, this long for
-            the first frame, and then for its acceptor; a client waits this long for its SETUP to
-            be acknowledged. In seconds. Idle sockets cost file descriptors. 10 s.
+            the first frame, and then for its acceptor; a client waits this long for those
+            handshakes too, and then for its SETUP to be acknowledged. In seconds. Idle sockets cost
+            file descriptors. 10 s.
         close_timeout: How long a close may wait for the last frames to leave, in seconds. 5 s.
         confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block once
             that is answered, so that a refusal is an exception of `connect`: SETUP has no
@@ -124,3 +161,13 @@ class ConnectionConfig:
                 f"prefetch is {prefetch}, and limits.max_prefetch {self.limits.max_prefetch}: "
                 "raise the limit, or prefetch less"
             )
+
+
+def check_config(config: object) -> None:
+    """Find out before a connection is opened.
+
+    Raises:
+        TypeError: It is no `ConnectionConfig`.
+    """
+    if not isinstance(config, ConnectionConfig):
+        raise TypeError(f"config must be a ConnectionConfig, not {type(config).__name__}")

@@ -7,6 +7,7 @@
     │     └─ MalformedFrame         bytes that are no frame
     │        └─ MetadataLengthError its metadata runs past its end
     ├─ MetadataError                metadata that is not what its MIME type says
+    │  └─ MetadataTooLarge          metadata of more parts than `Limits` allow
     ├─ ConnectFailed                no connection came about (see ``__cause__``)
     ├─ SetupError                   the peer refused our SETUP: code and reason
     │  ├─ InvalidSetup  ├─ UnsupportedSetup  ├─ RejectedSetup
@@ -26,8 +27,9 @@ operations raise `trio.ClosedResourceError`, as everywhere in trio.
 
 from __future__ import annotations
 
+import copy
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 __all__ = [
     "ApplicationError",
@@ -45,6 +47,7 @@ __all__ = [
     "MalformedFrame",
     "MetadataError",
     "MetadataLengthError",
+    "MetadataTooLarge",
     "MissingLease",
     "ProtocolError",
     "RSocketError",
@@ -55,10 +58,13 @@ __all__ = [
     "SetupError",
     "StreamError",
     "UnsupportedSetup",
+    "again",
     "setup_error",
     "sole",
     "stream_error",
 ]
+
+_E = TypeVar("_E", bound=Exception)
 
 
 class ErrorCode(IntEnum):
@@ -141,17 +147,31 @@ class MetadataError(RSocketError):
     """Metadata that is not what its MIME type says. Ends a request, never a connection."""
 
 
+class MetadataTooLarge(MetadataError):
+    """Metadata of more entries, routing tags or types than are read (`rsocket_trio.Limits`).
+
+    Its text names the limit, and may go to the peer.
+    """
+
+
 class ConnectFailed(RSocketError):
     """No connection came about: resolving, dialling, TLS or the WebSocket handshake failed."""
 
 
 def _encoded(data: str | bytes) -> bytes:
+    if type(data) is bytes:
+        return data  # Not copied: every stream that ends by this error has one of its own.
     # Not `bytes(data)` of anything: that of 404 is 404 zeros.
     return data.encode() if isinstance(data, str) else bytes(memoryview(data))
 
 
+_MAX_SHOWN: Final = 1000
+"""Bytes of error data in the text of an error. A peer may send sixteen million, and the text is
+made for the log, for every stream that ends by it, and for a reason of each cancellation."""
+
+
 class _CodedError(RSocketError):
-    """What an ERROR frame carries. ``message`` is ``data`` as text."""
+    """What an ERROR frame carries. ``message`` is ``data`` as text, all of it."""
 
     code: int
     data: bytes
@@ -170,7 +190,17 @@ class _CodedError(RSocketError):
 
     def __str__(self) -> str:
         name = code_name(self.code)
-        return f"{name}: {self.message}" if self.data else name
+        if not self.data:
+            return name
+        shown = self.data[:_MAX_SHOWN].decode("utf-8", "replace")
+        return f"{name}: {shown}{self._cut()}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.data[:_MAX_SHOWN]!r}{self._cut()}, code={self.code})"
+
+    def _cut(self) -> str:
+        size = len(self.data)
+        return f"... ({size} bytes)" if size > _MAX_SHOWN else ""
 
 
 class SetupError(_CodedError):
@@ -332,6 +362,20 @@ def sole(error: BaseException) -> BaseException:
             return error
         alone = alone.exceptions[0]
     return alone
+
+
+def again(error: _E) -> _E:
+    """The same error, to be raised once more.
+
+    Raising one gives it the traceback of the task that does. So each task gets one of its own, and
+    what keeps an error for later does not keep that task's frames, and their variables.
+    """
+    try:
+        twin = copy.copy(error)
+    except Exception:
+        return error  # one of the application's, whose class cannot be copied
+    twin.__cause__ = error.__cause__
+    return twin
 
 
 def setup_error(code: int, data: bytes) -> SetupError:

@@ -2,13 +2,14 @@
 
 `Lease` is what one LEASE frame says (Protocol.md, "LEASE Frame"). `LeaseOptions` is what
 `rsocket_trio.connect` and `rsocket_trio.serve` are given to make use of leases: where the ones we
-grant come from (`LeaseSource` and the other kinds of `Source`), and what becomes of our own
+grant come from (`LeaseSource` and the other kinds of `AnyLeaseSource`), and what becomes of our own
 requests while the peer has granted none.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -17,13 +18,14 @@ from attrs import validators as v
 from .config import MAX_FRAME_SIZE
 
 __all__ = [
-    "Ask",
+    "AnyLeaseSource",
+    "AskForLease",
     "Lease",
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
-    "Source",
     "lease_options",
+    "taken_from",
 ]
 
 _MAX_U31: Final = 2**31 - 1
@@ -88,7 +90,8 @@ class LeaseStatistics:
     mean_latency: float | None
 
 
-Ask: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
+AskForLease: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
+"""A function that decides about the next lease; see `AnyLeaseSource`."""
 
 
 class LeaseSource:
@@ -105,10 +108,10 @@ class LeaseSource:
         last: The last lease granted by hand. New connections begin with it too.
     """
 
-    def __init__(self, otherwise: Lease | Ask | AsyncIterable[Lease] | None = None) -> None:
+    def __init__(self, otherwise: Lease | AskForLease | AsyncIterable[Lease] | None = None) -> None:
         self.otherwise = otherwise
         self.last: Lease | None = None
-        self._takers: list[Callable[[Lease], None]] = []
+        self._takers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
 
     def grant(self, lease: Lease) -> None:
         """Grant a lease to each connection, in place of the one it has."""
@@ -116,16 +119,19 @@ class LeaseSource:
         for taker in list(self._takers):
             taker(lease)
 
-    def attach(self, taker: Callable[[Lease], None]) -> None:
-        """Let ``taker`` have every lease from now on; connections call this."""
-        self._takers.append(taker)
 
-    def detach(self, taker: Callable[[Lease], None]) -> None:
-        """Undo `attach`."""
-        self._takers.remove(taker)
+@contextmanager
+def taken_from(source: LeaseSource, taker: Callable[[Lease], None]) -> Iterator[None]:
+    """While the block lasts ``taker`` gets every lease that is granted by hand."""
+    takers = source._takers  # noqa: SLF001 - of this module, and not for applications
+    takers[taker] = None
+    try:
+        yield
+    finally:
+        del takers[taker]
 
 
-Source: TypeAlias = Lease | Ask | AsyncIterable[Lease] | LeaseSource
+AnyLeaseSource: TypeAlias = Lease | AskForLease | AsyncIterable[Lease] | LeaseSource
 """Where the leases come from that a connection grants.
 
 * A `Lease`: granted at the start, and again each time it has expired: a rate.
@@ -169,12 +175,12 @@ class LeaseOptions:
             anything, and each waiting request is a payload in memory. 256, as rsocket-java.
     """
 
-    source: Source = attrs.field(default=_ALL, validator=_source)
+    source: AnyLeaseSource = attrs.field(default=_ALL, validator=_source)
     wait: bool = attrs.field(default=True, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=v.ge(0), kw_only=True)
 
 
-def lease_options(lease: LeaseOptions | Source | None) -> LeaseOptions | None:
+def lease_options(lease: LeaseOptions | AnyLeaseSource | None) -> LeaseOptions | None:
     """What ``lease=`` of `rsocket_trio.connect` and `rsocket_trio.serve` means.
 
     Args:

@@ -6,11 +6,9 @@ what the bytes mean is the business of `rsocket_trio.codecs` and `rsocket_trio.m
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
-__all__ = ["NO_PAYLOAD", "Payload"]
+__all__ = ["Payload"]
 
 
 # Not frozen: that would make each one cost two to three times as much, and there is one for
@@ -29,11 +27,3 @@ class Payload:
 
     data: bytes = b""
     metadata: bytes | None = None
-
-
-NO_PAYLOAD: Final = Payload()
-"""What a request_response that was completed without a value returns; compare with ``is``.
-
-It looks like an empty payload, and is no payload (Protocol.md, "Request Response": COMPLETE
-without NEXT).
-"""

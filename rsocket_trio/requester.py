@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import attrs
 import trio
@@ -21,12 +21,12 @@ from .interactions.request_stream import request_stream
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
-from .protocol.credit import Window
-from .reactivesocket.outgoing import SUBSCRIPTION
-from .reactivesocket.transport import ReactiveSocketTransport
+from .sealed import Sealed
 from .streamed import AnyPayload
+from .transports.base import SUBSCRIPTION
 
 if TYPE_CHECKING:
+    from .config import Limits
     from .connection.connection import Connection
     from .connection.leases import ConnectionLeases
     from .tracing import Tracing
@@ -45,7 +45,8 @@ class ConnectionStatistics:
         open_streams: Streams of both sides that are open.
         running_requests: Requests of the peer that wait or are being answered.
         queued: Bytes that wait to be sent.
-        unread: Bytes of payloads that have arrived on streams and that nobody has received yet.
+        unread: Bytes of payloads that have arrived on streams and that nobody has received yet, as
+            `Limits.max_unread_size` counts them.
     """
 
     open_streams: int
@@ -54,7 +55,10 @@ class ConnectionStatistics:
     unread: int
 
 
-class Requester:
+@final
+class Requester(
+    metaclass=Sealed, given="connect gives one, and acceptors and handlers are given one"
+):
     """Sends requests to the peer.
 
     Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes,
@@ -104,12 +108,18 @@ class Requester:
     @property
     def closed(self) -> bool:
         """Whether the connection is over; with `Resume.fresh_session` another may follow it."""
-        return self._connection.failure is not None
+        return self._connection.lifecycle.failure is not None
 
     @property
     def leases(self) -> ConnectionLeases | None:
         """The leases of the connection, both sides'; ``None`` where none are in use."""
-        return self._connection.leases
+        leases = self._connection.leases
+        return None if leases is None else leases.view
+
+    @property
+    def limits(self) -> Limits:
+        """What the peer may cost us (`ConnectionConfig.limits`)."""
+        return self._connection.config.limits
 
     def request_response(
         self,
@@ -117,7 +127,7 @@ class Requester:
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
-    ) -> Coroutine[Any, Any, Payload]:
+    ) -> Coroutine[Any, Any, Payload | None]:
         """Send one request and wait for its one response.
 
         Args:
@@ -128,7 +138,7 @@ class Requester:
             metadata: Likewise, behind the route: authentication, trace, MIME types and more.
 
         Returns:
-            The response; `NO_PAYLOAD` (by identity) where the responder completed without one.
+            The response; ``None`` where the responder completed without a value.
 
         Raises:
             StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
@@ -152,7 +162,7 @@ class Requester:
         *,
         route: str | None = None,
         metadata: Metadata | None = None,
-    ) -> AbstractAsyncContextManager[PayloadBody]:
+    ) -> AbstractAsyncContextManager[PayloadBody | None]:
         """Send one request and read its response while it arrives, whatever its size.
 
         ``async with requester.request_response_streamed(...) as body: async for chunk in body``
@@ -163,8 +173,8 @@ class Requester:
             metadata: Likewise, behind the route.
 
         Returns:
-            A context manager for the `PayloadBody`, entered once the response has begun. Leaving
-            it before the end cancels the request at the peer.
+            A context manager, entered once the response has begun, for the `PayloadBody`; or for
+            ``None``: completed without a value. Leaving it early cancels the request at the peer.
 
         Raises:
             StreamError: On entering: the responder answered with an error. Later errors come out
@@ -240,57 +250,12 @@ class Requester:
             trio.ClosedResourceError: On entering: the connection was closed here.
             LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
 
-        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
-        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
+        Checkpoint: entering, a cancellation point always; other tasks run where the request has to
+        wait for room or a lease. Leaving, no.
+        If cancelled: on entering, nothing was sent (or, of a payload in fragments, it is
+        cancelled); inside the block, a CANCEL is sent. The connection stays usable.
         """
-        if route is not None or metadata is not None or self.tracing is not None:
-            payload = self._composed(payload, route, metadata)
-        window = self._window(prefetch, initial_request_n)
-        return request_stream(self._streams, payload, window, self._max_prefetch)
-
-    def request_subscription(
-        self,
-        payload: AnyPayload = _EMPTY,
-        *,
-        route: str | None = None,
-        metadata: Metadata | None = None,
-        prefetch: int | None = None,
-        initial_request_n: int | None = None,
-    ) -> AbstractAsyncContextManager[PayloadStream]:
-        """Open a stream that has no end of its own: leave the block to end it.
-
-        A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
-        RSocket 1.0, which has no such thing, it is `request_stream`.
-
-        Args:
-            payload: As for `request_stream`.
-            route: Likewise.
-            metadata: Likewise.
-            prefetch: Likewise.
-            initial_request_n: Likewise.
-
-        Returns:
-            As `request_stream`.
-
-        Raises:
-            MissingLease: On entering: leases are in use, and the request may not wait for one.
-            ConnectionClosed: On entering: the connection is over.
-            trio.ClosedResourceError: On entering: the connection was closed here.
-            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
-
-        Checkpoint: entering, where the request has to wait for room or a lease; leaving, no.
-        If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
-        """
-        if route is not None or metadata is not None or self.tracing is not None:
-            payload = self._composed(payload, route, metadata)
-        translated = isinstance(self._connection.transport, ReactiveSocketTransport)
-        return request_stream(
-            self._streams,
-            payload,
-            self._window(prefetch, initial_request_n),
-            self._max_prefetch,
-            SUBSCRIPTION if translated else 0,
-        )
+        return self._open_stream(payload, route, metadata, prefetch, initial_request_n)
 
     def request_channel(
         self,
@@ -326,15 +291,17 @@ class Requester:
             Exception: What the source raised, as itself, on leaving the block; the peer has got
                 an ERROR then, and the body is cancelled.
 
-        Checkpoint: entering, no; leaving, always.
+        Checkpoint: entering, no; leaving, other tasks run always.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
-        window = self._window(prefetch, initial_request_n)
+        window = demanded(self._connection.config, prefetch, initial_request_n)
 
         def routed(first: AnyPayload) -> AnyPayload:
             return self._composed(first, route, metadata)
 
-        return request_channel(self._streams, source, payload, routed, window, self._max_prefetch)
+        return request_channel(
+            self._streams, source, payload, routed, window, self.limits.max_prefetch
+        )
 
     async def metadata_push(self, metadata: bytes) -> None:
         """Send metadata about the connection. Returns once it is queued.
@@ -363,8 +330,8 @@ class Requester:
         outbox = connection.outbox
         return ConnectionStatistics(
             open_streams=len(connection.streams.table),
-            running_requests=connection.workers.active,
-            queued=outbox.size + outbox.control_size,
+            running_requests=connection.crew.active,
+            queued=outbox.room.used + outbox.control_size,
             unread=connection.streams.unread,
         )
 
@@ -377,20 +344,31 @@ class Requester:
         Checkpoint: always.
         If cancelled: nothing changes.
         """
-        ended = self._connection.ended if self._last_ended is None else self._last_ended
+        ended = self._connection.lifecycle.ended if self._last_ended is None else self._last_ended
         await ended.wait()
 
     # -- inside -----------------------------------------------------------------------------
 
-    @property
-    def _max_prefetch(self) -> int:
-        return self._connection.config.limits.max_prefetch
+    def _open_stream(
+        self,
+        payload: AnyPayload,
+        route: str | None,
+        metadata: Metadata | None,
+        prefetch: int | None,
+        initial_request_n: int | None,
+        *,
+        subscription: bool = False,
+    ) -> AbstractAsyncContextManager[PayloadStream]:
+        """Open a stream; ``subscription``: by the draft's REQUEST_SUB, where the peer knows it."""
+        if route is not None or metadata is not None or self.tracing is not None:
+            payload = self._composed(payload, route, metadata)
+        window = demanded(self._connection.config, prefetch, initial_request_n)
+        told_apart = subscription and self._connection.transport.capabilities.subscriptions
+        flags = SUBSCRIPTION if told_apart else 0
+        return request_stream(self._streams, payload, window, self.limits.max_prefetch, flags)
 
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None
     ) -> AnyPayload:
         trace = None if self.tracing is None else self.tracing.outgoing()
         return composed(payload, route, metadata, self.metadata_mime_type, trace)
-
-    def _window(self, prefetch: int | None, initial_request_n: int | None) -> Window:
-        return demanded(self._connection.config, prefetch, initial_request_n)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final
+from functools import partial
+from typing import Final, final
 
 import attrs
 import trio
 
-from .config import ConnectionConfig
+from .config import ConnectionConfig, check_config
 from .connection.resume_options import ResumeOptions, check_resume
 from .connection.resume_server import Sessions
-from .lease import LeaseOptions, Source, lease_options
+from .lease import AnyLeaseSource, LeaseOptions, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
+from .sealed import Sealed, make
 from .service import Registry, Service
 from .transports import serve_listener
 from .transports.base import FrameTransport
-from .uri import Uri, parse_uri
-
-Handle = Callable[[FrameTransport], Awaitable[None]]
+from .transports.connection_limit import ConnectionLimit
+from .transports.origins import normal_origins
+from .transports.tls import check_context
+from .uri import Uri, as_uri
 
 __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
 
@@ -40,7 +43,8 @@ class ServerStatistics:
     accepted: int
 
 
-class Server:
+@final
+class Server(metaclass=Sealed, given="serve gives one to task_status"):
     """A running server; made by `serve`, which gives it to ``task_status``.
 
     Attributes:
@@ -69,7 +73,8 @@ class Server:
 
         No new connections are accepted, every peer is told CONNECTION_CLOSE, new requests are
         refused, and the streams in flight may finish. What is not finished after ``grace``
-        seconds is cancelled. Returns once everything has ended; `serve` returns then too.
+        seconds is cancelled. Returns once everything has ended; `serve` returns then too. A handler
+        of this server would wait for itself: `stop` is for those.
 
         Args:
             grace: Seconds; 0 cancels at once.
@@ -95,8 +100,10 @@ async def serve(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
     resume: ResumeOptions | None = None,
-    lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
+    max_connections: int | None = None,
+    allowed_origins: Collection[str] | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -109,9 +116,10 @@ async def serve(
         responder: Answers requests, of all connections; or an acceptor function, called once per
             connection, that returns a responder.
         uris: Where to listen: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
-            ``ws://host:port/path``, ``wss://host:port/path``. Port 0 is any free port.
+            ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`. Port 0 is any
+            free port.
         config: Times, sizes and limits.
-        ssl_context: TLS: needed for ``tls`` and ``wss``.
+        ssl_context: TLS: needed for ``tls`` and ``wss``; an error where no address is one of them.
         resume: Keep the sessions of clients that ask for it over the loss of their connections:
             their streams and handlers go on. ``None`` refuses such clients.
         lease: Grant leases, of this source or with these options, to the clients that ask for
@@ -119,12 +127,21 @@ async def serve(
             (UNSUPPORTED_SETUP).
         protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
             ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
+        max_connections: So many may be open at once, over all addresses, their handshakes included;
+            one more is closed at once, on WebSocket with HTTP 503. By default there is no limit but
+            that of the system.
+        allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
+            a browser on a page of another site is answered with HTTP 403. By default any may: name
+            them where to be able to connect is worth something, e.g. on ``localhost``. An empty
+            list lets no page in. Clients that are no browsers send no ``Origin``, and are let in.
         task_status: Gets the `Server` once every address accepts connections.
 
     Raises:
         OSError: An address cannot be listened on.
-        TypeError: What is to be served cannot be, or an address is no text.
-        ValueError: A URI or a protocol is wrong, there is none, or the TLS context is missing.
+        TypeError: What is to be served cannot be, or an argument is nothing of what it may be.
+        ValueError: A URI, a protocol or an origin is wrong; there is no URI or no protocol; the TLS
+            context is missing; no address has a use for ``ssl_context`` or ``allowed_origins``; or
+            ``max_connections`` is less than 1.
 
     Checkpoint: always.
     If cancelled: at once: handlers are cancelled and connections closed. `Server.aclose` is the
@@ -132,21 +149,25 @@ async def serve(
     """
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
-    check_responder(responder)
-    check_protocols(protocols)
-    check_resume(resume, ResumeOptions)
+    service = _service(responder, config, resume, lease, protocols)
+    limit = ConnectionLimit(max_connections)
+    origins = normal_origins(allowed_origins)
     parsed = [_address(uri) for uri in uris]
+    check_context(ssl_context, parsed)
+    if origins is not None and not any(uri.is_websocket for uri in parsed):
+        raise ValueError("allowed_origins is for ws:// and wss://, and no address is one of them")
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
-    service = Service(
-        responder=responder,
-        config=config,
-        lease=lease_options(lease),
-        protocols=protocols,
-        sessions=None if resume is None else Sessions(resume),
-        registry=Registry(),
+    server = make(Server, accepting, everything, service)
+    listen = partial(
+        serve_listener,
+        handle=service.serve,
+        ssl_context=ssl_context,
+        max_frame_size=config.limits.max_frame_size,
+        handshake_timeout=config.setup_timeout,
+        max_connections=limit,
+        allowed_origins=origins,
     )
-    server = Server(accepting, everything, service)
     refused: OSError | ValueError | None = None
     try:
         with everything:
@@ -154,10 +175,9 @@ async def serve(
                 with accepting:
                     async with trio.open_nursery() as listeners:
                         try:
+                            begin = partial(listen, handler_nursery=connections)
                             for uri in parsed:
-                                bound = await _start_listening(
-                                    listeners, uri, service.serve, config, ssl_context, connections
-                                )
+                                bound = await _start_listening(listeners, uri, begin)
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
                             # Kept out of the nurseries, so that it is never grouped.
@@ -171,18 +191,43 @@ async def serve(
         raise refused
 
 
-def _address(uri: str | Uri) -> Uri:
-    if isinstance(uri, Uri):
-        return uri
-    if isinstance(uri, str):
-        return parse_uri(uri)
-    raise TypeError(
-        f"an address is a str, not {type(uri).__name__}; of several routers, make one with "
-        "Router.include"
+def _service(
+    responder: Responder | Acceptor,
+    config: ConnectionConfig,
+    resume: ResumeOptions | None,
+    lease: LeaseOptions | AnyLeaseSource | None,
+    protocols: Collection[str],
+) -> Service:
+    """What connections are served with, if it can be.
+
+    Raises:
+        TypeError: One of these is nothing of what it may be.
+        ValueError: A protocol is wrong, or there is none.
+    """
+    check_responder(responder)
+    check_config(config)
+    check_protocols(protocols)
+    check_resume(resume, ResumeOptions)
+    return Service(
+        responder=responder,
+        config=config,
+        lease=lease_options(lease),
+        protocols=protocols,
+        sessions=None if resume is None else Sessions(resume, config),
+        registry=Registry(),
     )
 
 
-async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> list[Uri]:
+def _address(uri: str | Uri) -> Uri:
+    try:
+        return as_uri(uri)
+    except TypeError as error:
+        raise TypeError(f"{error}; of several routers, make one with Router.include") from None
+
+
+async def _start_listening(
+    listeners: trio.Nursery, uri: Uri, listen: Callable[..., Awaitable[None]]
+) -> list[Uri]:
     """Listen at one address; what goes wrong names it.
 
     Raises:
@@ -190,31 +235,11 @@ async def _start_listening(listeners: trio.Nursery, uri: Uri, *args: object) -> 
         ValueError: The TLS context is missing.
     """
     try:
-        bound: list[Uri] = await listeners.start(_listen, uri, *args)
+        bound: list[Uri] = await listeners.start(listen, uri)
     except OSError as error:
         reason = error.strerror or str(error)
         raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
     return bound
-
-
-async def _listen(
-    uri: Uri,
-    handle: Handle,
-    config: ConnectionConfig,
-    ssl_context: ssl.SSLContext | None,
-    connections: trio.Nursery,
-    *,
-    task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await serve_listener(
-        uri,
-        handle,
-        ssl_context=ssl_context,
-        max_frame_size=config.limits.max_frame_size,
-        handshake_timeout=config.setup_timeout,
-        handler_nursery=connections,
-        task_status=task_status,
-    )
 
 
 async def serve_transport(
@@ -223,7 +248,7 @@ async def serve_transport(
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     resume: ResumeOptions | None = None,
-    lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over a transport you bring, to its end.
@@ -242,21 +267,11 @@ async def serve_transport(
         protocols: As for `serve`.
 
     Raises:
-        TypeError: What is to be served cannot be.
+        TypeError: What is to be served cannot be, or not over this transport.
         ValueError: A protocol is wrong, or there is none.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.
     """
-    check_responder(responder)
-    check_protocols(protocols)
-    check_resume(resume, ResumeOptions)
-    service = Service(
-        responder=responder,
-        config=config,
-        lease=lease_options(lease),
-        protocols=protocols,
-        sessions=None if resume is None else Sessions(resume),
-        registry=Registry(),
-    )
+    service = _service(responder, config, resume, lease, protocols)
     await service.serve(transport)

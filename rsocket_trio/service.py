@@ -5,9 +5,9 @@ And which connections it has: `Registry`, for statistics and for stopping.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -19,25 +19,33 @@ from .connection.resume_server import ServerSession, Sessions
 from .errors import (
     ConnectionClosed,
     ConnectionLost,
+    ErrorCode,
     RejectedResume,
     RejectedSetup,
     RemoteProtocolError,
     SetupError,
+    StreamError,
     sole,
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
+from .interactions.isolation import being_cancelled, failure_of, outcome_of, split
 from .lease import LeaseOptions
-from .reactivesocket.opening import Opening
+from .log_policy import logger
+from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
-from .responder import Acceptor, Responder, Setup, accept_with
-from .transports.base import FrameTransport
+from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
+from .sealed import make
+from .transports.base import FrameTransport, TransportInfo
 
 __all__ = ["Registry", "Service"]
 
-logger = logging.getLogger("rsocket_trio")
-
 _STOPPED = "the server is being stopped"
+_FAILED = "the acceptor failed"
+_SILENT = "the acceptor did not answer in time"
+
+_RESUME_CODES = (ErrorCode.REJECTED_RESUME, ErrorCode.CONNECTION_ERROR)
+"""What a resumption fails with: for good, or for now (Protocol.md, "RESUME Frame")."""
 
 
 class Registry:
@@ -111,49 +119,70 @@ class Service:
     async def serve(self, transport: FrameTransport) -> None:
         """Serve one connection to its end; nothing of what goes wrong with it is raised.
 
+        In a task and a nursery of its own: what an acceptor leaves open in its task, or starts
+        beside it, ends this connection and not the server.
+
+        Raises:
+            TypeError: The server speaks the draft alone, and this transport cannot.
+
         Checkpoint: always.
         If cancelled: handlers are cancelled and the connection is closed.
         """
-        session: ServerSession | None = None
-        opening = Opening(transport, self.protocols, self.config.limits.max_frame_size)
+        if "rsocket" not in self.protocols:
+            check_speakable(transport)
         async with transport:
-            try:
-                with self.registry.until_stopped() as stopped:
-                    frame, frames = await receive_setup(
-                        opening,
-                        self.config,
-                        resume_offered=self.sessions is not None,
-                        lease_offered=self.lease is not None,
-                    )
-                transport = opening.chosen
-                if stopped.cancelled_caught:
-                    return
-                if isinstance(frame, ResumeFrame):
-                    # Only a server that offers resumption lets one through.
-                    if self.sessions is not None:
-                        await self.sessions.resume(frame, transport, frames).lost.wait()
-                    return
-                if self.sessions is not None and frame.resume_token is not None:
-                    session = self.sessions.begin(frame, frame.resume_token, transport, frames)
-                carrier = transport if session is None else session.link
-                connection, accepted = await self._accept(frame, carrier)
-                connection.open(accepted)
-                await self._run(connection, frame, frames, session)
-            except ConnectionLost as error:
-                logger.debug("no connection with %s: %s", transport.info.peer, error)
-            except (SetupError, RejectedResume, RemoteProtocolError) as error:
-                logger.info("refused a connection from %s: %s", transport.info.peer, error)
-                if session is not None:
-                    session.end()  # the telling may take a moment
-                await refuse(opening.chosen, error, self.config)
-            finally:
-                if session is not None:
-                    session.end()
+            with _contained(transport):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._serve, transport)
+
+    async def _serve(self, transport: FrameTransport) -> None:
+        session: ServerSession | None = None
+        max_frame_size = self.config.limits.max_frame_size
+
+        async def receive() -> list[bytes]:
+            nonlocal transport
+            transport, frames = await recognise_wire(transport, self.protocols, max_frame_size)
+            return frames or await transport.receive_frames()
+
+        try:
+            with self.registry.until_stopped() as stopped:
+                frame, frames = await receive_setup(
+                    receive,
+                    self.config,
+                    resume_offered=self.sessions is not None,
+                    lease_offered=self.lease is not None,
+                )
+            if stopped.cancelled_caught:
+                return
+            if isinstance(frame, ResumeFrame):
+                # Only a server that offers resumption lets one through.
+                if self.sessions is not None:
+                    attachment = await self.sessions.resume(frame, transport, frames)
+                    await attachment.lost.wait()
+                return
+            if self.sessions is not None and frame.resume_token is not None:
+                session = await self.sessions.begin(frame, frame.resume_token, transport, frames)
+            carrier = transport if session is None else session.link
+            connection, accepted, setup = await self._accept(frame, carrier)
+            if session is not None:
+                session.admit = partial(self._accept_resume, accepted, setup)
+            connection.open(accepted)
+            await self._run(connection, frame, frames, session)
+        except ConnectionLost as error:
+            logger.debug("no connection with %s: %s", transport.info.peer, error)
+        except (SetupError, RejectedResume, RemoteProtocolError) as error:
+            logger.info("refused a connection from %s: %s", transport.info.peer, error)
+            if session is not None:
+                await session.close()  # the telling may take a moment
+            await refuse(transport, error, self.config)
+        finally:
+            if session is not None:
+                await session.close()
 
     async def _accept(
         self, frame: SetupFrame, transport: FrameTransport
-    ) -> tuple[Connection, Responder]:
-        """Ask the acceptor.
+    ) -> tuple[Connection, Responder, Setup]:
+        """Ask the acceptor about a SETUP.
 
         Raises:
             SetupError: It refuses, or it failed.
@@ -161,7 +190,7 @@ class Service:
         connection = Connection(
             transport, self.config, client=False, lease=self.lease if frame.lease else None
         )
-        requester = Requester(connection, frame.metadata_mime_type, frame.data_mime_type)
+        requester = make(Requester, connection, frame.metadata_mime_type, frame.data_mime_type)
         setup = Setup(
             data=frame.data,
             metadata=frame.metadata,
@@ -174,16 +203,41 @@ class Service:
         try:
             # A client that has gone would not be noticed: nobody reads yet.
             with trio.move_on_after(self.config.setup_timeout):
-                return connection, await accept_with(self.responder, setup, requester)
-        except Exception as error:
-            alone = sole(error)
+                return connection, await accept_with(self.responder, setup, requester), setup
+        except BaseException as error:
+            failure = failure_of(error)
+            alone = sole(failure)
             if isinstance(alone, SetupError):
                 raise alone from None
             # A fault of the acceptor's costs this connection, and its text stays here.
-            logger.exception("the acceptor failed")
-            raise RejectedSetup("the acceptor failed") from error
+            logger.error("the acceptor failed", exc_info=failure)
+            raise RejectedSetup(_FAILED) from failure
         logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
-        raise RejectedSetup("the acceptor did not answer in time")
+        raise RejectedSetup(_SILENT)
+
+    async def _accept_resume(
+        self, responder: Responder, setup: Setup, transport: TransportInfo
+    ) -> None:
+        """Ask the responder of a session about a RESUME.
+
+        Raises:
+            RejectedResume: It refuses, or it failed.
+        """
+        try:
+            with trio.move_on_after(self.config.setup_timeout):
+                await responder.accept_resume(ResumeFacts(setup=setup, transport=transport))
+                return
+        except BaseException as error:
+            failure = failure_of(error)
+            alone = sole(failure)
+            if isinstance(alone, RejectedResume) and alone.code in _RESUME_CODES:
+                raise alone from None
+            if isinstance(alone, RejectedResume | StreamError | SetupError):
+                raise RejectedResume(alone.data) from None
+            logger.error("the acceptor failed", exc_info=failure)
+            raise RejectedResume(_FAILED) from failure
+        logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
+        raise RejectedResume(_SILENT)
 
     async def _run(
         self,
@@ -195,24 +249,30 @@ class Service:
         with self.registry.entered(connection):
             if session is None:
                 lifetime = frame.max_lifetime_ms / 1000
-                await _contained(
-                    connection, connection.run(frames, interval=None, max_lifetime=lifetime)
-                )
+                await connection.run(frames, interval=None, max_lifetime=lifetime)
             else:
-                await _contained(connection, session.run(connection))
-
-
-async def _contained(connection: Connection, run: Awaitable[None]) -> None:
-    """One connection's fault must not end the others."""
-    peer = connection.transport.info.peer
-    try:
-        await run
-    except BaseExceptionGroup as group:
-        _, urgent = group.split(Exception)
-        if urgent is not None:
-            raise  # Cancelled, KeyboardInterrupt: let them be
-        logger.exception("the connection to %s crashed; please report this", peer)
-    else:
-        failure = connection.failure
+                await session.run(connection)
+        failure = connection.lifecycle.failure
         if isinstance(failure, ConnectionClosed):
+            peer = connection.transport.info.peer
             logger.debug("the connection to %s is over: %s", peer, failure)
+
+
+@contextmanager
+def _contained(transport: FrameTransport) -> Iterator[None]:
+    """One connection's fault must not end the others.
+
+    Raises:
+        trio.Cancelled: The server is being cancelled.
+        KeyboardInterrupt: And `SystemExit`: they end the program.
+    """
+    try:
+        yield
+    except BaseException as error:
+        cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+        if rest is not None:
+            crash = outcome_of(rest)
+            peer = transport.info.peer
+            logger.error("the connection to %s crashed; please report this", peer, exc_info=crash)
+        if cancelled is not None:
+            raise cancelled from None

@@ -22,8 +22,9 @@ class StreamedPayload:
 
     Attributes:
         data: An async generator, a ReceiveChannel of bytes, any async iterable of them. It is
-            iterated, and closed, in the task that sends: once. What it raises ends the request or
-            the stream, as what a handler raises does.
+            iterated, and closed, in the task that sends: once, so a generator that has ended is a
+            `RuntimeError`. What it raises ends the request or the stream, as what a handler raises
+            does.
         metadata: As of a `Payload`; it is sent before the data, and as a whole.
     """
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from .metadata.tracing_zipkin import ZipkinTracing
 
 __all__ = ["Tracing", "current_trace"]
-
-TraceToken: TypeAlias = "Token[ZipkinTracing | None]"
 
 _current: Final[ContextVar[ZipkinTracing | None]] = ContextVar("rsocket_trace", default=None)
 
@@ -56,10 +54,10 @@ class Tracing:
         trace = _current.get()
         return None if trace is None else self.child(trace)
 
-    def enter(self, trace: ZipkinTracing) -> TraceToken:
+    def enter(self, trace: ZipkinTracing) -> Token[ZipkinTracing | None]:
         """From now on this task answers a request of that trace; `leave` ends it."""
         return _current.set(trace)
 
-    def leave(self, token: TraceToken) -> None:
+    def leave(self, token: Token[ZipkinTracing | None]) -> None:
         """The request is answered. In the task that called `enter`."""
         _current.reset(token)

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
-__all__ = ["SCHEMES", "Uri", "parse_uri"]
+__all__ = ["SCHEMES", "Uri", "as_uri", "parse_uri"]
 
 _EXAMPLES: Final = {
     "tcp": "tcp://127.0.0.1:7878",
@@ -118,6 +118,20 @@ def parse_uri(text: str) -> Uri:
     if parts.path not in {"", "/"} or parts.query:
         raise _refusal(text, f"there is no path in a {scheme} address", example)
     return Uri(scheme=scheme, host=host, port=port)
+
+
+def as_uri(address: str | Uri) -> Uri:
+    """An address that is given as text, or is a `Uri` already.
+
+    Raises:
+        ValueError: The text is none; see `parse_uri`.
+        TypeError: It is neither.
+    """
+    if isinstance(address, Uri):
+        return address
+    if isinstance(address, str):
+        return parse_uri(address)
+    raise TypeError(f"an address is a str or a Uri, not {type(address).__name__}")
 
 
 def _unix(text: str, authority: str, path: str, query: str, example: str) -> Uri:

@@ -1,9 +1,9 @@
-"""Write docs/conformance.md: each rule of the specifications, and the tests that show it.
+"""Write docs/conformance.md: each rule of the specifications, its code, and the tests that show it.
 
 Run it after adding a test that names a rule. A test names rules at the beginning of a sentence of
 its docstring: "R-SID-03, R-SID-04: ...", with short forms: "R-SID-03, -04", "R-SID-03 to 05, 13:".
 The malformed golden vectors name rules too. What is said of the rules is in conformance_rules.toml,
-beside this file.
+beside this file, and where the package enforces each is in conformance_code.toml.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/conformance.md"
 TESTS = ROOT / "tests"
 RULES = ROOT / "scripts/conformance_rules.toml"
+CODE = ROOT / "scripts/conformance_code.toml"
+PACKAGE = ROOT / "rsocket_trio"
 
 NAMED = re.compile(
     r"\b((?:R|V0)-[A-Z]+)-(\d\d[a-z]?\b)((?:(?:, -| to )\d\d[a-z]?\b|, \d\d(?=[,:]))*)"
@@ -37,33 +39,39 @@ VECTORS = {
 MALFORMED = ("malformed", "v0-malformed")
 """The kinds of vectors that are sent to a server or a client."""
 
+HEADINGS = "| rule | what it says | enforced in | shown by |"
+
 HEAD = """\
 # Conformance
 
-The rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft, each with the tests
-that show it. Rules are told in short here, and numbered for reference; the text that counts is the
-specification's. Where that leaves something open, the rule says what is done here.
+The rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft, each with the code
+that enforces it and the tests that show it. Rules are told in short here, and numbered for
+reference; the text that counts is the specification's. Where that leaves something open, the rule
+says what is done here.
 
-Tests are named by their files below `tests/`. A name in square brackets is that of a golden vector,
-which the test sends to a server or a client over a socket.
+Code is named by its file below `rsocket_trio/` and its function; where several hold a rule
+together, the one that decides comes first. Tests are named by their files below `tests/`. A name in
+square brackets is that of a golden vector, which the test sends to a server or a client over a
+socket.
 """
 
 
 def page() -> str:
     """The whole page."""
     table = rules()
-    shown = tests()
+    shown, enforced = tests(), code()
     total, without = 0, 0
     sections = []
     for family in table["family"]:
-        lines = [f"## {family['title']}", "", "| rule | what it says | shown by |", "|---|---|---|"]
+        lines = [f"## {family['title']}", "", HEADINGS, "|---|---|---|---|"]
         for number, statement in family["rules"].items():
             rule = f"{family['prefix']}-{number}"
             names = shown.get(rule, [])
             total += 1
             without += not names
             evidence = ", ".join(f"`{name}`" for name in names) or f"*{reason(rule)}*"
-            lines.append(f"| {rule} | {statement} | {evidence} |")
+            where = ", ".join(f"`{name}`" for name in enforced.get(rule, [])) or "-"
+            lines.append(f"| {rule} | {statement} | {where} | {evidence} |")
         sections.append("\n".join([*lines, ""]))
     summary = f"Of {total} rules, {total - without} have tests. Elsewhere the reason is given.\n"
     return "\n".join([HEAD, summary, *sections])
@@ -72,6 +80,26 @@ def page() -> str:
 def rules() -> dict[str, Any]:
     """What is kept by hand: families of rules, tests and reasons."""
     return tomllib.loads(RULES.read_text())
+
+
+def code() -> dict[str, list[str]]:
+    """Where each rule is enforced."""
+    return tomllib.loads(CODE.read_text())
+
+
+def names_in(file: str) -> set[str]:
+    """What a module of the package has at its top: functions, also of classes, and tables."""
+    return set(_names(ast.parse((PACKAGE / file).read_text())))
+
+
+def _names(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef):
+            yield from _names(node, f"{prefix}{node.name}.")
+        elif isinstance(node, FUNCTION):
+            yield prefix + node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(scope, ast.Module):
+            yield ast.unparse(node.target)
 
 
 def reason(rule: str) -> str:

@@ -1,8 +1,65 @@
-"""Ctrl-C works in the programs that tests start, however the suite itself was started."""
+"""For all tests: the parts they are in, limits of time, Ctrl-C in programs, counted copies."""
 
 import signal
+from pathlib import Path
 
+import hypothesis
 import pytest
+
+from tests import time_limit
+from tests.time_limit import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
+
+PARTS = {
+    "chaos": [
+        "connection/test_resume_cuts.py",
+        "hostile",
+        "protocol/test_two_peers.py",
+        "reactivesocket/test_any_frames.py",
+        "reactivesocket/test_cancel_everywhere.py",
+        "test_any_frames.py",
+        "test_cancel_bodies.py",
+        "test_cancel_everywhere.py",
+        "test_cancellation.py",
+        "test_coming_and_going.py",
+        "transports/test_conformance.py",
+    ],
+    "programs": [
+        "docs/test_code_blocks.py",
+        "examples",
+        "test_benchmarks.py",
+        "test_large_payloads.py",
+        "testing/test_pytest_plugin.py",
+    ],
+}
+"""Markers, and the folders and files whose tests bear them; what they are for is in pyproject.toml.
+
+All other tests run in less than a second each, in the process of the suite.
+"""
+
+OF_PROGRAMS = {"program", "server", "shell", "start_cli"}
+"""The fixtures that start a program."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests with the parts they are in, before some are chosen by that."""
+    time_limit.limit(items)
+    here = Path(__file__).parent
+    marks = {here / path: mark for mark, paths in PARTS.items() for path in paths}
+    for item in items:
+        found = {marks[path] for path in (item.path, *item.path.parents) if path in marks}
+        if OF_PROGRAMS.intersection(getattr(item, "fixturenames", ())):
+            found.add("programs")
+        for mark in found:
+            item.add_marker(mark)
+
+
+# An example that takes long is told from a hang by the limit on the whole test: how long one takes
+# depends on what else the machine does.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -11,3 +68,38 @@ def control_c_works():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+class CountedBytes(bytes):
+    """Bytes that count how many of them are copied, where they are cut or joined with ``+``.
+
+    So do those that are cut off them, or made by joining.
+    """
+
+    copied = 0
+
+    def __getitem__(self, index):
+        part = super().__getitem__(index)
+        return self._counted(part) if isinstance(index, slice) else part
+
+    def __add__(self, other):
+        return self._counted(bytes(self) + bytes(other))
+
+    def __radd__(self, other):
+        if isinstance(other, bytearray):
+            return NotImplemented  # it grows in place, where it says ``+=``
+        return self._counted(bytes(other) + bytes(self))
+
+    def _counted(self, part):
+        type(self).copied += len(part)
+        return type(self)(part)
+
+
+@pytest.fixture
+def counted_bytes():
+    """A class of bytes whose ``copied`` says how many bytes were copied: for linear time."""
+
+    class Fresh(CountedBytes):
+        pass
+
+    return Fresh

@@ -1,14 +1,29 @@
 """The benchmark runs, and its report has the shape it promises. No figure is judged."""
 
+import json
+import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
+from benchmarks.cases import CASES
+from benchmarks.harness import pair, takes_part
+from benchmarks.stacks import STACKS, Stack
+from tests.programs import environment
+
 ROOT = Path(__file__).parent.parent
+BENCHMARKS = ROOT / "benchmarks"
+TCP = "Client and server, a process each, over TCP"
+WS = "Client and server, a process each, over WebSocket"
+SERVER = "The server alone, against a neutral raw client, over TCP"
 SELECTED = [
-    "tcp/request_response-1",  # and -1000
+    "tcp/request_response-1",
+    "tcp/request_response-1000",
     "tcp/fire",
     "tcp/router",
     "ws/request_response-64",
@@ -17,10 +32,11 @@ SELECTED = [
 ]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, module: str = "benchmarks") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
@@ -35,13 +51,12 @@ def rows(report: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    output = tmp_path_factory.mktemp("benchmarks") / "results.md"
-    only = [word for name in SELECTED for word in ("--only", name)]
+def small_run(output: Path, stacks: str, cases: Sequence[str]) -> str:
+    """The report of one short round."""
+    only = [word for name in cases for word in ("--only", name)]
     done = run(
-        *("--stacks", "ours,floor", "--rounds", "1", "--seconds", "0.01"),
-        *("--memory-scale", "0.01", "--output", str(output)),
+        *("--stacks", stacks, "--rounds", "1", "--seconds", "0.01"),
+        *("--scale", "0.01", "--warm-up-scale", "0", "--output", str(output)),
         *only,
     )
     assert done.returncode == 0, done.stderr
@@ -49,39 +64,50 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return output.read_text()
 
 
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    output = tmp_path_factory.mktemp("benchmarks") / "results.md"
+    return small_run(output, "ours,floor", SELECTED)
+
+
 def test_every_selected_case_has_a_rate(report: str) -> None:
     """Each selected case stands in the table of its group with a rate of ours."""
-    for heading, count in [
-        ("Client and server, a process each, over TCP", 4),
-        ("Client and server, a process each, over WebSocket", 1),
-        ("The server alone, against a neutral raw client, over TCP", 1),
-    ]:
-        table = rows(report, heading)
-        assert len(table) == count
-        assert all("/s (" in row[1] for row in table)
+    for heading, count in [(TCP, 4), (WS, 1), (SERVER, 1)]:
+        ours = [row for row in rows(report, heading) if row[1] == "rsocket_trio"]
+        assert len(ours) == count
+        assert all(row[0] and "/s (" in row[2] for row in ours)
 
 
-def test_ratios_stand_beside_the_rates(report: str) -> None:
-    """A case that the floor knows too has its ratio, as a number, in the last column."""
-    table = rows(report, "Client and server, a process each, over TCP")
-    ratios = [row[-1] for row in table if row[2] != "–"]
-    assert len(ratios) == 3
-    assert all(float(ratio) > 0 for ratio in ratios)
+def test_processor_time_stands_beside_the_rates(report: str) -> None:
+    """Every figure has the server's processor time with its spread, more than none."""
+    for heading in (TCP, WS, SERVER):
+        for row in rows(report, heading):
+            middle, spread = row[4].split()
+            assert float(middle.strip("*")) > 0
+            assert ".." in spread
+
+
+def test_ratios_stand_beside_the_figures(report: str) -> None:
+    """A case that the floor knows too has ours in its multiples, for rate and processor time."""
+    floor = [row for row in rows(report, TCP) if row[1].startswith("floor")]
+    assert len(floor) == 3
+    assert all(float(row[3]) > 0 and float(row[5]) > 0 for row in floor)
 
 
 def test_latency_and_memory_have_their_tables(report: str) -> None:
-    """Latencies stand for both stacks; memory stands for connections and streams."""
+    """Latencies stand for both stacks; memory for connections and streams, and for objects."""
     assert len(rows(report, "Latency of request_response, one at a time")) == 2
     assert [row[0].split(" (")[0] for row in rows(report, "Memory")] == [
         "idle connection",
         "idle open stream",
+        "the same stream, by tracemalloc",
     ]
 
 
 def test_the_report_says_how_it_was_made(report: str) -> None:
     """The command and the machine head the report; nothing was left unmeasured."""
     assert "Made by `python -m benchmarks --stacks ours,floor" in report
-    for fact in ("CPU: ", "kernel: ", "Python: ", "trio: ", "node: "):
+    for fact in ("CPU: ", "kernel: ", "Python: ", "trio: ", "node: ", "java: ", "go: "):
         assert f"\n* {fact}" in report
     assert "Not measured" not in report
 
@@ -90,3 +116,123 @@ def test_an_unknown_stack_or_case_is_an_error() -> None:
     """A misspelt selection ends with a usage error, not with an empty report."""
     assert run("--stacks", "no-such").returncode == 2
     assert run("--only", "no-such").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("stack", "group"),
+    [
+        pytest.param(
+            stack,
+            group,
+            id=f"{stack.name}-{group}",
+            marks=[] if stack.name in ("ours", "floor") else [pytest.mark.interop],
+        )
+        for stack in STACKS
+        for group in ("tcp", "server")
+        if group in stack.groups
+    ],
+)
+def test_each_stack_knows_all_cases(stack: Stack, group: str) -> None:
+    """Programs that are installed complete something in every case, one after the other."""
+    if absent := stack.missing():
+        pytest.skip(f"{stack.title}: {absent}")
+    cases = [
+        case.scaled(0.01)
+        for case in CASES
+        if case.group == group and takes_part(case, stack) and case.name not in stack.cannot
+    ]
+    fragments = next(case for case in CASES if case.name == "tcp/large")
+    arguments = attrs.evolve(fragments, group=group)
+    if group == "server":
+        arguments = attrs.evolve(arguments, server_args={})
+    with pair(arguments, stack) as (server, client):
+        for case in cases:
+            if case.name == "tcp/router-64":
+                continue  # for a server of another kind
+            before = server.processor_time()
+            outcome = client.ask(case.operation, seconds=0.01, **case.parameters)
+            assert outcome["count"] > 0, case.name
+            assert outcome["elapsed"] > 0, case.name
+            assert server.processor_time() > before, case.name
+
+
+def test_titles_name_the_versions_that_are_pinned() -> None:
+    """What the report calls a peer is what its project file installs, also for other tests."""
+    titles = {stack.name: stack.title for stack in STACKS}
+    package = json.loads((BENCHMARKS / "js/package.json").read_text())
+    assert titles["js"] == f"rsocket-js {package['dependencies']['rsocket-core']}"
+    pattern = r"<artifactId>rsocket-core</artifactId>\s*<version>(.+?)</version>"
+    for project in (BENCHMARKS / "java/pom.xml", ROOT / "tests/interop/java/pom.xml"):
+        found = re.search(pattern, project.read_text())
+        assert found
+        assert titles["java"] == f"rsocket-java {found[1]}"
+    found = re.search(r"rsocket/rsocket-go v(\S+)", (BENCHMARKS / "go/go.mod").read_text())
+    assert found
+    assert titles["go"] == f"rsocket-go {found[1]}"
+
+
+def test_setup_names_what_it_leaves_out(tmp_path: Path) -> None:
+    """Without their tools the peers are named and left out, and that is no failure."""
+    for tool in ("sh", "dirname", "find"):
+        found = shutil.which(tool)
+        assert found
+        (tmp_path / tool).symlink_to(found)
+    done = subprocess.run(
+        ["sh", str(BENCHMARKS / "setup.sh")],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    named = [line.split()[1] for line in done.stderr.splitlines() if "is left out" in line]
+    assert named == ["rsocket-js", "rsocket-java", "rsocket-go"]
+
+
+def test_two_checkouts_are_compared_pair_by_pair() -> None:
+    """Each case has its ratio of throughput and processor time; latency where it is measured."""
+    done = run(
+        *("--base", str(ROOT), "--starts", "1", "--rounds", "2", "--seconds", "0.01"),
+        *("--only", "server/request_response-1", "--only", "server/yield-64"),
+        *("--only", "memory", "--scale", "0.01"),
+        module="benchmarks.compare",
+    )
+    assert done.returncode == 0, done.stderr
+    both = ["server/request_response-1", "server/yield-64"]
+    for heading, cases in [
+        ("Throughput (more is better)", both),
+        ("Server's processor time, µs (less is better)", both),
+        ("P50, µs (less is better)", both[:1]),
+    ]:
+        table = rows(done.stdout, heading)
+        assert sorted(row[0] for row in table) == sorted(cases)
+        assert all(float(row[-1].strip("*").split("*")[0]) > 0 for row in table)
+    memory = rows(done.stdout, "Memory (less is better)")
+    assert len(memory) == 3
+    by_objects = float(memory[-1][-1].strip("*").split("*")[0])
+    assert 0.9 < by_objects < 1.1  # of a checkout and itself; this does not hang on the machine
+
+
+def test_each_checkout_runs_its_own_package(tmp_path: Path) -> None:
+    """What fails in the base is told of the base alone: both ran the package they name."""
+    package = tmp_path / "rsocket_trio"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('the base has no such thing')")
+    done = run(
+        *("--base", str(tmp_path), "--starts", "1", "--rounds", "1", "--seconds", "0.01"),
+        *("--only", "server/yield-64"),
+        module="benchmarks.compare",
+    )
+    assert done.returncode == 1
+    assert "the base has no such thing" in done.stderr
+    absent = done.stdout.partition("## Not measured")[2]
+    assert "yield-64, base: " in absent
+    assert "yield-64, head: " not in absent
+
+
+def test_a_base_that_is_no_checkout_is_an_error(tmp_path: Path) -> None:
+    """A misspelt path ends with a usage error."""
+    done = run("--base", str(tmp_path), module="benchmarks.compare")
+    assert done.returncode == 2
+    assert "no rsocket_trio in" in done.stderr

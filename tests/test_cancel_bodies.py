@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectionConfig, Payload, Responder, StreamedPayload
+from rsocket_trio import BodyResponder, ConnectionConfig, Payload, Responder, StreamedPayload
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.in_memory import connected_pair
 
@@ -37,20 +37,24 @@ class Echo(Responder):
     def __init__(self, sources):
         self.sources = sources
 
-    def takes_body(self, interaction, metadata):
-        return True
-
-    async def request_response(self, payload):
-        if isinstance(payload, StreamedPayload):
-            assert len(b"".join([chunk async for chunk in payload.data])) == 500
-        return StreamedPayload(self.sources.chunks(), b"m" * 200)
-
-    async def fire_and_forget(self, payload):
-        await self.request_response(payload)
+    def body_responder(self, interaction, metadata):
+        return EchoOfBodies(self.sources)
 
     async def request_stream(self, payload):
         for _ in range(2):
-            yield await self.request_response(payload)
+            yield StreamedPayload(self.sources.chunks(), b"m" * 200)
+
+
+class EchoOfBodies(BodyResponder):
+    def __init__(self, sources):
+        self.sources = sources
+
+    async def request_response(self, body):
+        assert len(b"".join([chunk async for chunk in body])) == 500
+        return StreamedPayload(self.sources.chunks(), b"m" * 200)
+
+    async def fire_and_forget(self, body):
+        await self.request_response(body)
 
 
 async def there(requester, sources):

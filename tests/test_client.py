@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 import trio
 import trio.testing
@@ -106,6 +108,51 @@ async def test_bad_uris(uri):
     with pytest.raises(ValueError):
         async with connect(uri):
             raise AssertionError("there is no connection")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"config": {}}, "config must be a ConnectionConfig, not dict"),
+        ({"setup": b"x"}, "setup must be a Payload, not bytes"),
+        ({"ssl_context": True}, "ssl_context must be an ssl.SSLContext, not bool"),
+    ],
+)
+async def test_arguments_of_a_wrong_type(options, text):
+    """Each is named, before anything is dialled."""
+    with pytest.raises(TypeError, match=text):
+        async with connect("tls://127.0.0.1:1", **options):
+            raise AssertionError("there is no connection")
+
+
+CONTEXT = ssl.create_default_context()
+HEADER = ("X", "y")
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "text"),
+    [
+        ("tcp://127.0.0.1:1", {"ssl_context": CONTEXT}, "tcp://127.0.0.1:1 is not encrypted"),
+        ("ws://127.0.0.1:1", {"ssl_context": CONTEXT}, "is not encrypted: use tls:// or wss://"),
+        ("unix:///nowhere", {"ssl_context": CONTEXT}, "unix:///nowhere is not encrypted"),
+        ("tls://127.0.0.1:1", {"headers": [HEADER]}, "tls://127.0.0.1:1 sends none"),
+    ],
+)
+async def test_arguments_the_address_has_no_use_for(uri, options, text):
+    """A TLS context on tcp:// would otherwise send everything in the clear, without a word."""
+    with pytest.raises(ValueError, match=text):
+        async with connect(uri, **options):
+            raise AssertionError("there is no connection")
+
+
+@pytest.mark.parametrize("options", [{"ssl_context": CONTEXT}, {"headers": [HEADER]}])
+async def test_arguments_a_transport_has_no_use_for(options):
+    """A transport that is brought, or dialled by the user, has its own TLS and headers."""
+    here, _there = memory_transport_pair()
+    for target in (here, lambda: here):
+        with pytest.raises(ValueError, match="a transport or a function of yours has its own"):
+            async with connect(target, **options):
+                raise AssertionError("there is no connection")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,11 @@ def test_limits(field):
     """No limit may be 0, and the frame size and window have a largest value."""
     with pytest.raises(ValueError, match=field.name):
         Limits(**{field.name: 0})
-    largest = {"max_frame_size": 2**24 - 1, "max_prefetch": 2**31 - 1}.get(field.name)
+    largest = {
+        "max_frame_size": 2**24 - 1,
+        "max_prefetch": 2**31 - 1,
+        "max_client_lifetime": (2**31 - 1) / 1000,
+    }.get(field.name)
     if largest is not None:
         assert getattr(Limits(**{field.name: largest}), field.name) == largest
         with pytest.raises(ValueError, match=field.name):

@@ -7,7 +7,6 @@ import copy
 import pytest
 
 from rsocket_trio import errors
-from rsocket_trio.connection.failure import again
 from rsocket_trio.errors import (
     ApplicationError,
     Canceled,
@@ -27,6 +26,7 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
     UnsupportedSetup,
+    again,
     code_name,
     setup_error,
     sole,
@@ -94,6 +94,17 @@ def test_setup_errors_by_code(code, kind):
 def test_how_they_read(error, text):
     """The text says the code by name, and the reason."""
     assert str(error) == text
+
+
+def test_a_peer_cannot_make_the_text_long():
+    """Of sixteen megabytes a kilobyte is shown; the message has all."""
+    error = ClosedByPeer(b"x" * 16_000_000)
+    assert str(error).endswith("xxx... (16000000 bytes)")
+    assert repr(error).endswith("xxx'... (16000000 bytes), code=257)")
+    assert max(len(str(error)), len(repr(error))) < 1200
+    assert len(error.message) == 16_000_000
+    assert repr(Rejected("no")) == "Rejected(b'no', code=514)"
+    assert str(Rejected("x" * 1000)) == "REJECTED: " + "x" * 1000
 
 
 def test_names_of_codes():

@@ -1,13 +1,12 @@
 """Payloads far larger than the memory they may cost."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-import rsocket_trio
+from tests.programs import environment
 
 MIB = 2**20
 
@@ -73,10 +72,9 @@ def test_two_hundred_mebibytes(direction, uri):
     """200 MiB are one payload, and cost neither end 32 MiB: both ends are in this process."""
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc here")
-    root = Path(rsocket_trio.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, uri, direction],
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=120,

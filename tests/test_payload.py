@@ -1,8 +1,8 @@
-"""Payload and NO_PAYLOAD."""
+"""Payload."""
 
 from __future__ import annotations
 
-from rsocket_trio import NO_PAYLOAD, Payload
+from rsocket_trio import Payload
 
 
 def test_absent_and_empty_metadata_differ():
@@ -15,9 +15,3 @@ def test_absent_and_empty_metadata_differ():
 def test_payloads_are_values():
     """They are compared by contents, and can be keys."""
     assert len({Payload(b"x"), Payload(b"x"), Payload(b"x", b"")}) == 2
-
-
-def test_no_payload_is_told_by_identity():
-    """It equals an empty payload, so only ``is`` tells it apart."""
-    assert Payload() == NO_PAYLOAD
-    assert NO_PAYLOAD is not Payload()

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectionStatistics, MetadataError, Payload, Responder
+from rsocket_trio.interactions.inbox import UNREAD_COST
 from rsocket_trio.metadata.routing import route_metadata
 from rsocket_trio.testing.in_memory import connected_pair
 
@@ -76,7 +77,7 @@ async def test_statistics():
         nursery.start_soon(requester.request_response, Payload(b"wait"))
         async with requester.request_stream(Payload(b"x", b"12345")) as items:
             await trio.testing.wait_all_tasks_blocked()
-            assert requester.statistics() == ConnectionStatistics(1, 0, 0, 5)
+            assert requester.statistics() == ConnectionStatistics(1, 0, 0, 5 + UNREAD_COST)
             assert sides[0].statistics() == ConnectionStatistics(1, 1, 0, 0)
             assert items.statistics().received == 1
         assert requester.statistics().unread == 0

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Annotated
+
 import pytest
 import trio.testing
 
-from rsocket_trio import Invalid, Payload, Responder, Setup, TransportInfo
+from rsocket_trio import (
+    BearerAuthentication,
+    Invalid,
+    Metadata,
+    Payload,
+    Principal,
+    Rejected,
+    RejectedSetup,
+    Requester,
+    Responder,
+    Router,
+    Setup,
+    TransportInfo,
+)
+from rsocket_trio.metadata import MIME
 from rsocket_trio.responder import accept_with
 from rsocket_trio.testing.in_memory import connected_pair
 
@@ -51,3 +68,147 @@ async def test_accepting():
 
     with pytest.raises(TypeError, match="must return a Responder, not str"):
         await accept_with(wrong, SETUP, None)
+
+
+class Front(Responder):
+    """Answers with what a test says, and counts how often it is asked."""
+
+    def __init__(self, behind=None):
+        self.behind = self if behind is None else behind
+        self.asked = 0
+
+    async def accept(self, setup, requester):
+        self.asked += 1
+        return self.behind
+
+
+class Refusing(Responder):
+    async def accept(self, setup, requester):
+        raise RejectedSetup("no")
+
+
+async def test_all_are_asked():
+    """Whoever an acceptor answers with is asked in turn, so nobody's refusal is left out."""
+
+    async def function(setup, requester):
+        return front
+
+    front = Front(Refusing())
+    for acceptor in (function, front):
+        with pytest.raises(RejectedSetup, match="no"):
+            await accept_with(acceptor, SETUP, None)
+    front.behind = Front()
+    assert await accept_with(function, SETUP, None) is front.behind
+    assert (front.asked, front.behind.asked) == (3, 0)
+    front.behind = "responder"
+    with pytest.raises(TypeError, match="must return a Responder, not str"):
+        await accept_with(function, SETUP, None)
+
+
+async def test_a_new_object_for_each_connection():
+    """A class may answer with one of its own, or of a class made from it: that is not asked."""
+
+    class Chat(Responder):
+        made = 0
+
+        async def accept(self, setup, requester):
+            Chat.made += 1
+            return (Special if Chat.made % 2 else Chat)()
+
+    class Special(Chat): ...
+
+    for _ in range(2):
+        assert isinstance(await accept_with(Chat(), SETUP, None), Chat)
+    assert Chat.made == 2
+
+
+def make_router(**settings):
+    router = Router(**settings)
+
+    @router.request_response("greet")
+    async def greet(user: Annotated[str | None, Principal]) -> str:
+        return f"hello {user}"
+
+    @router.request_stream("greet")
+    async def stream(user: Annotated[str | None, Principal]) -> AsyncIterator[str]:
+        yield f"hello {user}"
+
+    return router
+
+
+async def authenticate(auth, facts):
+    if auth is None and facts.principal is None:
+        raise Rejected("who are you?")
+    return facts.principal if auth is None else auth.token
+
+
+def acceptors(router):
+    """All the ways to say: this router."""
+
+    async def function(setup, requester):
+        return router
+
+    class Behind(Responder):
+        async def accept(self, setup, requester):
+            return router
+
+    async def nested(setup, requester):
+        return Behind()
+
+    async def bound(setup, requester):
+        return await router.accept(setup, requester)
+
+    class Special(Router):
+        async def accept(self, setup, requester):
+            return router
+
+    return [router, function, Behind(), nested, bound, Special()]
+
+
+@pytest.mark.parametrize("way", range(6))
+async def test_a_router_behind_an_acceptor(way):
+    """It serves as if it had been given to `serve`, with its guards."""
+    called = []
+
+    async def on_setup(setup, requester):
+        called.append(setup.principal)
+
+    router = make_router(authenticate=authenticate, on_setup=on_setup)
+    acceptor = acceptors(router)[way]
+    setup = Payload(b"", Metadata(auth=BearerAuthentication("ada")).encode())
+    async with connected_pair(acceptor, setup=setup, data_mime_type=MIME.TEXT) as requester:
+        assert (await requester.request_response(route="greet")).data == b"hello ada"
+        async with requester.request_stream(route="greet") as items:
+            assert [item.data async for item in items] == [b"hello ada"]
+    with pytest.raises(RejectedSetup, match="who are you"):
+        async with connected_pair(acceptor):
+            raise AssertionError("connected")
+    assert called == ["ada"]
+
+
+async def test_a_router_of_the_client_behind_an_acceptor():
+    """Likewise where the client is asked."""
+    router = Router()
+
+    @router.request_response("introduce")
+    async def introduce(peer: Requester) -> bytes:
+        return (await peer.request_response(route="name")).data
+
+    mine = Router()
+
+    @mine.request_response("name")
+    async def name() -> bytes:
+        return b"client"
+
+    async def accept(setup, requester):
+        return mine
+
+    async with connected_pair(router, client_responder=accept) as requester:
+        assert (await requester.request_response(route="introduce")).data == b"client"
+
+
+async def test_a_router_without_a_connection():
+    """Asked itself, a router says what to ask instead."""
+    for method in ("request_response", "fire_and_forget", "request_stream"):
+        with pytest.raises(TypeError, match="return it from an acceptor"):
+            getattr(make_router(), method)(Payload())

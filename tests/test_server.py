@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -22,6 +25,7 @@ from rsocket_trio import (
     SetupError,
     UnsupportedSetup,
     connect,
+    parse_uri,
     serve,
     serve_transport,
 )
@@ -29,7 +33,8 @@ from rsocket_trio.frames import ErrorFrame, PayloadFrame, RequestResponseFrame
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 from rsocket_trio.testing.leaks import assert_no_leaks
-from rsocket_trio.transports import open_transport
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports import open_transport, serve_listener
 from rsocket_trio.transports.memory import memory_transport_pair
 
 LOCAL = "tcp://127.0.0.1:0"
@@ -135,7 +140,7 @@ async def test_a_graceful_stop():
 
 
 def _begun(server):
-    return any(connection.workers.active for connection in server._service.registry.connections)
+    return any(connection.crew.active for connection in server._service.registry.connections)
 
 
 async def test_grace_runs_out():
@@ -306,6 +311,38 @@ async def test_what_is_no_resumption():
             raise AssertionError("there is no connection")
 
 
+async def test_arguments_of_a_wrong_type():
+    """Each is named, by both functions, before anything listens."""
+    _here, there = memory_transport_pair()
+    with pytest.raises(TypeError, match="config must be a ConnectionConfig, not dict"):
+        await serve(Responder(), LOCAL, config={})
+    with pytest.raises(TypeError, match="config must be a ConnectionConfig, not dict"):
+        await serve_transport(Responder(), there, config={})
+    with pytest.raises(TypeError, match=r"ssl_context must be an ssl\.SSLContext, not str"):
+        await serve(Responder(), "tls://127.0.0.1:0", ssl_context="cert.pem")
+    with pytest.raises(TypeError, match=r"ssl_context must be an ssl\.SSLContext, not str"):
+        await serve_listener("tls://127.0.0.1:0", trio.sleep, ssl_context="cert.pem")
+
+
+async def test_arguments_no_address_has_a_use_for():
+    """A server that was meant to be encrypted, or closed to web pages, does not start open."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with pytest.raises(ValueError, match="use tls:// or wss://"):
+        await serve(Responder(), LOCAL, "ws://127.0.0.1:0", ssl_context=context)
+    with pytest.raises(ValueError, match="allowed_origins is for ws:// and wss://"):
+        await serve(Responder(), LOCAL, allowed_origins=["https://example.org"])
+
+
+async def test_an_argument_one_address_has_a_use_for():
+    """Addresses of every kind may share the arguments: those that are encrypted use the context."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, ssl_context=context, allowed_origins=[])
+        server = await nursery.start(start, Responder(), LOCAL, "wss://127.0.0.1:0")
+        assert [uri[:4] for uri in server.uris] == ["tcp:", "wss:"]
+        await server.aclose(grace=0)
+
+
 @pytest.mark.parametrize("address", [Router(), b"tcp://127.0.0.1:0", 7878])
 async def test_what_is_no_address(address):
     """Something else in the place of one is named, at both ends."""
@@ -314,6 +351,26 @@ async def test_what_is_no_address(address):
     with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
         async with connect(address):
             raise AssertionError("there is no connection")
+    with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
+        await serve_listener(address, trio.sleep)
+    with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
+        async with open_transport(address):
+            raise AssertionError("there is no connection")
+
+
+@pytest.mark.parametrize("form", [str, parse_uri], ids=["text", "Uri"])
+async def test_an_address_is_text_or_a_uri(nursery, form):
+    """Whatever takes an address takes both."""
+    server = await nursery.start(serve, KnownAnswers(), form(LOCAL))
+    address = form(server.uris[0])
+    async with connect(address) as requester:
+        assert await requester.request_response(Payload(b"x")) == Payload(b"x")
+    async with open_transport(address) as transport:
+        assert transport.info.scheme == "tcp"
+    bound = await nursery.start(partial(serve_listener, form(LOCAL), lambda _: trio.sleep(0)))
+    assert bound[0].port
+    await server.aclose()
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_responder_per_connection():

@@ -1,4 +1,7 @@
-"""Nothing outlives its block, whatever dies when: connections cut at every byte, and handlers."""
+"""Nothing outlives its block, whatever dies when: connections cut at every byte, and handlers.
+
+Modules of rsocket_trio.connection: connection.
+"""
 
 from __future__ import annotations
 

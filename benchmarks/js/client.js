@@ -155,11 +155,11 @@ async function fire_and_forget(socket, {seconds}) {
   const before = await seen();
   const watch = stopwatch(seconds);
   const send = async () => {
-    while (now() < watch.deadline) {
+    do {
       for (let i = 0; i < BURST; i++) socket.fireAndForget({data: ITEM});
       watch.count += BURST;
       await seen();
-    }
+    } while (now() < watch.deadline);
   };
   await Promise.all([send(), send()]);
   while ((await seen()) < before + watch.count);
@@ -175,14 +175,13 @@ async function many_streams(socket, {streams, items, window}) {
   return watch.outcome();
 }
 
+const many = [];
+
 async function many_connections(_, {seconds, connections}) {
-  const sockets = [];
-  for (let i = 0; i < connections; i++) sockets.push(await connect());
+  while (many.length < connections) many.push(await connect());
   const watch = stopwatch(seconds);
-  await askAll(sockets, watch);
-  const outcome = watch.outcome();
-  sockets.forEach((socket) => socket.close());
-  return outcome;
+  await askAll(many, watch);
+  return watch.outcome();
 }
 
 const operations = {

@@ -15,6 +15,8 @@ const IDLE = Buffer.from('idle');
 const scheme = process.argv[2];
 // The library leaves Nagle's algorithm on; this shows it without.
 const noDelay = process.argv.includes('--no-delay');
+// Handlers that wait once, as briefly as can be.
+const yields = process.argv.includes('--yield');
 
 const ready = (server) =>
   server.on('listening', () =>
@@ -42,11 +44,20 @@ function items(count) {
   });
 }
 
+function later(payload) {
+  return new Single((subscriber) => {
+    subscriber.onSubscribe();
+    setImmediate(() => subscriber.onComplete(payload));
+  });
+}
+
 function responder() {
   let seen = 0;
   return {
     requestResponse: ({data}) =>
-      Single.of({data: COUNT.equals(data) ? Buffer.from(String(seen)) : data}),
+      yields
+        ? later({data})
+        : Single.of({data: COUNT.equals(data) ? Buffer.from(String(seen)) : data}),
     fireAndForget: () => {
       seen++;
     },

@@ -27,7 +27,8 @@ def pack(value: object) -> Payload:
     return Payload(json.dumps(value).encode())
 
 
-def unpack(payload: Payload) -> Any:
+def unpack(payload: Payload | None) -> Any:
+    assert payload is not None, "completed without a value"
     return json.loads(payload.data)
 
 

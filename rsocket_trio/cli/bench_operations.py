@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio import NO_PAYLOAD, Payload
+from rsocket_trio import Payload
 
 from .tally import Tally
 
@@ -31,7 +31,7 @@ async def _request_response(
     requester: Requester, payload: Payload, args: argparse.Namespace, tally: Tally
 ) -> None:
     sent = perf_counter_ns()
-    if await requester.request_response(payload, route=args.route) is not NO_PAYLOAD:
+    if await requester.request_response(payload, route=args.route) is not None:
         tally.items += 1
     tally.answered(sent)
 

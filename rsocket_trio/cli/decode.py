@@ -93,22 +93,23 @@ def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
     # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length goes before each frame. In the
     # ReactiveSocket draft it has 32 bits and counts itself.
     prefix = wire.prefix
-    rest = data
+    at = 0
     while True:
-        if len(rest) < prefix:
-            yield ValueError(f"a length prefix is {prefix} bytes, and {len(rest)} are left")
+        left = len(data) - at
+        if left < prefix:
+            yield ValueError(f"a length prefix is {prefix} bytes, and {left} are left")
             return
-        size = int.from_bytes(rest[:prefix]) - wire.counted
+        size = int.from_bytes(data[at : at + prefix]) - wire.counted
         if size < 0:
             yield ValueError(f"a length of {size + wire.counted} does not even count itself")
             return
-        end = prefix + size
-        if len(rest) < end:
-            yield ValueError(f"the frame is {size} bytes long, and {len(rest) - prefix} follow")
+        left -= prefix
+        if left < size:
+            yield ValueError(f"the frame is {size} bytes long, and {left} follow")
             return
-        yield rest[prefix:end]
-        rest = rest[end:]
-        if not rest:
+        yield data[at + prefix : at + prefix + size]
+        at += prefix + size
+        if at == len(data):
             return
 
 

@@ -21,6 +21,7 @@ from .options import (
     add_uri,
     add_verbosity,
     address,
+    origin,
     positive,
     rate,
     seconds,
@@ -131,6 +132,20 @@ def _add_serve(commands: Commands) -> None:
         metavar="SECONDS",
         type=above_zero,
         help="keep sessions of clients that ask for it so long after their connection is lost",
+    )
+    parser.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=positive,
+        help="so many connections may be open at once; one more is closed, on WebSocket with 503",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        type=origin,
+        action="append",
+        help="let in web pages of this origin (https://example.org) and no other; may be repeated;"
+        " without it pages of any site may connect by WebSocket",
     )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
     tls.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")

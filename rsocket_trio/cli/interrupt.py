@@ -6,12 +6,13 @@ an orderly end; a second one, or a second of waiting, ends everything.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import trio
+
+from rsocket_trio.os_support import STOP_SIGNALS
 
 __all__ = ["Interruption", "interruptible"]
 
@@ -61,7 +62,7 @@ async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
     stop = Interruption()
     status = 0
     failure: Exception | None = None
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop._watch, signals)  # noqa: SLF001  one file, one mechanism
             with stop._everything:  # noqa: SLF001  likewise

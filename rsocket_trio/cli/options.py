@@ -9,6 +9,7 @@ import argparse
 import math
 from typing import Final
 
+from rsocket_trio.transports.origins import normal_origin
 from rsocket_trio.uri import parse_uri
 
 from .command_parser import CommandParser
@@ -23,6 +24,7 @@ __all__ = [
     "add_verbosity",
     "address",
     "header",
+    "origin",
     "positive",
     "rate",
     "seconds",
@@ -218,6 +220,14 @@ def rate(text: str) -> tuple[int, float]:
         return positive(number), above_zero(duration)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS: {error}") from None
+
+
+def origin(text: str) -> str:
+    """An argument type: the origin of a web page, as browsers write it."""
+    try:
+        return normal_origin(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def address(text: str) -> str:

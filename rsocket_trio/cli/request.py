@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rsocket_trio import NO_PAYLOAD, Payload
+from rsocket_trio import Payload
 
 from .client import run_client
 from .exits import DONE, USAGE, Failure
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_response(requester: Requester) -> int:
         response = await requester.request_response(payload, route=args.route, metadata=metadata)
-        if response is not NO_PAYLOAD:
+        if response is not None:
             await Writer().write(render(response, as_json=args.json))
         return DONE
 

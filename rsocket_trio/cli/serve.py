@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve
+from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.uri import parse_uri
 
 from .certificates import load_certificate
@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         ssl_context=context,
         lease=_lease(args),
         resume=None if args.resume is None else ResumeOptions(session_lifetime=args.resume),
+        max_connections=args.max_connections,
+        allowed_origins=_origins(args),
     )
     return trio.run(_serve, start, args.grace)
 
@@ -66,6 +68,13 @@ def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
     return context
 
 
+def _origins(args: argparse.Namespace) -> list[str] | None:
+    origins: list[str] | None = args.allow_origin
+    if origins is not None and not any(parse_uri(uri).is_websocket for uri in args.listen):
+        raise Failure("--allow-origin is for ws:// and wss://", USAGE)
+    return origins
+
+
 def _lease(args: argparse.Namespace) -> LeaseOptions | None:
     if args.lease is None:
         return None
@@ -77,7 +86,7 @@ def _lease(args: argparse.Namespace) -> LeaseOptions | None:
 
 async def _serve(start: Callable[..., Awaitable[None]], grace: float) -> int:
     failure: Exception | None = None
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
             stop = _Stop(nursery, grace)
             nursery.start_soon(stop.watch, signals)

@@ -5,6 +5,8 @@ and must obey Ctrl-C. Neither file descriptor is switched to non-blocking mode: 
 to the open file, which the shell and other processes share. A read or a short write after the
 kernel has said "ready" does not block. Regular files are always ready, and epoll refuses them,
 so what is ready is never waited for.
+
+Where the system has no such readiness (`rsocket_trio.os_support`), threads read and write.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from typing import Any, Final
 
 import trio
 
+from rsocket_trio import os_support
+
 from .exits import LOCAL_IO, Failure
 
 __all__ = ["LineReader", "Writer"]
 
 _READ_SIZE: Final = 64 * 2**10
-# A pipe that polls as writable takes this many bytes at least (POSIX, "pipe").
-_WRITE_SIZE: Final = select.PIPE_BUF
 
 
 class LineReader:
@@ -55,9 +57,8 @@ class LineReader:
         return self._lines.popleft()
 
     async def _read(self) -> None:
-        await _ready(self._fd, select.POLLIN, trio.lowlevel.wait_readable)
         try:
-            data = os.read(self._fd, _READ_SIZE)
+            data = await _read(self._fd, _READ_SIZE)
         except BlockingIOError:  # somebody else was faster, or made it non-blocking
             return
         except OSError as error:
@@ -92,9 +93,8 @@ class Writer:
         """
         rest = memoryview(data)
         while rest:
-            await _ready(self._fd, select.POLLOUT, trio.lowlevel.wait_writable)
             try:
-                rest = rest[os.write(self._fd, rest[:_WRITE_SIZE]) :]
+                rest = rest[await _write(self._fd, rest[: os_support.PIPE_SIZE]) :]
             except BlockingIOError:  # likewise
                 continue
             except BrokenPipeError:
@@ -102,6 +102,21 @@ class Writer:
             except OSError as error:
                 text = f"cannot write to standard output: {error.strerror}"
                 raise Failure(text, LOCAL_IO) from error
+
+
+async def _read(fd: int, size: int) -> bytes:
+    if not os_support.POLLED_FILES:
+        # What a thread reads that is left behind is lost, but then nobody wants it any more.
+        return await trio.to_thread.run_sync(os.read, fd, size, abandon_on_cancel=True)
+    await _ready(fd, select.POLLIN, trio.lowlevel.wait_readable)
+    return os.read(fd, size)
+
+
+async def _write(fd: int, data: memoryview) -> int:
+    if not os_support.POLLED_FILES:
+        return await trio.to_thread.run_sync(os.write, fd, bytes(data), abandon_on_cancel=True)
+    await _ready(fd, select.POLLOUT, trio.lowlevel.wait_writable)
+    return os.write(fd, data)
 
 
 async def _ready(fd: int, event: int, wait: Callable[[int], Coroutine[Any, Any, None]]) -> None:

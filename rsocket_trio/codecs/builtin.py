@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-import types
 import typing
+from base64 import b64decode, b64encode
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
 from io import BytesIO
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path, PurePath
 from typing import Any, Final
+from uuid import UUID
 
 import cbor2
 
-from .structure import json_converter, strict_converter
+from .annotations import ANY, NONE, members_of
+from .mismatch import Mismatch, Unconvertible
+from .reading import Readers
+from .shapes import Shape, exactly, from_text
+from .writing import Writer, Writers
 
 __all__ = ["CborCodec", "JsonCodec", "OctetStreamCodec", "TextCodec"]
-
-_ANY: Final = (Any, object)
 
 
 def _refuse(*_: object) -> typing.NoReturn:
@@ -48,13 +56,21 @@ class CborCodec:
     """
 
     def __init__(self, *, any_keys_size: int = 64 * 2**10) -> None:
-        self._converter = strict_converter()
+        self._readers = Readers({kind: exactly(kind) for kind in _CBOR_KINDS} | _PATHS)
+        self._writers = Writers({memoryview: bytes}, (*_CBOR_KINDS, bytearray), sets=True)
         self._any_keys_size = any_keys_size
+
+    def check_decode(self, annotation: Any) -> None:
+        """See `Codec.check_decode`."""
+        self._readers.reader(annotation)
+
+    def check_encode(self, annotation: Any) -> None:
+        """See `Codec.check_encode`."""
+        self._writers.writer(annotation)
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        plain = self._converter.unstructure(value, None if annotation in _ANY else annotation)
-        return cbor2.dumps(plain)
+        return cbor2.dumps(_writer(self._writers, annotation)(value))
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
@@ -67,9 +83,7 @@ class CborCodec:
         ).decode()
         if file.tell() != len(data):
             raise ValueError(f"{len(data) - file.tell()} bytes follow the CBOR item")
-        if annotation in _ANY:
-            return value
-        return self._converter.structure(value, annotation)
+        return value if annotation in ANY else self._readers.reader(annotation)(value)
 
 
 class JsonCodec:
@@ -80,19 +94,25 @@ class JsonCodec:
     """
 
     def __init__(self) -> None:
-        self._converter = json_converter()
+        self._readers = Readers(_JSON_LEAVES, key=_INT_KEY)
+        self._writers = Writers(_JSON_WRITERS)
+
+    def check_decode(self, annotation: Any) -> None:
+        """See `Codec.check_decode`."""
+        self._readers.reader(annotation)
+
+    def check_encode(self, annotation: Any) -> None:
+        """See `Codec.check_encode`."""
+        self._writers.writer(annotation)
 
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
-        plain = self._converter.unstructure(value, None if annotation in _ANY else annotation)
-        return _to_json(plain).encode()
+        return _to_json(_writer(self._writers, annotation)(value)).encode()
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
         value = json.loads(data.decode(), parse_constant=_refuse_constant)
-        if annotation in _ANY:
-            return value
-        return self._converter.structure(value, annotation)
+        return value if annotation in ANY else self._readers.reader(annotation)(value)
 
 
 _to_json: Final = json.JSONEncoder(
@@ -102,6 +122,57 @@ _to_json: Final = json.JSONEncoder(
 
 def _refuse_constant(name: str) -> typing.NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+def _int_from_text(text: str) -> int:
+    number = int(text)
+    if str(number) != text:  # int() also takes blanks, underscores and other digits
+        raise ValueError
+    return number
+
+
+_PATHS: Final[dict[type, Shape]] = {
+    Path: from_text(Path, Path),
+    PurePath: from_text(PurePath, PurePath),
+}
+_CBOR_KINDS: Final = (
+    bytes,
+    datetime,
+    date,
+    Decimal,
+    Fraction,
+    UUID,
+    IPv4Address,
+    IPv6Address,
+    IPv4Network,
+    IPv6Network,
+)
+"""What CBOR has values for, beside what all formats have."""
+
+_JSON_LEAVES: Final[dict[type, Shape]] = {
+    bytes: from_text(bytes, lambda text: b64decode(text, validate=True)),
+    datetime: from_text(datetime, datetime.fromisoformat),
+    date: from_text(date, date.fromisoformat),
+    Decimal: from_text(Decimal, Decimal),
+    UUID: from_text(UUID, UUID),
+    **_PATHS,
+}
+_JSON_WRITERS: Final[dict[type, Writer]] = {
+    **dict.fromkeys((bytes, bytearray, memoryview), lambda value: b64encode(value).decode("ascii")),
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    Decimal: str,
+    UUID: str,
+}
+_INT_KEY: Final = from_text(int, _int_from_text)
+
+
+def _writer(writers: Writers, annotation: Any) -> Writer:
+    """What writes the annotated type; of one that nobody knows, by what the value is."""
+    try:
+        return writers.writer(annotation)
+    except Unconvertible:
+        return writers.anything
 
 
 class TextCodec:
@@ -114,11 +185,19 @@ class TextCodec:
     def __init__(self) -> None:
         self._json = JsonCodec()
 
+    def check_decode(self, annotation: Any) -> None:
+        """See `Codec.check_decode`."""
+        self._json.check_decode(annotation)
+
+    def check_encode(self, annotation: Any) -> None:
+        """See `Codec.check_encode`."""
+        self._json.check_encode(annotation)
+
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
         if isinstance(value, str) and _takes_text(annotation):
             return value.encode()
-        if annotation not in _ANY and _takes_text(annotation):
+        if annotation not in ANY and _takes_text(annotation):
             return _no_text(value, annotation)
         return self._json.encode(value, annotation)
 
@@ -133,32 +212,36 @@ class OctetStreamCodec:
     A value of no particular annotation is read as bytes.
     """
 
+    def check_decode(self, annotation: Any) -> None:
+        """See `Codec.check_decode`."""
+        if not _takes_text(annotation):
+            raise Unconvertible("octets are bytes or str only")
+
+    check_encode = check_decode
+
     def encode(self, value: Any, annotation: Any) -> bytes:
         """See `Codec.encode`."""
         if isinstance(value, str) and _takes_text(annotation):
             return value.encode()
-        if isinstance(value, bytes | bytearray | memoryview) and annotation in _ANY:
+        if isinstance(value, bytes | bytearray | memoryview) and annotation in ANY:
             return bytes(value)
-        if annotation not in _ANY and _takes_text(annotation):
+        if annotation not in ANY and _takes_text(annotation):
             return _no_text(value, annotation)
         raise TypeError(f"only bytes and str are octets, not {type(value).__name__}")
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
-        if annotation in _ANY:
+        if annotation in ANY:
             return data
         if _takes_text(annotation):
             return data.decode()
-        raise TypeError("octets can be had as bytes or as str only")
+        raise Mismatch("octets can be had as bytes or as str only")
 
 
 def _takes_text(annotation: Any) -> bool:
     """Whether the annotation is str, str | None, or says nothing."""
-    if annotation is str or annotation in _ANY:
-        return True
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return set(typing.get_args(annotation)) == {str, type(None)}
-    return False
+    members = set(members_of(annotation))
+    return bool(members & {str, *ANY}) and members <= {str, None, NONE, *ANY}
 
 
 def _no_text(value: object, annotation: Any) -> bytes:

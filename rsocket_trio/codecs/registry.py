@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-import re
-import types
-import typing
 from collections.abc import Callable, Iterable, Mapping
+from json import JSONDecodeError
 from typing import Any, Final, Protocol
 
 from ..errors import RSocketError, StreamError
+from .annotations import ANY, NONE, annotation_name, members_of
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
+from .mismatch import Mismatch, Unconvertible
 
-__all__ = ["DEFAULT_CODECS", "Codec", "CodecError", "Codecs", "annotation_name"]
+__all__ = [
+    "DEFAULT_CODECS",
+    "Codec",
+    "CodecError",
+    "Codecs",
+    "allows_none",
+    "annotation_name",
+]
 
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_NONE: Final = type(None)
 
 
 class CodecError(RSocketError):
     """Data that cannot be converted; ``__cause__`` holds the details, where there are any.
 
-    The text names types, never values: those are the peer's, and may be long or secret.
+    The text names places and types, never values: those are the peer's, and may be long or secret.
     """
+
+    def explained(self, root: str) -> str:
+        """What is wrong, and where in what is called ``root``: without a value, as all of this.
+
+        For example ``order.items[2].quantity: expected int, got str``.
+        """
+        cause = self.__cause__
+        if isinstance(cause, Mismatch):
+            return cause.at(root)
+        if isinstance(cause, JSONDecodeError):
+            return f"{root}: no JSON, at character {cause.pos}"
+        # Texts of other exceptions may show values.
+        return f"{root}: {self if cause is None else type(cause).__name__}"
 
 
 class Codec(Protocol):
     """Converts the data of one MIME type. Whatever its methods raise becomes a `CodecError`.
 
     The annotation ``bytes`` never gets here: it means the data as it is.
+
+    A codec may have two methods more, ``check_decode(annotation)`` and
+    ``check_encode(annotation)``: they raise a `TypeError` where no data can ever be read as that
+    type, or no value of it be written. A `rsocket_trio.Router` asks them about every handler it is
+    given. A codec that has them not is taken to convert everything.
     """
 
     def encode(self, value: Any, annotation: Any) -> bytes:
@@ -98,12 +122,13 @@ class Codecs:
             return _failing(error)
 
         def encode(value: Any) -> bytes:
-            # Codecs meet values of any kind, and cattrs and cbor2 raise whatever these raise.
+            # Codecs meet values of any kind, and raise whatever attributes of these raise.
             try:
                 return codec.encode(value, annotation)
             except Exception as error:
+                where = f": {error}" if isinstance(error, Mismatch) else ""
                 kind = type(value).__name__
-                raise CodecError(f"{kind} cannot be written as {mime_type}") from error
+                raise CodecError(f"{kind} cannot be written as {mime_type}{where}") from error
 
         return encode
 
@@ -115,7 +140,7 @@ class Codecs:
             codec = self._find(mime_type)
         except CodecError as error:
             return _failing(error)
-        may_be_none = _allows_none(annotation)
+        may_be_none = _names_none(annotation)
 
         def decode(data: bytes) -> object:
             if may_be_none and not data:
@@ -128,11 +153,44 @@ class Codecs:
             except StreamError:
                 raise  # of the application's class, and meant for the stranger
             except Exception as error:
+                where = f": {error}" if isinstance(error, Mismatch) else ""
                 raise CodecError(
-                    f"{len(data)} bytes of {mime_type} are no {annotation_name(annotation)}"
+                    f"{len(data)} bytes of {mime_type} are no {annotation_name(annotation)}{where}"
                 ) from error
 
         return decode
+
+    def check_decode(self, annotation: Any) -> None:
+        """Refuse an annotation that data of no MIME type can be converted to.
+
+        Raises:
+            TypeError: None of the codecs converts to it.
+        """
+        self._check("check_decode", annotation)
+
+    def check_encode(self, annotation: Any) -> None:
+        """Refuse an annotation whose values can be written as no MIME type.
+
+        Raises:
+            TypeError: None of the codecs writes them.
+        """
+        self._check("check_encode", annotation)
+
+    def _check(self, method: str, annotation: Any) -> None:
+        if _is_bytes(annotation):
+            return
+        refusal: TypeError | None = None
+        for codec in self._codecs.values():
+            check = getattr(codec, method, None)
+            try:
+                if check is not None:
+                    check(annotation)
+            except TypeError as error:
+                refusal = refusal or error
+            else:
+                return
+        if refusal is not None:
+            raise refusal
 
     def can_encode(self, annotation: Any, mime_type: str) -> bool:
         """Whether values of the annotated type can be written as this MIME type.
@@ -160,13 +218,6 @@ class Codecs:
         return codec
 
 
-def annotation_name(annotation: Any) -> str:
-    """The name of an annotated type as people write it: without the modules."""
-    if isinstance(annotation, type) and not typing.get_args(annotation):
-        return annotation.__name__
-    return re.sub(r"[\w.<>]+\.", "", str(annotation))
-
-
 def _essence(mime_type: str) -> str:
     return mime_type.partition(";")[0].strip().lower()
 
@@ -180,18 +231,24 @@ def _charset(mime_type: str) -> str:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return typing.get_args(annotation)
-    return (annotation,)
+    try:
+        return members_of(annotation)
+    except Unconvertible:
+        return (annotation,)  # of which whoever converts will hear
 
 
-def _allows_none(annotation: Any) -> bool:
-    return any(member in (None, _NONE) for member in _members(annotation))
+def allows_none(annotation: Any) -> bool:
+    """Whether ``None`` is a value of an annotated type; where that says nothing, anything is."""
+    return annotation in ANY or _names_none(annotation)
+
+
+def _names_none(annotation: Any) -> bool:
+    return any(member in (None, NONE) for member in _members(annotation))
 
 
 def _is_bytes(annotation: Any) -> bool:
     members = _members(annotation)
-    return bytes in members and all(member in (bytes, None, _NONE) for member in members)
+    return bytes in members and all(member in (bytes, None, NONE) for member in members)
 
 
 def _raw(value: Any) -> bytes:

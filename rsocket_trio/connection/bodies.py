@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
+from trio.lowlevel import checkpoint
 
-from ..errors import LocalProtocolError
-from ..interactions.sending import close_iterator
-from .failure import again
+from ..errors import LocalProtocolError, again
+from ..interactions.operation import IN_A_ROW
+from ..interactions.sending import begin, close_iterator
 
 if TYPE_CHECKING:
     from ..interactions.operation import Operation
@@ -41,13 +42,20 @@ class Bodies:
     Attributes:
         scopes: By stream id, the cancel scope around a source that may be waiting for its next
             chunk. `Streams` cancels it when the stream is over: nobody else would wake the task.
+            Those whose stream is not open yet are in ``unopened``.
     """
 
     def __init__(self, streams: Streams, outbox: Outbox, fragment_size: int) -> None:
         self.scopes: dict[int, trio.CancelScope] = {}
+        self.unopened: set[trio.CancelScope] = set()
         self._streams = streams
         self._outbox = outbox
         self._fragment_size = fragment_size
+
+    def stop(self) -> None:
+        """The connection is over: no source is waited for any longer."""
+        for scope in [*self.scopes.values(), *self.unopened]:
+            scope.cancel(reason="the connection is over")
 
     async def send(
         self,
@@ -65,15 +73,17 @@ class Bodies:
             fragments: Where its chunks become frames.
             enter: Opens the stream, right before the first frame is queued; ``None`` where it is
                 open.
-            at_most: Its bytes, where the wire has no fragments of it.
+            at_most: Its bytes, where the wire has no fragments of it: then it is put together here,
+                before room is looked for.
 
         Raises:
             ConnectionClosed: The connection is over.
             LocalProtocolError: There are more than ``at_most``.
             TypeError: What comes is no bytes, or no async iterable.
+            RuntimeError: It has been iterated already.
             Exception: What the source raised.
 
-        Checkpoint: where the source has one, or where there is no room.
+        Checkpoint: where the source has one, where there is no room, and every 64 chunks at least.
         If cancelled: fragments may have left; the stream is good only for ending.
         """
         if not hasattr(body.data, "__aiter__"):
@@ -81,35 +91,40 @@ class Bodies:
                 "a StreamedPayload needs an async iterable of bytes, not "
                 f"{type(body.data).__name__}; for bytes there is Payload"
             )
-        source = aiter(body.data)
+        source = begin(body.data)
         size = len(body.metadata or b"")
         scope = trio.CancelScope()
-        opened = False
+        opened = sent = whole = False
+        burst = 0
 
         async def send_ready() -> bool:
-            nonlocal opened
+            nonlocal opened, sent
             while fragments.ready:
+                room = self._fragment_size if at_most is None else size
                 if opened or enter is None:
-                    await self._outbox.reserve(self._fragment_size)
+                    await self._outbox.reserve(room)
                 else:
-                    await self._streams.admit(self._fragment_size)
+                    await self._streams.admission.wait(room)
                 if not opened:
                     # No checkpoint from here to the queueing of the frame: ids leave in order.
                     try:
                         if enter is not None:
                             enter(operation)
                     except BaseException:
-                        self._outbox.release(self._fragment_size)
+                        self._outbox.release(room)
                         raise
                     opened = True
                     fragments.stream_id = operation.stream_id
+                    self.unopened.discard(scope)
                     self.scopes[operation.stream_id] = scope
                 if self._streams.table.get(operation.stream_id) is not operation:
-                    self._outbox.release(self._fragment_size)
+                    self._outbox.release(room)
                     return False  # answered, or over, before it was whole
                 self._outbox.put_reserved(fragments.next())
+                sent = True
             return True
 
+        self.unopened.add(scope)
         try:
             with scope:
                 check_whole(size, at_most)
@@ -121,9 +136,17 @@ class Bodies:
                     fragments.add(chunk)
                     if not await send_ready():
                         return
+                    burst += 1
+                    if burst == IN_A_ROW:
+                        burst = 0
+                        await checkpoint()
                 fragments.end()
                 await send_ready()
+                whole = True
         finally:
+            if sent and not whole:
+                operation.cut_short()
+            self.unopened.discard(scope)
             if self.scopes.get(operation.stream_id) is scope:
                 del self.scopes[operation.stream_id]
             await close_iterator(source)

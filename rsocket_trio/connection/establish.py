@@ -29,9 +29,11 @@ from ..frames.error import encode_error, encode_fitting_error
 from ..frames.keepalive import encode_keepalive
 from ..frames.setup import SetupFrame
 from ..frames.union import decode
-from ..protocol.setup import build_setup, check_first_frame, check_setup
+from ..protocol.setup import build_setup, check_first_frame, check_setup, limit_lifetime
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from ..config import ConnectionConfig
     from ..frames.resume import ResumeFrame
     from ..payload import Payload
@@ -45,7 +47,7 @@ __all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait
 
 
 async def receive_setup(
-    transport: FrameTransport,
+    receive: Callable[[], Awaitable[list[bytes]]],
     config: ConnectionConfig,
     *,
     resume_offered: bool = False,
@@ -54,19 +56,20 @@ async def receive_setup(
     """Server: wait for the first frame and judge it.
 
     Args:
-        transport: Where it comes from.
+        receive: Receives frames, as `FrameTransport.receive_frames` does.
         config: How long it may take.
         resume_offered: Whether sessions are kept for resumption.
         lease_offered: Whether leases are granted.
 
     Returns:
-        The SETUP, or a RESUME where that is offered, and what came right behind it, unread.
+        The SETUP, its max lifetime within our limit; or a RESUME, where that is offered; and what
+        came right behind it, unread.
 
     Raises:
         SetupError: To be answered with `refuse`.
         RejectedResume: Likewise.
         RemoteProtocolError: Likewise: what came is no frame.
-        ConnectionLost: The peer went away before it had said anything.
+        ConnectionLost: The peer went away before it had said anything, or the transport was closed.
 
     Checkpoint: always.
     If cancelled: nothing is known; close the transport.
@@ -74,9 +77,11 @@ async def receive_setup(
     frames: list[bytes] = []
     with trio.move_on_after(config.setup_timeout):
         try:
-            frames = await transport.receive_frames()
+            frames = await receive()
         except trio.BrokenResourceError as error:
             raise ConnectionLost(f"the peer went away before its SETUP: {error}") from error
+        except trio.ClosedResourceError as error:
+            raise ConnectionLost(f"the transport was closed before a SETUP: {error}") from error
         if not frames:
             raise ConnectionLost("the peer went away before its SETUP")
     if not frames:
@@ -89,7 +94,13 @@ async def receive_setup(
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
     setup = check_first_frame(first, resume_offered=resume_offered)
     if isinstance(setup, SetupFrame):
-        check_setup(setup, resume_offered=resume_offered, lease_offered=lease_offered)
+        check_setup(
+            setup,
+            resume_offered=resume_offered,
+            lease_offered=lease_offered,
+            max_size=config.limits.max_setup_size,
+        )
+        setup = limit_lifetime(setup, config.limits.max_client_lifetime)
     return setup, frames[1:]
 
 
@@ -105,8 +116,9 @@ async def refuse(
     """
     data = str(error).encode() if isinstance(error, RemoteProtocolError) else error.data
     with trio.move_on_after(config.close_timeout):
-        # A peer that does not listen, or talks nonsense, is refused all the same.
-        with suppress(trio.BrokenResourceError, RemoteProtocolError):
+        # A peer that does not listen, or talks nonsense, is refused all the same; and so is one
+        # whose transport was closed by whoever brought it.
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
             at_most = config.limits.max_frame_size
             await transport.send_frames([encode_fitting_error(0, error.code, data, at_most)])
             await close_politely(transport)
@@ -187,13 +199,13 @@ async def wait_accepted(connection: Connection) -> None:
     """
     timeout = connection.config.setup_timeout
     with trio.move_on_after(timeout) as scope:
-        await connection.acceptance.wait()
-    if connection.failure is not None:
-        raise connection.failure
+        await connection.lifecycle.acceptance.wait()
+    if connection.lifecycle.failure is not None:
+        raise connection.lifecycle.failure
     if scope.cancelled_caught:
         reason = f"the peer did not answer to SETUP within {timeout:g} s"
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
-        connection.end(ConnectionLost(reason), last_words=last_words)
+        connection.lifecycle.end(ConnectionLost(reason), last_words=last_words)
         raise ConnectFailed(
             f"{reason}: it is no RSocket server, or one that answers no KEEPALIVE, which needs "
             "confirm_setup=False (--no-confirm-setup)"

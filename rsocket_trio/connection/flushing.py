@@ -61,8 +61,7 @@ class FlushHook(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         """Flush what has been marked. Raises nothing: trio would switch this off."""
         if self._marked:
-            marked = self._marked.copy()
-            self._marked.clear()
+            marked, self._marked = self._marked, []
             for outbox, send_nowait in marked:
                 if not outbox.flush(send_nowait):
                     # Not woken here: trio has decided already how long it is going to wait.
@@ -87,11 +86,11 @@ def flushed_by_loop(outbox: Outbox, transport: FrameTransport) -> Iterator[None]
         _hook.set(hook)
         add_instrument(hook)
     hook.connections += 1
-    outbox.flush_by(hook.marker(outbox, transport))
+    outbox.writer.mark = hook.marker(outbox, transport)
     try:
         yield
     finally:
-        outbox.flush_by(None)
+        outbox.writer.mark = None
         hook.connections -= 1
         if not hook.connections:
             _hook.set(None)

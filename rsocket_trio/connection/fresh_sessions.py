@@ -6,9 +6,9 @@ in a new session, with a token and a SETUP of its own. Nothing is carried over.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,15 @@ import attrs
 import trio
 
 from ..errors import ConnectFailed, ConnectionLost
+from ..log_policy import logger
+from ..protocol.retry import Attempts
+from .dialling import Dialled
 from .resume_client import ClientSession
 
 if TYPE_CHECKING:
     from .connection import Connection
 
 __all__ = ["Succession"]
-
-logger = logging.getLogger("rsocket_trio")
 
 
 class Succession:
@@ -43,6 +44,7 @@ class Succession:
         self.ended = trio.Event()
         self._first = first
         self._resume = attrs.evolve(first.resume, token=None)
+        self._attempts = Attempts(first.resume.retry, random.random)
         self._dial = first.dial
         self._config = first.config
         self._begin = begin
@@ -79,7 +81,7 @@ class Succession:
         self._closed = True
         self.ended.set()
         if self._current is not None:
-            self._current.close()
+            self._current.lifecycle.close()
         if not self._driving:
             self._between.cancel(reason="the client closes")
 
@@ -98,15 +100,25 @@ class Succession:
 
     async def _follow(self) -> ClientSession | None:
         """Begin a new session and drive it to its end; ``None``: there is none."""
-        end = trio.current_time() + self._resume.session_lifetime
-        for delay in self._resume.retry.delays(random.random):
+        lifetime = self._resume.session_lifetime
+        end = trio.current_time() + lifetime
+        for delay in self._attempts.within(lifetime):
             await trio.sleep_until(min(trio.current_time() + delay, end))
             now = trio.current_time()
             if now >= end:
                 break
             with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
                 try:
-                    async with self._dial() as transport:
+                    async with AsyncExitStack() as dialled:
+                        try:
+                            patience = self._config.close_timeout
+                            dialling = Dialled(self._dial, patience=patience)
+                            transport = await dialled.enter_async_context(dialling)
+                        except ConnectFailed:
+                            raise
+                        except Exception:
+                            logger.exception("the dialler failed: no fresh session")
+                            return None
                         attempt.deadline = inf
                         session = ClientSession(self._resume, self._dial, transport, self._config)
                         try:
@@ -115,10 +127,12 @@ class Succession:
                             # The application's acceptor; there is nobody to raise it in.
                             logger.exception("the acceptor failed: no fresh session")
                             return None
+                        began = trio.current_time()
                         await self._drive(session, connection)
-                        if connection.established or self._closed:
+                        if connection.lifecycle.established or self._closed:
+                            self._attempts.lost(trio.current_time() - began)
                             return session
-                        if not isinstance(connection.failure, ConnectionLost):
+                        if not isinstance(connection.lifecycle.failure, ConnectionLost):
                             return session  # its SETUP was refused
                 except ConnectFailed as error:
                     logger.debug("no fresh session yet: %s", error)

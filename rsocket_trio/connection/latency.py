@@ -5,7 +5,6 @@ Only connections that use leases have one: what decides about the next lease may
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING
 
 import trio
@@ -42,17 +41,21 @@ class Latency:
 
 
 class Timed:
-    """A responder whose request_response handlers are timed. The others last as the peer likes."""
+    """A responder whose request_response handlers are timed. The others last as the peer likes.
+
+    All else is the responder's own: see `rsocket_trio.Responder`.
+    """
 
     def __init__(self, responder: Handlers, latency: Latency) -> None:
-        self._responder = responder
+        self._respond = responder.request_response
         self._latency = latency
+        self.body_responder = responder.body_responder
+        self.fire_and_forget = responder.fire_and_forget
+        self.request_stream = responder.request_stream
+        self.request_channel = responder.request_channel
+        self.metadata_push = responder.metadata_push
 
-    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
-        """Hand it on."""
-        return self._responder.takes_body(interaction, metadata)
-
-    async def request_response(self, payload: Payload) -> AnyPayload | None:
+    async def request_response(self, payload: Payload, /) -> AnyPayload | None:
         """Answer, and note how long it took, however it ended.
 
         Checkpoint: as the handler does.
@@ -60,34 +63,6 @@ class Timed:
         """
         start = trio.current_time()
         try:
-            return await self._responder.request_response(payload)
+            return await self._respond(payload)
         finally:
             self._latency.add(trio.current_time() - start)
-
-    async def fire_and_forget(self, payload: Payload) -> None:
-        """Hand it on.
-
-        Checkpoint: as the handler does.
-        If cancelled: the handler is.
-        """
-        await self._responder.fire_and_forget(payload)
-
-    def request_stream(
-        self, payload: Payload
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
-        """Hand it on."""
-        return self._responder.request_stream(payload)
-
-    def request_channel(
-        self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
-        """Hand it on."""
-        return self._responder.request_channel(payload, payloads)
-
-    async def metadata_push(self, metadata: bytes) -> None:
-        """Hand it on.
-
-        Checkpoint: as the handler does.
-        If cancelled: the handler is.
-        """
-        await self._responder.metadata_push(metadata)

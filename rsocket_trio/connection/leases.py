@@ -2,65 +2,79 @@
 
 What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
 the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
-requests wait in `rsocket_trio.connection.leased_streams`, the peer's are counted by
+requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
 `rsocket_trio.connection.requests`.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 import trio
 
 from ..frames.lease import LeaseFrame
+from ..interactions.isolation import failure_of
 from ..interactions.sending import close_iterator
-from ..lease import Ask, Lease, LeaseOptions, LeaseSource, LeaseStatistics, Source
+from ..lease import (
+    AnyLeaseSource,
+    AskForLease,
+    Lease,
+    LeaseOptions,
+    LeaseSource,
+    LeaseStatistics,
+    taken_from,
+)
+from ..log_policy import logger
 from ..protocol.lease_ledger import GrantedLease, HeldLease
+from ..sealed import Sealed, make
 from .latency import Latency
 
 if TYPE_CHECKING:
+    from .crew import Crew
     from .outbox import Outbox
-    from .workers import Workers
 
 __all__ = ["ConnectionLeases", "Leases"]
 
-logger = logging.getLogger("rsocket_trio")
 
+@final
+class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
+    """The leases of a connection that uses them; `rsocket_trio.Requester.leases`."""
 
-class ConnectionLeases:
-    """The leases of a connection that uses them; `rsocket_trio.Requester.leases`.
-
-    Attributes:
-        source: Where the leases come from that we grant. An acceptor may set it, to choose for
-            its connection; later it has no effect.
-        last_lease: The newest lease from the peer, as it came (with its metadata); ``None`` before
-            the first.
-        waiting: How many of our requests wait for a lease or for their turn.
-    """
-
-    def __init__(self, options: LeaseOptions, outbox: Outbox, workers: Workers) -> None:
-        self.source: Source = options.source
-        self.last_lease: Lease | None = None
-        self.waiting = 0
-        self._held = HeldLease()
-        self._granted = GrantedLease()
-        self._latency = Latency()
-        self._outbox = outbox
-        self._workers = workers
-        self._running = False
-        self._queued: Lease | None = None
-        self._changed = trio.Event()
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
 
     def __repr__(self) -> str:
-        return f"<ConnectionLeases held={self._held!r} granted={self._granted!r}>"
+        leases = self._leases
+        return f"<ConnectionLeases held={leases.held!r} granted={leases.granted!r}>"
+
+    @property
+    def source(self) -> AnyLeaseSource:
+        """Where the leases come from that we grant.
+
+        An acceptor may set it, to choose for its connection; later it has no effect.
+        """
+        return self._leases.source
+
+    @source.setter
+    def source(self, source: AnyLeaseSource) -> None:
+        self._leases.source = source
+
+    @property
+    def last_lease(self) -> Lease | None:
+        """The newest lease from the peer, with its metadata; ``None`` before the first."""
+        return self._leases.last_lease
+
+    @property
+    def waiting(self) -> int:
+        """How many of our requests wait for a lease or for their turn."""
+        return self._leases.waiting
 
     @property
     def left(self) -> int:
         """How many requests the peer's lease allows us now."""
-        return self._held.left(trio.current_time())
+        return self._leases.left
 
     def grant(self, lease: Lease) -> None:
         """Grant a lease to the peer of this connection, in place of the one it has.
@@ -68,46 +82,69 @@ class ConnectionLeases:
         It leaves at once, or as soon as the connection is accepted. When it has ended, the source
         is asked again.
         """
-        frame = LeaseFrame(lease.time_to_live_ms, lease.requests, lease.metadata).encode()
-        if not self._running:
-            self._queued = lease
-            return
-        self._granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
-        self._outbox.put_urgent(frame)
-        self._changed.set()
+        self._leases.grant(lease)
 
     def statistics(self) -> LeaseStatistics:
         """Numbers about the leases granted; reading them leaves the mean latency as it is."""
-        now = trio.current_time()
-        granted = self._granted
-        return LeaseStatistics(
-            expires_in=max(0.0, granted.expires - now),
-            left=granted.left(now),
-            active_streams=self._workers.active,
-            rejected=granted.rejected,
-            mean_latency=self._latency.mean,
-        )
+        return self._leases.statistics()
 
 
-class Leases(ConnectionLeases):
-    """As `ConnectionLeases`, with what the connection does about them.
+class Leases:
+    """What a connection does about its leases.
 
     Attributes:
         options: As given.
+        source: See `ConnectionLeases.source`; likewise ``last_lease`` and ``waiting``.
         held: The peer's lease: what our requests are counted against.
         granted: Ours: what the peer's requests are counted against.
         latency: How long handlers take.
         on_lease: Called when the peer has granted a lease.
+        view: What the user sees of this.
     """
 
-    def __init__(self, options: LeaseOptions, outbox: Outbox, workers: Workers) -> None:
-        super().__init__(options, outbox, workers)
+    def __init__(self, options: LeaseOptions, outbox: Outbox, crew: Crew) -> None:
         self.options = options
-        self.held = self._held
-        self.granted = self._granted
-        self.latency = self._latency
+        self.source: AnyLeaseSource = options.source
+        self.last_lease: Lease | None = None
+        self.waiting = 0
+        self.held = HeldLease()
+        self.granted = GrantedLease()
+        self.latency = Latency()
         self.on_lease: Callable[[], None] = _nothing
+        self.view = make(ConnectionLeases, self)
+        self._outbox = outbox
+        self._crew = crew
+        self._running = False
+        self._queued: Lease | None = None
+        self._changed = trio.Event()
         self._settled: Callable[[], None] = _nothing
+
+    @property
+    def left(self) -> int:
+        """See `ConnectionLeases.left`."""
+        return self.held.left(trio.current_time())
+
+    def grant(self, lease: Lease) -> None:
+        """See `ConnectionLeases.grant`."""
+        frame = LeaseFrame(lease.time_to_live_ms, lease.requests, lease.metadata).encode()
+        if not self._running:
+            self._queued = lease
+            return
+        self.granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
+        self._outbox.put_urgent(frame)
+        self._changed.set()
+
+    def statistics(self) -> LeaseStatistics:
+        """See `ConnectionLeases.statistics`."""
+        now = trio.current_time()
+        granted = self.granted
+        return LeaseStatistics(
+            expires_in=max(0.0, granted.expires - now),
+            left=granted.left(now),
+            active_streams=self._crew.active,
+            rejected=granted.rejected,
+            mean_latency=self.latency.mean,
+        )
 
     def receive(self, frame: LeaseFrame) -> None:
         """A LEASE frame; its time begins now."""
@@ -147,44 +184,51 @@ class Leases(ConnectionLeases):
         self._running = True
         self._settled = task_status.started
         source = self.source
+        first, self._queued = self._queued, None
         try:
-            first, self._queued = self._queued, None
-            otherwise: Lease | Ask | AsyncIterable[Lease] | None
             if isinstance(source, LeaseSource):
-                source.attach(self.grant)
-                first = first or source.last
-                otherwise = source.otherwise
+                with taken_from(source, self.grant):
+                    await self._run(first or source.last, source.otherwise)
             else:
-                otherwise = source
-            if first is not None:
-                self.grant(first)
-            if otherwise is not None:
-                await self._drive(otherwise, begun=first is not None)
-            self._settle()
-            await trio.sleep_forever()
+                await self._run(first, source)
         finally:
             self._running = False
-            if isinstance(source, LeaseSource):
-                source.detach(self.grant)
+
+    async def _run(
+        self, first: Lease | None, source: Lease | AskForLease | AsyncIterable[Lease] | None
+    ) -> None:
+        if first is not None:
+            self.grant(first)
+        if source is not None:
+            await self._drive(source, begun=first is not None)
+        self._settle()
+        await trio.sleep_forever()
 
     def _settle(self) -> None:
         settled, self._settled = self._settled, _nothing
         settled()
 
-    async def _drive(self, source: Lease | Ask | AsyncIterable[Lease], *, begun: bool) -> None:
+    async def _drive(
+        self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
+    ) -> None:
         try:
-            if isinstance(source, AsyncIterable):
-                await self._take(aiter(source))
-                return
-            if begun:
-                await self._until_ended(in_vain=False)
-            if isinstance(source, Lease):
-                await self._ask(lambda now: None if now.expires_in else source)
-            else:
-                await self._ask(source)
-        except Exception:
+            # A scope that the source leaves open, and that is cancelled later, ends here.
+            with trio.CancelScope():
+                if isinstance(source, AsyncIterable):
+                    await self._take(aiter(source))
+                    return
+                if begun:
+                    await self._until_ended(in_vain=False)
+                if isinstance(source, Lease):
+                    await self._ask(lambda now: None if now.expires_in else source)
+                else:
+                    await self._ask(source)
+        except BaseException as error:
             # A fault of the application's; its other requests and connections are none the worse.
-            logger.exception("the source of leases failed; it grants no more on this connection")
+            logger.error(
+                "the source of leases failed; it grants no more on this connection",
+                exc_info=failure_of(error),
+            )
 
     async def _take(self, leases: AsyncIterator[Lease]) -> None:
         self._settle()
@@ -197,7 +241,7 @@ class Leases(ConnectionLeases):
         finally:
             await close_iterator(leases)
 
-    async def _ask(self, source: Ask) -> None:
+    async def _ask(self, source: AskForLease) -> None:
         while True:
             question = self.statistics()
             self.latency.begin_anew()

@@ -5,22 +5,41 @@ leave in the order in which they were put, so the frames of one stream never ove
 The writer takes all there is and sends it in one go; or the loop sends it for a writer that
 sleeps (`rsocket_trio.connection.flushing`).
 
-Room: producers of payloads put at most ``limit`` bytes ahead of the writer; those who find no room
-wait in a queue and are handed room in order, which makes streams take turns: a fragment of this
-one, a fragment of that one. Frames that must get out whatever happens (CANCEL, ERROR, REQUEST_N,
-the answer to a KEEPALIVE) never wait; they are counted apart, and the connection stops reading
-from a peer that lets too many of them pile up (`Outbox.clogged`).
+Payload frames need room (`rsocket_trio.connection.room`). Frames that must get out whatever happens
+(CANCEL, ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. They are counted apart: past
+`max_control_size` no request of the peer begins (`clogged`), and past `max_unsent_size` the
+connection ends (`on_overrun`). Nobody stops reading because of them: a peer that waits for us to
+read before it reads would wait for ever.
+
+    Outbox        order and sizes of what waits
+    Room          bytes of payload frames, and the tasks that wait for room
+    WriterState   whether the writer sleeps, and who wakes it
+
+What each call does depends on the writer (`rsocket_trio.connection.writer_state` draws its states):
+
+    call          AWAKE                ASLEEP                MARKED              GONE
+    put, and kin  queues               queues; MARKED *      queues              queues, in vain
+    take          all there is, or     -                     -                   -
+                  ASLEEP till woken
+    flush         nothing              sends all; ASLEEP **  likewise            nothing
+    wake_writer   take returns once    AWAKE                 AWAKE               nothing
+                  more, maybe empty
+    close         no more room; what is queued is sent, and more may be put: in every state
+    discard       drops all; GONE      -                     -                   drops all
+
+    *   AWAKE where the loop does not flush, or somebody waits for the writer to take frames.
+    **  Where not all has left `wake_writer` follows, so AWAKE: the writer goes on, and raises.
+    -   Does not happen: the writer's own task calls it, and only that.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from outcome import Error
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from .failure import again
+from .room import Room
+from .writer_state import WriterState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,51 +53,43 @@ class Outbox:
     """The frames of one connection that wait for its writer.
 
     Attributes:
-        limit: Bytes of payload frames that may wait.
-        size: Bytes of payload frames that wait, or for which room has been handed out.
+        room: For payload frames.
+        writer: Where the writer stands.
         control_size: Bytes of other frames that wait.
         max_control_size: Past this the outbox is `clogged`.
-        writing: Whether the writer has taken frames that have not left yet.
+        max_unsent_size: Past this `on_overrun` is called, once.
+        on_overrun: Told how many bytes of answers the peer has left unread.
+        writing: Whether frames were taken that have not left yet.
         batches: How often frames were taken: by the writer, or sent in its place.
     """
 
     __slots__ = (
-        "_asleep",
         "_broken",
-        "_closed",
         "_frames",
-        "_handed",
-        "_look_again",
-        "_mark",
         "_urgent",
-        "_waiting",
         "_watchers",
-        "_writer",
         "batches",
         "control_size",
-        "limit",
         "max_control_size",
-        "size",
+        "max_unsent_size",
+        "on_overrun",
+        "room",
+        "writer",
         "writing",
     )
 
-    def __init__(self, limit: int, max_control_size: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, max_control_size: int, max_unsent_size: int) -> None:
+        self.room = Room(limit)
+        self.writer = WriterState()
         self.max_control_size = max_control_size
-        self.size = 0
+        self.max_unsent_size = max_unsent_size
+        self.on_overrun: Callable[[int], None] | None = None
         self.control_size = 0
         self.writing = False
         self.batches = 0
         self._frames: list[bytes] = []
-        self._handed = 0  # bytes of room given to tasks that have not run since
         self._urgent: list[bytes] = []
-        self._waiting: deque[tuple[Task, int]] = deque()
-        self._watchers: list[Task] = []
-        self._writer: Task | None = None
-        self._asleep = False  # the writer waits, and nobody has said yet that there is something
-        self._mark: Callable[[], object] | None = None
-        self._look_again = False  # whether the writer was woken for what is not queued here
-        self._closed: Exception | None = None
+        self._watchers: dict[Task, None] = {}
         self._broken = False
 
     # -- for those who send -----------------------------------------------------------------
@@ -88,26 +99,47 @@ class Outbox:
         """The peer makes us answer more than it reads."""
         return self.control_size > self.max_control_size
 
+    @property
+    def full(self) -> bool:
+        """What the peer asks for now would only have to wait: there is no room, or too much."""
+        room = self.room
+        return room.used >= room.limit or self.control_size > self.max_control_size
+
     def put(self, frame: bytes) -> None:
-        """Queue a payload frame. Only while ``size < limit``: look first, without a checkpoint."""
+        """Queue a payload frame. Only where there is room: look first, without a checkpoint."""
         self._frames.append(frame)
-        self.size += len(frame)
-        if self._asleep:
-            self._announce()
+        self.room.used += len(frame)
+        if self.writer.asleep:
+            self.writer.announce(at_once=bool(self.room.waiting or self._watchers))
+
+    @property
+    def last(self) -> bytes | None:
+        """The frame that was put last, if it is still here; not one of stream 0."""
+        return self._frames[-1] if self._frames else None
+
+    def take_back(self) -> None:
+        """Forget `last`, a payload frame: it has not left, and is not wanted any more."""
+        self.release(len(self._frames.pop()))
 
     def put_control(self, frame: bytes) -> None:
         """Queue a frame that must get out, behind what is queued already."""
         self._frames.append(frame)
-        self.control_size += len(frame)
-        if self._asleep:
-            self._announce()
+        self._count(len(frame))
 
     def put_urgent(self, frame: bytes) -> None:
         """Queue a frame of stream 0: it overtakes all others."""
         self._urgent.append(frame)
-        self.control_size += len(frame)
-        if self._asleep:
+        self._count(len(frame))
+
+    def _count(self, size: int) -> None:
+        before = self.control_size
+        self.control_size = before + size
+        if self.writer.asleep:
             self._announce()
+        if before > self.max_unsent_size and self.on_overrun is not None:
+            # One frame may go past it, however large: there are KEEPALIVEs of 16 MiB.
+            tell, self.on_overrun = self.on_overrun, None
+            tell(before)
 
     async def reserve(self, size: int) -> None:
         """Wait for room for ``size`` bytes.
@@ -120,33 +152,18 @@ class Outbox:
         Checkpoint: only if there is no room.
         If cancelled: nothing is reserved.
         """
-        if self._closed is not None:
-            raise again(self._closed)
-        if self.size < self.limit:
-            # Nobody waits: room that comes free is handed to those who wait, first come first
-            # served, until there is none or nobody.
-            self.size += size
-            return
-        entry = (current_task(), size)
-        self._waiting.append(entry)
-        self._wake_for_waiters()
-
-        def abort(_raise_cancel: Any) -> Abort:
-            self._waiting.remove(entry)
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)
-        self._handed -= size
+        if not self.room.try_take(size):
+            self._wake_for_waiters()
+            await self.room.wait(size)
 
     def release(self, size: int) -> None:
         """Give back room that was reserved and is not needed: others may be waiting for it."""
-        self.size -= size
-        self._hand_out()
+        self.room.give_back(size)
 
     def put_reserved(self, frame: bytes) -> None:
         """Queue a frame whose room has been reserved."""
         self._frames.append(frame)
-        if self._asleep:
+        if self.writer.asleep:
             self._announce()
 
     async def wait_idle(self) -> None:
@@ -156,44 +173,39 @@ class Outbox:
         If cancelled: nothing changes.
         """
         await checkpoint()
-        while not self._broken and (self.writing or self._frames or self._urgent or self._waiting):
+        while not self._broken and (
+            self.writing or self._frames or self._urgent or self.room.waiting
+        ):
             await self._watch()
 
     async def wait_unclogged(self) -> None:
-        """Wait until the writer has taken what made this outbox `clogged`.
+        """Wait until what made this outbox `clogged` has been taken.
 
         Checkpoint: only if it is clogged.
         If cancelled: nothing changes.
         """
-        while self.clogged:
+        while self.clogged and not self._broken:
             await self._watch()
 
     async def _watch(self) -> None:
         """Wait until the writer takes frames, or finds none."""
         task = current_task()
-        self._watchers.append(task)
+        self._watchers[task] = None
         self._wake_for_waiters()
 
         def abort(_raise_cancel: Any) -> Abort:
-            self._watchers.remove(task)
+            del self._watchers[task]
             return Abort.SUCCEEDED
 
         await wait_task_rescheduled(abort)
 
-    def set_limit(self, limit: int) -> None:
-        """Change ``limit``; 0 lets no payload in. Those who wait get the room that comes of it."""
-        self.limit = limit
-        self._hand_out()
-
     def close(self, error: Exception) -> None:
-        """No room will come any more: those who wait for it get ``error``.
+        """No room will come any more: those who wait for it get ``error``, by `Room.let_go`.
 
         What is queued is still sent, and frames may still be put (the last ERROR).
         """
-        self._closed = error
-        while self._waiting:
-            task, _ = self._waiting.popleft()
-            reschedule(task, Error(again(error)))
+        self.on_overrun = None
+        self.room.close(error)
 
     def discard(self) -> None:
         """Nothing can be sent any more: forget what is queued. After `close`."""
@@ -201,15 +213,8 @@ class Outbox:
         self._frames.clear()
         self._urgent.clear()
         self.writing = False
+        self.writer.gone()
         self._release_watchers()
-
-    def flush_by(self, mark: Callable[[], object] | None) -> None:
-        """From now on, ask for a `flush` where the writer sleeps and there is something to send.
-
-        Args:
-            mark: Asks for it; ``None`` goes back to waking the writer.
-        """
-        self._mark = mark
 
     def flush(self, send_nowait: Callable[[list[bytes]], bool]) -> bool:
         """Send what is queued in place of a writer that sleeps. For no task to call.
@@ -220,48 +225,41 @@ class Outbox:
         Returns:
             Whether that was all; else `wake_writer` must follow.
         """
-        if self._writer is None:
+        writer = self.writer
+        if writer.task is None:
             return True  # awake, or gone: what is queued is its business
         frames = self._frames
-        if self._urgent:
-            frames = self._urgent + frames
         try:
-            done = send_nowait(frames)
+            done = send_nowait(self._urgent + frames if self._urgent else frames)
         except Exception:
             # It happens again in the writer, whose business it is.
             return False
-        self._frames = []
-        self._urgent = []
+        frames.clear()  # a new list would be one more object for the garbage collector to look at
+        if self._urgent:
+            self._urgent = []
         self.batches += 1
         self.control_size = 0
-        self.size = self._handed
+        self.room.empty()
         self.writing = not done
-        self._asleep = done
+        if done:
+            writer.flushed()
         return done
 
     def _announce(self) -> None:
         """There is something to send, and the writer sleeps."""
-        if self._mark is None or self._waiting or self._watchers:
-            self.wake_writer()
-        else:
-            self._asleep = False
-            self._mark()
+        self.writer.announce(at_once=bool(self.room.waiting or self._watchers))
 
     def _wake_for_waiters(self) -> None:
         """Somebody waits for the writer to take frames; a `flush` would not tell them."""
-        if self._writer is not None and (self._frames or self._urgent):
+        if self._frames or self._urgent:
             self.wake_writer()
 
     # -- for the writer ---------------------------------------------------------------------
 
     def wake_writer(self) -> None:
         """Let the writer look again; transports call it for what they have to send themselves."""
-        self._look_again = True
-        task = self._writer
-        if task is not None:
-            self._writer = None
-            self._asleep = False
-            reschedule(task)
+        self.writer.due = True
+        self.writer.wake()
 
     async def take(self) -> list[bytes]:
         """Wait for frames and take them all. Empty where only the transport has to send.
@@ -270,40 +268,22 @@ class Outbox:
         If cancelled: nothing is taken.
         """
         self.writing = False
-        if not self._frames and not self._urgent and not self._look_again:
+        if not self._frames and not self._urgent and not self.writer.due:
             self._release_watchers()
-            self._writer = current_task()
-            self._asleep = True
-            await wait_task_rescheduled(self._abort_take)
-        self._look_again = False
+            await self.writer.sleep()
+        self.writer.due = False
         self.writing = True
-        frames = self._frames
+        frames = self._urgent + self._frames if self._urgent else self._frames
         self._frames = []
-        if self._urgent:
-            frames = self._urgent + frames
-            self._urgent = []
+        self._urgent = []
         self.batches += 1
         self.control_size = 0
-        self.size = self._handed
+        self.room.empty()
         self._release_watchers()
-        self._hand_out()
+        self.room.hand_out()
         return frames
 
-    def _hand_out(self) -> None:
-        """Give the room there is to those who wait for it, in order."""
-        waiting = self._waiting
-        while waiting and self.size < self.limit:
-            task, size = waiting.popleft()
-            self.size += size
-            self._handed += size
-            reschedule(task)
-
-    def _abort_take(self, _raise_cancel: Any) -> Abort:
-        self._writer = None
-        self._asleep = False
-        return Abort.SUCCEEDED
-
     def _release_watchers(self) -> None:
-        watchers = self._watchers
-        while watchers:
-            reschedule(watchers.pop())
+        watchers, self._watchers = self._watchers, {}
+        for task in watchers:
+            reschedule(task)

@@ -1,12 +1,7 @@
-"""Frames in, to whom they belong: the one task that receives from the transport.
+"""Reading, one turn at a time: `Reader`. Whichever task of the crew reads calls it.
 
-The reader never waits for a consumer. It delivers synchronously: to the operation of a stream, to
-`Requests`, to `StreamZero`. It waits in three places only: for the transport, at one checkpoint
-per worker it wakes (`Workers.start`), and for a peer that makes us answer more than it reads
-(`Outbox.clogged`), because not reading from that peer is the one thing that stops it.
-
-What is no frame ends the connection with CONNECTION_ERROR, unless its I flag says to skip it
-(Protocol.md, "Frame Header Format").
+It never waits for a consumer, nor for the peer to read: only for the transport, and between two
+batches of a read that brought very many frames.
 """
 
 from __future__ import annotations
@@ -14,149 +9,131 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, current_clock
 
-from ..config import MAX_FRAME_SIZE
-from ..errors import ConnectionLost, MalformedFrame, RemoteProtocolError
-from ..frames.cancel import CancelFrame
-from ..frames.error import ErrorFrame
-from ..frames.header import HEADER, MAX_U31, METADATA, FrameType, read_header, split_metadata
-from ..frames.request_n import RequestNFrame
-from ..frames.union import decode
-from ..protocol.frame_rules import Verdict, judge
+from ..errors import ConnectionLost, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from collections.abc import Awaitable, Sequence
 
-__all__ = ["Reader"]
+    from ..protocol.keepalive_clock import KeepaliveClock
+    from ..transports.base import FrameTransport
+    from .dispatch import Dispatcher
+    from .lifecycle import Lifecycle
+    from .stream_zero import StreamZero
 
-_HEADER_SIZE: Final = HEADER.size
-_unpack_header: Final = HEADER.unpack_from
-# Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
-_PAYLOAD: Final = FrameType.PAYLOAD.value
-_BARE_PAYLOAD: Final = _PAYLOAD << 10
-_TYPE_AND_METADATA: Final = 0x3F << 10 | METADATA
-_FIRST_REQUEST: Final = FrameType.REQUEST_RESPONSE.value
-_LAST_REQUEST: Final = FrameType.REQUEST_CHANNEL.value
+__all__ = ["READ_ERRORS", "Reader"]
+
 _BATCH: Final = 1024
 """Frames dispatched in a row without letting another task run."""
 
+_END: Final = (b"",)
+"""Stands for the end of what the peer sends."""
+
+READ_ERRORS: Final = (RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""What ends the reading, and the connection."""
+
 
 class Reader:
-    """Receives frames and dispatches them, until the connection is over."""
+    """Receives frames and has them dispatched.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._table = connection.streams.table
-        self._requests = connection.requests
-        self._zero = connection.zero
-        self._client = connection.client
+    Args:
+        transport: Where they come from.
+        dispatcher: Where they go to.
+        zero: Looks for the acceptance of our SETUP.
+        lifecycle: Learns how reading ends.
+        clock: Learns that the peer lives.
+        frames: What came right behind the first one, before this.
 
-    async def run(self, frames: list[bytes]) -> None:
-        """Dispatch ``frames``, which came right behind the first one, and all that follow.
+    Attributes:
+        frames: What has come and has not been dispatched.
+        wait_received: What `wait` is while there is nothing of that, if the transport has it: the
+            task that reads calls it by itself, to save a call for each read.
+    """
+
+    def __init__(
+        self,
+        transport: FrameTransport,
+        dispatcher: Dispatcher,
+        zero: StreamZero,
+        lifecycle: Lifecycle,
+        clock: KeepaliveClock,
+        frames: list[bytes],
+    ) -> None:
+        self._transport = transport
+        self._dispatch_all = dispatcher.dispatch_all
+        self._zero = zero
+        self._lifecycle = lifecycle
+        self._clock = clock
+        self._now = current_clock().current_time
+        self.frames: Sequence[bytes] = frames
+        self._position = 0  # what of these has been dispatched
+        self.wait_received = transport.wait_received if transport.receives_nowait else None
+
+    def wait(self) -> Awaitable[None]:
+        """Wait until `deliver` has something to do. To be awaited at once.
+
+        It may raise what `failed` is for.
 
         Checkpoint: always.
-        If cancelled: between two batches of frames.
+        If cancelled: nothing is lost.
         """
-        connection = self._connection
-        transport = connection.transport
-        workers = connection.workers
-        outbox = connection.outbox
-        nursery = connection.nursery
-        clock = connection.clock
-        try:
-            while True:
-                if frames:
-                    clock.received(trio.current_time())
-                    if len(frames) > _BATCH:
-                        for start in range(0, len(frames), _BATCH):
-                            self._dispatch_all(frames[start : start + _BATCH])
-                            await checkpoint()
-                    else:
-                        self._dispatch_all(frames)
-                    if workers.waiting:
-                        await workers.start(nursery)
-                    if outbox.clogged:
-                        await outbox.wait_unclogged()
-                frames = await transport.receive_frames()
-                if not frames:
-                    connection.end(ConnectionLost("the peer closed the connection"))
-                    return
-        except RemoteProtocolError as error:
-            connection.protocol_error(error)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            connection.lost(error)
+        if self.frames:
+            return checkpoint()  # noqa: ASYNC105  # the caller awaits it
+        return self._receive() if self.wait_received is None else self.wait_received()
 
-    def _dispatch_all(self, frames: list[bytes]) -> None:
-        find = self._table.get
-        unpack = _unpack_header
-        for frame in frames:
-            size = len(frame)
-            if _HEADER_SIZE <= size <= MAX_FRAME_SIZE:
-                stream_id, type_and_flags = unpack(frame)
-                if type_and_flags & _TYPE_AND_METADATA == _BARE_PAYLOAD:
-                    # What most frames are, without a call more.
-                    operation = find(stream_id)
-                    if operation is not None:
-                        operation.receive_payload(type_and_flags, None, frame[_HEADER_SIZE:])
-                        continue
-            try:
-                self.dispatch(frame)
-            except MalformedFrame as error:
-                if not error.ignorable:
-                    raise
-        if not self._connection.established:
-            for frame in frames:
-                self._zero.look_for_acceptance(frame)
+    async def _receive(self) -> None:
+        self.frames = await self._transport.receive_frames()
+        if self.frames:
+            self._clock.received(self._now())
+        else:
+            self.frames = _END
 
-    def dispatch(self, frame: bytes) -> None:
-        """Deliver one frame.
+    def deliver(self) -> bool:
+        """Dispatch what has come, or, of very many frames, the next batch.
+
+        Returns:
+            Whether there may be more; if not the connection is over.
 
         Raises:
-            RemoteProtocolError: It ends the connection (unless it is an ignorable
-                `MalformedFrame`).
+            Exception: `failed` is for it.
         """
-        if not _HEADER_SIZE <= len(frame) <= MAX_FRAME_SIZE:
-            # The upper bound holds on any transport (Protocol.md, "Framing Format").
-            read_header(frame)  # raises, and says which of the two it is
-        stream_id, type_and_flags = HEADER.unpack_from(frame)
-        frame_type = type_and_flags >> 10
-        if frame_type == _PAYLOAD:
-            operation = self._table.get(stream_id)
-            if operation is not None:
-                if type_and_flags & METADATA:
-                    metadata, data = split_metadata(
-                        frame, _HEADER_SIZE, type_and_flags & 0x3FF, stream_id
-                    )
-                    operation.receive_payload(type_and_flags, metadata, data)
-                else:
-                    operation.receive_payload(type_and_flags, None, frame[_HEADER_SIZE:])
-            elif stream_id > MAX_U31:
-                read_header(frame)  # raises: the reserved bit before the stream id is set
-        elif _FIRST_REQUEST <= frame_type <= _LAST_REQUEST:
-            self._requests.receive(frame_type, stream_id, type_and_flags & 0x3FF, frame)
+        frames = self.frames
+        if not frames:
+            received = self._transport.receive_frames_nowait()
+            if received is None:
+                return True
+            if received:
+                self._clock.last_received = self._now()
+                frames = received
+            else:
+                frames = _END
+        if frames is _END:
+            self._lifecycle.end(ConnectionLost("the peer closed the connection"))
+            return False
+        if len(frames) <= _BATCH:
+            self.frames = ()
         else:
-            self._dispatch_rare(frame, frame_type, stream_id, type_and_flags & 0x3FF)
+            # A new list of the rest for each batch would cost quadratic time.
+            position = self._position
+            self._position = position + _BATCH
+            self.frames = frames
+            frames = frames[position : self._position]
+            if self._position >= len(self.frames):
+                self.frames = ()
+                self._position = 0
+        if self._lifecycle.established:
+            self._dispatch_all(frames)
+        else:
+            # One by one: what an ERROR means depends on the frames before it.
+            for frame in frames:
+                self._dispatch_all([frame])
+                self._zero.look_for_acceptance(frame)
+        return True
 
-    def _dispatch_rare(self, frame: bytes, frame_type: int, stream_id: int, flags: int) -> None:
-        """All but PAYLOAD and requests: decoded whole."""
-        verdict = judge(frame_type, flags, stream_id, client=self._client)
-        if verdict is Verdict.IGNORE:
-            return
-        decoded = decode(frame)
-        if verdict is Verdict.REFUSE:
-            raise RemoteProtocolError(f"{decoded.frame_type.name} is not understood here")
-        if not stream_id:
-            self._zero.receive(decoded)
-            return
-        operation = self._table.get(stream_id)
-        if operation is None:
-            return  # it is over, or never was (Protocol.md, "Handling the Unexpected")
-        if isinstance(decoded, RequestNFrame):
-            # n MUST be > 0; no reaction is named, so the lenient rule applies.
-            if decoded.n:
-                operation.receive_request_n(decoded.n)
-        elif isinstance(decoded, CancelFrame):
-            operation.receive_cancel()
-        elif isinstance(decoded, ErrorFrame):
-            operation.receive_error(decoded.code, decoded.data)
+    def failed(self, error: Exception) -> None:
+        """`wait` or `deliver` has raised one of `READ_ERRORS`: the connection is over."""
+        if isinstance(error, RemoteProtocolError):
+            self._lifecycle.protocol_error(error)
+        else:
+            self._lifecycle.lost(error)

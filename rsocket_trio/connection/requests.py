@@ -1,4 +1,4 @@
-"""Requests of the peer, from the frame to the workers: `Requests`.
+"""Requests of the peer, from the frame to the crew: `Requests`.
 
 Here it is decided whether a request is taken on, refused (REJECTED, INVALID) or ignored, and here
 requests in fragments become whole.
@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ..errors import ErrorCode, RemoteProtocolError
+from ..errors import ErrorCode
 from ..frames.error import encode_error
 from ..frames.header import (
     COMPLETE,
@@ -29,34 +29,33 @@ from ..frames.request import read_initial_n
 from ..interactions.body_responders import responder_of_body
 from ..interactions.fire_and_forget import FireAndForgetResponder
 from ..interactions.metadata_push import MetadataPushResponder
-from ..interactions.operation import Handlers, Operation, ResponderOperation, answer_to
+from ..interactions.operation import Answers, Handlers, ResponderOperation
 from ..interactions.request_channel import RequestChannelResponder
 from ..interactions.request_response import RequestResponseResponder
 from ..interactions.request_stream import RequestStreamResponder
+from ..log_policy import logger
 from ..payload import Payload
 from ..protocol.credit import Window
 from ..protocol.fragmentation import PAYLOAD_HEAD, REQUEST_N_HEAD
+from ..protocol.reassembly import too_much_metadata
+from ..protocol.stream_ids import is_peers
+from .fragmented_request import FragmentedRequest
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
+    from ..interactions.body import PayloadBody
+    from .crew import Crew
+    from .first_steps import FirstSteps
     from .leases import Leases
     from .streams import Streams
-    from .workers import Workers
 
 __all__ = ["Requests"]
-
-logger = logging.getLogger("rsocket_trio")
 
 # Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
 _REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
 _REQUEST_FNF: Final = FrameType.REQUEST_FNF.value
 _REQUEST_STREAM: Final = FrameType.REQUEST_STREAM.value
 _REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
-_KINDS: Final = {
-    _REQUEST_RESPONSE: "request_response",
-    _REQUEST_FNF: "fire_and_forget",
-    _REQUEST_STREAM: "request_stream",
-}
 _TOO_MANY: Final = "too many requests"
 _BEYOND: Final = "beyond the lease"
 
@@ -68,6 +67,7 @@ class Requests:
         responder: Who answers them; set once the connection is accepted.
         dropped: Messages without an answer that were not taken on, by interaction.
         refused: While set, every new request is answered with REJECTED and this text.
+        uncredited: An initial n of 0 is legal (`Capabilities.uncredited_requests`).
     """
 
     responder: Handlers
@@ -76,21 +76,24 @@ class Requests:
         self,
         config: ConnectionConfig,
         streams: Streams,
-        workers: Workers,
+        crew: Crew,
+        first_steps: FirstSteps,
         leases: Leases | None = None,
         *,
         client: bool,
     ) -> None:
         self.refused: str | None = None
+        self.uncredited = False
         self.dropped: Counter[str] = Counter()
         self._table = streams.table
         self._streams = streams
-        self._workers = workers
+        self._crew = crew
+        self._first_steps = first_steps
         self._leases = leases
         self._limits = config.limits
+        self._max_metadata = config.limits.max_metadata_size
         self._prefetch = config.prefetch
-        # Protocol.md, "Stream Identifiers": clients use odd ids, servers even ones.
-        self._parity = 0 if client else 1
+        self._parity = int(is_peers(1, client))
         self._incomplete = 0
 
     # -- the hot path -----------------------------------------------------------------------
@@ -116,16 +119,64 @@ class Requests:
             metadata, data = split_metadata(frame, head, flags, stream_id)
         else:
             metadata, data = None, frame[head:]
-        if not initial_n:
+        if not initial_n and not self.uncredited:
             self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
         elif self._leases is not None and not self._leases.spend():
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
+        elif metadata is not None and len(metadata) > self._max_metadata:
+            text = too_much_metadata(self._max_metadata)
+            self.answer(stream_id, frame_type, ErrorCode.INVALID, text)
         elif flags & FOLLOWS:
             self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
             payload = Payload(data, metadata)
             size = len(frame) - head
             self.take_on(frame_type, stream_id, flags, initial_n, payload, size)
+
+    def receive_bare(self, stream_id: int, frame: bytes) -> None:
+        """A REQUEST_RESPONSE frame without flags, of a possible id: what most requests are.
+
+        As `receive` and `take_on`, without their calls.
+        """
+        table = self._table
+        if stream_id & 1 != self._parity or stream_id in table or not stream_id:
+            return
+        if self._leases is not None and not self._leases.spend():
+            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
+            return
+        crew = self._crew
+        first_steps = self._first_steps
+        payload = Payload(frame[PAYLOAD_HEAD:])
+        size = len(frame) - PAYLOAD_HEAD
+        if not (
+            first_steps.left
+            and self.refused is None
+            and (not crew.active or crew.has_room(size))
+            and first_steps.run(stream_id, payload, size)
+        ):
+            self._answer(stream_id, payload, size)
+
+    def _answer(self, stream_id: int, payload: Payload, size: int) -> None:
+        """A whole REQUEST_RESPONSE: run it, queue it, or refuse it."""
+        crew = self._crew
+        active = crew.active
+        if (
+            self.refused is not None
+            or active >= crew.max_active
+            or (active and crew.size + size > crew.max_size)
+        ):
+            text = self.refused or _TOO_MANY
+            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
+            return
+        first_steps = self._first_steps
+        if first_steps.left and first_steps.run(stream_id, payload, size):
+            return
+        operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
+        operation.size = size
+        self._table[stream_id] = operation
+        crew.active = active + 1
+        crew.size += size
+        crew.queue.append(operation)
 
     def take_on(
         self,
@@ -136,23 +187,24 @@ class Requests:
         payload: Payload,
         size: int,
     ) -> None:
-        """A whole request of ``size`` bytes: hand it to the workers, or refuse it.
+        """A whole request of ``size`` bytes: hand it to the crew, or refuse it.
 
         Of ``flags`` only COMPLETE counts here, and only for a channel.
         """
-        workers = self._workers
-        if self.refused is not None or not workers.has_room(size):
+        if frame_type == _REQUEST_RESPONSE:
+            self._answer(stream_id, payload, size)
+            return
+        crew = self._crew
+        if self.refused is not None or not crew.has_room(size):
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
-        if frame_type == _REQUEST_RESPONSE:
-            operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
-        elif frame_type == _REQUEST_FNF:
+        if frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
             operation = FireAndForgetResponder(self._streams, stream_id, payload, self.responder)
-            workers.add(operation, size)
+            crew.add(operation, size)
             return
-        elif frame_type == _REQUEST_STREAM:
+        if frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
                 self._streams, stream_id, payload, self.responder, initial_n
             )
@@ -168,40 +220,45 @@ class Requests:
                 max_window=self._limits.max_prefetch,
             )
             self._table[stream_id] = channel
-            channel.begin()
-            workers.add(channel, size)
+            channel.take_first()
+            crew.add(channel, size)
             return
         self._table[stream_id] = operation
-        workers.add(operation, size)
+        crew.add(operation, size)
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def take_on_body(self, request: _FragmentedRequest, payload: Payload) -> None:
-        """A request that the responder reads while it arrives; ``payload`` is what is here."""
+    def take_on_body(
+        self, request: FragmentedRequest, payload: Payload, responder: Answers[PayloadBody]
+    ) -> None:
+        """A request that is read while it arrives, by ``responder``; ``payload`` is here."""
         stream_id = request.stream_id
         size = len(payload.data) + len(payload.metadata or b"")
-        if self.refused is not None or not self._workers.has_room(size):
-            text = self.refused or _TOO_MANY
-            self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, text)
+        refusal = self.refusal(size)
+        if refusal is not None:
+            self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
             return
         operation = responder_of_body(
             request.frame_type,
             self._streams,
             stream_id,
             payload,
-            self.responder,
+            responder,
             request.initial_n,
         )
         self._table[stream_id] = operation
-        self._workers.add(operation, size)
+        self._crew.add(operation, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
-        operation = MetadataPushResponder(self._streams, metadata, self.responder)
-        if self._workers.has_room(len(metadata)):
-            self._workers.add(operation, len(metadata))
+        size = len(metadata)
+        if size > self._max_metadata:
+            self._drop("metadata_push", too_much_metadata(self._max_metadata))
+        elif (refusal := self.refusal(size)) is not None:
+            self._drop("metadata_push", refusal)
         else:
-            self._drop("metadata_push", _TOO_MANY)
+            operation = MetadataPushResponder(self._streams, metadata, self.responder)
+            self._crew.add(operation, size)
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
@@ -209,6 +266,14 @@ class Requests:
             self._streams.send_control(encode_error(stream_id, code, text.encode()))
         else:
             self._drop("fire_and_forget", text)
+
+    def drain(self, _error: Exception) -> None:
+        """Refuse what comes from now on; what has been taken on is answered."""
+        self.refused = "the connection is being closed"
+
+    def end(self, _error: Exception, _last_words: bytes | None) -> None:
+        """The connection is over: nothing of what the last read still brings is taken on."""
+        self.refused = "the connection is over"
 
     def _drop(self, what: str, reason: str) -> None:
         """Nobody is told but the log, and that once: a peer must not be able to fill a disk."""
@@ -230,96 +295,24 @@ class Requests:
         if self.refused is not None or not self._has_room_for_fragments():
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
-        request = _FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
+        request = FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
+        request.assembling = self._streams.reassembler(stream_id, self._max_metadata)
         # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
         request.complete = flags & COMPLETE
         self._incomplete += 1
         self._table[stream_id] = request
         request.receive_payload(FOLLOWS, metadata, data)
 
-    def _has_room_for_fragments(self) -> bool:
-        return self._workers.active + self._incomplete < self._limits.max_streams
+    def refusal(self, size: int) -> str | None:
+        """Why a request of ``size`` bytes is not taken on now; ``None`` where it is."""
+        if self.refused is not None or not self._crew.has_room(size):
+            return self.refused or _TOO_MANY
+        return None
 
-    def forget(self, request: _FragmentedRequest) -> None:
+    def _has_room_for_fragments(self) -> bool:
+        return self._crew.active + self._incomplete < self._limits.max_streams
+
+    def forget(self, request: FragmentedRequest) -> None:
         """A request in fragments is whole, or will never be."""
         self._incomplete -= 1
         self._streams.finish(request)
-
-
-class _FragmentedRequest(Operation):
-    """A request of which fragments are still to come (PAYLOAD frames on its stream)."""
-
-    __slots__ = ("complete", "frame_type", "initial_n", "requests", "undecided")
-
-    def __init__(
-        self,
-        requests: Requests,
-        streams: Streams,
-        frame_type: int,
-        stream_id: int,
-        initial_n: int,
-    ) -> None:
-        super().__init__(streams, stream_id)
-        self.requests = requests
-        self.frame_type = frame_type
-        self.initial_n = initial_n
-        self.complete = 0  # or COMPLETE, once a frame has had it
-        # Whether the responder reads it while it arrives; nobody reads channels so.
-        self.undecided = frame_type != _REQUEST_CHANNEL
-
-    def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        self.complete |= flags & COMPLETE
-        try:
-            payload = self.whole(flags, metadata, data)
-        except RemoteProtocolError as error:
-            self._drop()
-            self.requests.answer(self.stream_id, self.frame_type, error.code, str(error))
-            return
-        if payload is not None:
-            self.requests.forget(self)
-            size = len(payload.data) + len(payload.metadata or b"")
-            self.requests.take_on(
-                self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
-            )
-        elif data and self.undecided:
-            self._decide()
-
-    def _decide(self) -> None:
-        """There are data, so the metadata are complete: the responder knows who it is for."""
-        self.undecided = False
-        assembling = self.assembling
-        if assembling is None:
-            return
-        kind = _KINDS[self.frame_type]
-        try:
-            takes_body = self.requests.responder.takes_body(kind, assembling.metadata)
-        except Exception as error:
-            # As where a handler fails: it ends this one request.
-            self._drop()
-            answer = answer_to(error, self.stream_id, self.outbound.max_frame_size)
-            if self.frame_type != _REQUEST_FNF:
-                self.outbound.send_control(answer)
-            return
-        if takes_body:
-            self.assembling = None
-            so_far = assembling.finish()
-            self.requests.forget(self)
-            self.requests.take_on_body(self, so_far)
-
-    def receive_request_n(self, n: int) -> None:
-        # A requester may grant more at any time, also before its request is whole.
-        if self.frame_type >= _REQUEST_STREAM:
-            self.initial_n += n
-
-    def receive_cancel(self) -> None:
-        self._drop()
-
-    def receive_error(self, code: int, data: bytes) -> None:
-        self._drop()
-
-    def connection_closed(self, error: Exception) -> None:
-        self._drop()
-
-    def _drop(self) -> None:
-        self.discard_fragments()
-        self.requests.forget(self)

@@ -21,25 +21,26 @@ does not survive its transport: that is how a close is told from a loss.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+import attrs
 import trio
+from trio.lowlevel import checkpoint
 
 from ..errors import ErrorCode, MalformedFrame
 from ..frames.error import ErrorFrame, encode_error
 from ..frames.header import HEADER_SIZE, FrameType
 from ..frames.keepalive import KeepaliveFrame, encode_keepalive
 from ..frames.union import decode
+from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
 from ..protocol.resume_log import is_tracked
 from ..transports.base import FrameTransport
+from .keepalive import LOOKS, Pulse
 from .retention import Retention
 
 __all__ = ["Attachment", "ResumableLink"]
-
-logger = logging.getLogger("rsocket_trio")
 
 _KEEPALIVE: Final = FrameType.KEEPALIVE.value
 _ERROR: Final = FrameType.ERROR.value
@@ -63,7 +64,8 @@ class Attachment:
         self.clock = clock
         self.first = first  # to be sent before all else
         self.begun = False  # whether the writer has sent them
-        self.sending_since: float | None = None
+        self.sending_since: float | None = None  # while a batch is with the transport
+        self.batches = 0
 
 
 class ResumableLink(FrameTransport):
@@ -75,7 +77,6 @@ class ResumableLink(FrameTransport):
         closing: An end was announced, by us or by the peer: the session is not resumed any more.
         attachment: The transport of the moment; ``None`` while there is none.
         failure: Why there will never be one again, once that is so.
-        on_lost: Called when a transport is lost.
 
     Args:
         transport: The first transport; `attach` it too.
@@ -93,13 +94,13 @@ class ResumableLink(FrameTransport):
         max_lifetime: float,
     ) -> None:
         self.info = transport.info
+        self.capabilities = attrs.evolve(transport.capabilities, resumable=True)
         self.immediate = transport.immediate
         self.retention = Retention(max_retained_size, self._wake)
         self.log = self.retention.log
         self.closing = False
         self.attachment: Attachment | None = None
         self.failure: Exception | None = None
-        self.on_lost: Callable[[], None] | None = None
         self._interval = interval
         self._max_lifetime = max_lifetime
         self._changed = trio.Event()
@@ -177,9 +178,21 @@ class ResumableLink(FrameTransport):
         """
         while (attachment := self.attachment) is None:
             if self.failure is not None:
+                await checkpoint()
                 raise trio.BrokenResourceError(str(self.failure)) from self.failure.__cause__
             await self._changed.wait()
         return attachment
+
+    async def wait_carried(self) -> trio.Event:
+        """As `wait_attached`; see `FrameTransport.wait_carried`.
+
+        Raises:
+            trio.BrokenResourceError: The session is over.
+
+        Checkpoint: only if there is none.
+        If cancelled: nothing changes.
+        """
+        return (await self.wait_attached()).lost
 
     async def watch(self) -> None:
         """Send KEEPALIVEs when due, and drop each transport whose peer falls silent.
@@ -198,27 +211,35 @@ class ResumableLink(FrameTransport):
 
     async def _watch(self, attachment: Attachment) -> None:
         clock = attachment.clock
+        pulse = Pulse(clock, attachment.transport)
         lifetime = self._max_lifetime
+        looks = 0
         while not attachment.lost.is_set():
             now = trio.current_time()
-            stuck = now if attachment.sending_since is None else attachment.sending_since
-            if clock.dead(now):
-                self.drop(f"the peer was silent for {lifetime:g} s")
-            elif now >= stuck + lifetime:
-                self.drop(f"the peer read nothing for {lifetime:g} s")
-            else:
-                asked = self.retention.asked_since
-                if asked is not None and now >= asked + lifetime:
-                    self.retention.give_up()
-                if clock.due(now):
-                    self._own.append(encode_keepalive(True, 0, b""))
-                    self._wake()
-                    clock.sent(now)
-                asked = self.retention.asked_since
-                patience = now if asked is None else asked
-                deadline = min(clock.next_deadline(), min(stuck, patience) + lifetime)
-                with trio.move_on_at(deadline):
-                    await attachment.lost.wait()
+            since = attachment.sending_since
+            pulse.look(now, sending=since is not None, batch=attachment.batches, since=since)
+            reason = pulse.death(now)
+            if reason is not None and looks < LOOKS:
+                looks += 1
+                await checkpoint()
+                continue
+            looks = 0
+            if reason is not None:
+                self.drop(reason)
+                return
+            asked = self.retention.asked_since
+            if asked is not None and now >= asked + lifetime:
+                self.retention.give_up()
+            if clock.due(now):
+                self._own.append(encode_keepalive(True, 0, b""))
+                self._wake()
+                clock.sent(now)
+            asked = self.retention.asked_since
+            deadline = pulse.next_look()
+            if asked is not None:
+                deadline = min(deadline, asked + lifetime)
+            with trio.move_on_at(deadline):
+                await attachment.lost.wait()
 
     # -- for the engine ----------------------------------------------------------------------
 
@@ -240,6 +261,7 @@ class ResumableLink(FrameTransport):
             batch += self.log.replay()
         self._add(batch, frames)
         attachment.sending_since = trio.current_time()
+        attachment.batches += 1
         try:
             await attachment.transport.send_frames(batch)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -277,7 +299,9 @@ class ResumableLink(FrameTransport):
         while True:
             attachment = await self.wait_attached()
             if self._early:
-                await trio.lowlevel.checkpoint()
+                await checkpoint()
+                if self.attachment is not attachment:
+                    continue  # another took its place, and what is here now came over that one
                 frames, self._early = self._early, []
             else:
                 try:
@@ -319,7 +343,7 @@ class ResumableLink(FrameTransport):
         If cancelled: closed all the same.
         """
         self.fail("the session was closed here")
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
 
     # -- inside ------------------------------------------------------------------------------
 

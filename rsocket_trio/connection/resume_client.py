@@ -7,14 +7,16 @@ offers to resume. What became of that is for the link, or the connection, to kno
     RESUME_OK, and we cannot                  CONNECTION_ERROR; the session is over
     ERROR[CONNECTION_ERROR], or no answer     the next attempt, in time
     any other ERROR                           `RejectedResume`, and never another attempt
+
+Where there is no connection at all, that is an attempt too. A dialler that fails in another way
+(`connection/dialling.py`) ends the session: it would fail again.
 """
 
 from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AsyncExitStack
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -31,19 +33,21 @@ from ..errors import (
 from ..frames.error import ErrorFrame, encode_error
 from ..frames.resume import ResumeFrame, ResumeOkFrame
 from ..frames.union import decode
+from ..log_policy import logger
+from ..protocol.retry import Attempts
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
+from ..transports.dial import NO_CONNECTION
+from .dialling import Dialled
 from .resumable_link import Attachment, ResumableLink
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..transports.base import FrameTransport
     from .connection import Connection
+    from .dialling import Dial
     from .resume_options import Resume
 
-__all__ = ["ClientSession", "Dial"]
-
-Dial = Callable[[], AbstractAsyncContextManager["FrameTransport"]]
-"""Makes a transport, and closes it with the block."""
+__all__ = ["ClientSession"]
 
 
 class ClientSession:
@@ -72,6 +76,7 @@ class ClientSession:
         self.resume = resume
         self.dial = dial
         self.config = config
+        self._attempts = Attempts(resume.retry, random.random)
         self._first = self.link.attach(transport)
 
     async def run(
@@ -96,7 +101,7 @@ class ClientSession:
         link = self.link
         await self._first.lost.wait()
         await trio.aclose_forcefully(self._first.transport)
-        if not connection.established:
+        if not connection.lifecycle.established:
             # Nobody knows of a session yet that could be resumed.
             link.fail("the connection broke before the server had accepted the SETUP")
         while link.failure is None:
@@ -108,7 +113,7 @@ class ClientSession:
         lifetime = self.resume.session_lifetime
         end = trio.current_time() + lifetime
         failure: Exception | None = None
-        for delay in self.resume.retry.delays(random.random):
+        for delay in self._attempts.within(lifetime):
             await trio.sleep_until(min(trio.current_time() + delay, end))
             if link.failure is not None:
                 return
@@ -118,15 +123,27 @@ class ClientSession:
                 return
             with trio.move_on_at(min(now + self.config.setup_timeout, end)) as attempt:
                 try:
-                    async with self.dial() as transport:
+                    async with AsyncExitStack() as dialled:
+                        try:
+                            dialling = Dialled(self.dial, patience=self.config.close_timeout)
+                            transport = await dialled.enter_async_context(dialling)
+                        except ConnectFailed:
+                            raise
+                        except Exception as error:
+                            logger.exception("the dialler failed: the session is not resumed")
+                            link.fail("the dialler failed", error)
+                            return
                         attachment = await self._offer(transport, connection)
                         attempt.deadline = inf
                         if attachment is not None:
+                            began = trio.current_time()
                             await attachment.lost.wait()
+                            self._attempts.lost(trio.current_time() - began)
+                            await trio.aclose_forcefully(transport)
                         return
                 except (ConnectFailed, ConnectionLost, RemoteProtocolError) as error:
                     failure = error
-                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                except NO_CONNECTION as error:
                     failure = error  # closed: by whoever dialled
         attempts = self.resume.retry.attempts
         link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
@@ -175,7 +192,7 @@ class ClientSession:
             self.refused = True
             lost = ConnectionLost(f"the session was not resumed: {error}")
             lost.__cause__ = error
-            connection.end(lost)
+            connection.lifecycle.end(lost)
         else:
-            connection.end(error)
+            connection.lifecycle.end(error)
         self.link.fail(str(error))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from attrs import validators as v
 
 from ..protocol.retry import Retry
+from .session_store import MemorySessionStore, SessionStore
 
 if TYPE_CHECKING:
     from .resume_server import ServerSession
 
-__all__ = ["MemorySessionStore", "Resume", "ResumeOptions", "SessionStore", "check_resume"]
+__all__ = ["Resume", "ResumeOptions", "check_resume", "kept_sessions"]
 
 _MAX_TOKEN: Final = 0xFFFF
 _RETAINED: Final = 16 * 2**20
+_MIN_TOKEN: Final = 16
+"""128 bits, as many as a random UUID has room for: nobody guesses that."""
 
 
 def _check_token(instance: object, attribute: object, token: bytes | None) -> None:
@@ -33,7 +36,8 @@ class Resume:
         max_retained_size: Bytes of frames kept until the server is known to have them. Payloads
             wait where more would be needed, so it bounds what is on the way. 16 MiB.
         token: Names the session: 1 to 65535 bytes, unique, and not to be guessed, since whoever
-            knows it can take the session over. 16 random bytes by default.
+            knows it can take the session over. 16 random bytes by default; servers may refuse
+            fewer (`ResumeOptions.min_token_size`).
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
         fresh_session: Where the server refuses to resume, begin a new session, with a token and a
             SETUP of its own, and ask the client's acceptor again: open streams fail with
@@ -59,42 +63,9 @@ def check_resume(resume: object, kind: type) -> None:
         raise TypeError(f"resume= takes {name}, not {type(resume).__name__}: write {name}()")
 
 
-class SessionStore(Protocol):
-    """Where a server finds a session by its token."""
-
-    def get(self, token: bytes) -> ServerSession | None:
-        """The session of that token, if there is one."""
-
-    def put(self, token: bytes, session: ServerSession) -> None:
-        """Keep a session. Its token is not in use."""
-
-    def remove(self, token: bytes) -> None:
-        """Forget a session, which is kept."""
-
-    def __len__(self) -> int:
-        """How many sessions are kept."""
-
-
-class MemorySessionStore:
-    """Keeps sessions in a dictionary: a session is bound to its process anyway."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[bytes, ServerSession] = {}
-
-    def get(self, token: bytes) -> ServerSession | None:
-        """The session of that token, if there is one."""
-        return self._sessions.get(token)
-
-    def put(self, token: bytes, session: ServerSession) -> None:
-        """Keep a session."""
-        self._sessions[token] = session
-
-    def remove(self, token: bytes) -> None:
-        """Forget a session."""
-        del self._sessions[token]
-
-    def __len__(self) -> int:
-        return len(self._sessions)
+def _check_store(instance: object, attribute: object, store: object) -> None:
+    if not isinstance(store, SessionStore):
+        raise TypeError(f"store= takes a SessionStore, not {type(store).__name__}")
 
 
 @attrs.frozen(kw_only=True)
@@ -103,9 +74,13 @@ class ResumeOptions:
 
     Attributes:
         session_lifetime: How long after a loss the client may come back, in seconds. 60 s.
-        max_sessions: So many sessions at a time, connected or not; a client more is refused with
-            REJECTED_SETUP. Each may hold all a connection may, and what is retained. 1024.
+        max_sessions: So many sessions at a time, connected or not, of all servers with these
+            options; a client more is refused with REJECTED_SETUP. Each may hold all a connection
+            may, and what is retained. 1024.
         max_retained_size: As `Resume.max_retained_size`, for each session. 16 MiB.
+        min_token_size: The client names its session, and whoever knows the name may take it over:
+            one that is shorter is refused with REJECTED_SETUP, in bytes. 16: what can be guessed
+            in time is shorter. How random a token is nobody but the client can know.
         store: Where sessions are found. Calls of `serve_transport` and `serve` with the same
             options, or the same store, resume each other's sessions.
     """
@@ -113,4 +88,13 @@ class ResumeOptions:
     session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
     max_sessions: int = attrs.field(default=1024, validator=v.ge(1))
     max_retained_size: int = attrs.field(default=_RETAINED, validator=v.ge(1))
-    store: SessionStore = attrs.field(factory=MemorySessionStore)
+    min_token_size: int = attrs.field(
+        default=_MIN_TOKEN, validator=[v.instance_of(int), v.ge(1), v.le(_MAX_TOKEN)]
+    )
+    store: SessionStore = attrs.field(factory=MemorySessionStore, validator=_check_store)
+    _kept: set[ServerSession] = attrs.field(init=False, factory=set, repr=False, eq=False)
+
+
+def kept_sessions(options: ResumeOptions) -> set[ServerSession]:
+    """The sessions there are, of all servers with these options; for `Sessions`, which fills it."""
+    return options._kept  # noqa: SLF001 - of this module

@@ -7,32 +7,49 @@ waits for the loss of that transport. So it ends with the server, whatever happe
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ..errors import RejectedResume, RejectedSetup
+from ..errors import ErrorCode, RejectedResume, RejectedSetup
 from ..frames.resume import ResumeFrame, ResumeOkFrame
+from ..log_policy import logger
 from ..protocol.resume_log import possible
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
+from ..sealed import make
 from .resumable_link import Attachment, ResumableLink
+from .resume_options import kept_sessions
+from .session_store import ResumableSession, session_of
 
 if TYPE_CHECKING:
+    from ..config import ConnectionConfig
     from ..frames.setup import SetupFrame
-    from ..transports.base import FrameTransport
+    from ..transports.base import FrameTransport, TransportInfo
     from .connection import Connection
     from .resume_options import ResumeOptions
 
-__all__ = ["ServerSession", "Sessions"]
+__all__ = ["NO_SESSION", "ServerSession", "Sessions"]
+
+NO_SESSION: Final = "there is no such session"
+"""What a client hears that may not go on with a session: no more than of one that is unknown."""
+
+_STORE_FAILED: Final = "the session store failed"
 
 
 class ServerSession:
     """One session, from its SETUP to its end.
 
     Attributes:
+        token: Names it.
         link: What its connection runs on.
+        handle: Stands for it in the store.
+        admit: Asked about the transport of each RESUME; raises `RejectedResume` to refuse it.
+            ``None`` until the acceptor has let the client in: before that nobody may go on.
     """
+
+    admit: Callable[[TransportInfo], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -46,8 +63,9 @@ class ServerSession:
         self.link = ResumableLink(
             transport, options.max_retained_size, interval=None, max_lifetime=max_lifetime
         )
+        self.token = token
+        self.handle = make(ResumableSession, self)
         self._sessions = sessions
-        self._token = token
         self._lifetime = options.session_lifetime
         self._first = self.link.attach(transport, received=received)
 
@@ -65,10 +83,15 @@ class ServerSession:
             await connection.run([], interval=None, max_lifetime=inf)
             nursery.cancel_scope.cancel(reason="the session is over")
 
-    def end(self) -> None:
-        """Forget the session; its token means nothing any more. Once is enough."""
+    async def close(self) -> None:
+        """End the session and free its token. Once is enough.
+
+        Checkpoint: as the store does.
+        If cancelled: the same; the store has its own limit of time.
+        """
         self.link.fail("the session is over")
-        self._sessions.forget(self, self._token)
+        if self._sessions.forget(self):
+            await self._sessions.remove(self)
 
     async def _close_first(self) -> None:
         """The transport of the SETUP is closed when it is lost, not when the session ends."""
@@ -89,47 +112,82 @@ class ServerSession:
 
 
 class Sessions:
-    """The sessions of a server."""
+    """The sessions of a server.
 
-    def __init__(self, options: ResumeOptions) -> None:
+    Args:
+        options: How they are kept.
+        config: How long the store may take.
+    """
+
+    def __init__(self, options: ResumeOptions, config: ConnectionConfig) -> None:
         self.options = options
+        self._config = config
+        self._kept = kept_sessions(options)
         self._live: set[ServerSession] = set()
 
-    def begin(
+    async def begin(
         self, setup: SetupFrame, token: bytes, transport: FrameTransport, received: list[bytes]
     ) -> ServerSession:
-        """A SETUP that asks for resumption, and what came right behind it: `ServerSession.end` it.
+        """A SETUP that asks for resumption, and what came right behind it.
+
+        Returns:
+            The session; `ServerSession.close` it.
 
         Raises:
-            RejectedSetup: Its token is in use, or there are too many sessions.
+            RejectedSetup: Its token is too short or in use, there are too many sessions, or the
+                store has failed.
+
+        Checkpoint: as the store does.
+        If cancelled: there is no session.
         """
-        store = self.options.store
-        if store.get(token) is not None:
-            # "Identification Token Handling": not accepted; the code is left open.
-            raise RejectedSetup("the resume token is in use")
-        if len(store) >= self.options.max_sessions:
+        shortest = self.options.min_token_size
+        if len(token) < shortest:
+            raise RejectedSetup(f"a resume token has at least {shortest} bytes here")
+        if len(self._kept) >= self.options.max_sessions:
             raise RejectedSetup("too many resumable sessions")
         session = ServerSession(self, token, transport, received, setup.max_lifetime_ms / 1000)
-        store.put(token, session)
         self._live.add(session)
+        self._kept.add(session)
+        try:
+            with trio.fail_after(self._config.setup_timeout):
+                added = await self.options.store.add(token, session.handle)
+        except BaseException as error:
+            await session.close()
+            if not isinstance(error, Exception):
+                raise
+            logger.exception(_STORE_FAILED)
+            raise RejectedSetup("the session cannot be kept now") from error
+        if not added:
+            session.link.fail("it was not kept")
+            self.forget(session)
+            # "Identification Token Handling": not accepted; the code is left open.
+            raise RejectedSetup("the resume token is in use")
         return session
 
-    def resume(
+    async def resume(
         self, frame: ResumeFrame, transport: FrameTransport, received: list[bytes]
     ) -> Attachment:
         """A RESUME, and what came right behind it: its session goes on over ``transport``.
 
         The newest RESUME wins: a client that comes back knows better than the server whether its
-        old connection is dead.
+        old connection is dead. Nothing happens to that one before the new one is admitted.
 
         Raises:
-            RejectedResume: There is no such session, or it cannot go on from there.
+            RejectedResume: There is no such session, the client is not admitted to it, it cannot go
+                on from there, or the store has failed.
+            Exception: What `ServerSession.admit` raised.
+
+        Checkpoint: as the store and `ServerSession.admit` do.
+        If cancelled: the session stays as it is.
         """
         if (frame.major, frame.minor) != (MAJOR_VERSION, MINOR_VERSION):
             raise RejectedResume(f"version {frame.major}.{frame.minor} is not supported")
-        session = self.options.store.get(frame.token)
-        if session is None or session.link.closing:
-            raise RejectedResume("there is no such session")
+        session = await self._find(frame.token)
+        if session is None or session.link.closing or session.admit is None:
+            raise RejectedResume(NO_SESSION)
+        await session.admit(transport.info)
+        if session.link.closing:
+            raise RejectedResume(NO_SESSION)  # it has ended meanwhile
         link = session.link
         if not possible(
             link.log,
@@ -144,11 +202,40 @@ class Sessions:
             received=received,
         )
 
-    def forget(self, session: ServerSession, token: bytes) -> None:
-        """A session is over."""
-        if session in self._live:
-            self._live.remove(session)
-            self.options.store.remove(token)
+    async def _find(self, token: bytes) -> ServerSession | None:
+        try:
+            with trio.fail_after(self._config.setup_timeout):
+                found: object = await self.options.store.find(token)
+        except Exception as error:
+            logger.exception(_STORE_FAILED)
+            code = ErrorCode.CONNECTION_ERROR  # for now, and not for good
+            raise RejectedResume("the session cannot be found now", code=code) from error
+        session = session_of(found)
+        if found is not None and (session is None or session.token != token):
+            # Whose streams these are is not for the store to say.
+            logger.error("the session store gave what is not the session of that token")
+            return None
+        return session
+
+    def forget(self, session: ServerSession) -> bool:
+        """A session is over; whether that was not known yet."""
+        if session not in self._live:
+            return False
+        self._live.remove(session)
+        self._kept.remove(session)
+        return True
+
+    async def remove(self, session: ServerSession) -> None:
+        """Free the token of a session.
+
+        Checkpoint: as the store does.
+        If cancelled: the same; the store has its own limit of time.
+        """
+        try:
+            with trio.CancelScope(shield=True), trio.fail_after(self._config.close_timeout):
+                await self.options.store.remove(session.token, session.handle)
+        except Exception:
+            logger.exception(_STORE_FAILED)
 
     def stop(self) -> None:
         """The server is being stopped: nobody can come back any more."""

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .resumable_link import ResumableLink
-
 if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .leases import Leases
@@ -26,7 +24,7 @@ async def run_leases(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Grant leases; over a link, once for each of its transports.
+    """Grant leases; over what is resumable, once for each transport that carries it.
 
     Args:
         leases: Of the connection.
@@ -36,13 +34,13 @@ async def run_leases(
     Checkpoint: always.
     If cancelled: nothing more is granted but by hand.
     """
-    if not isinstance(transport, ResumableLink):
+    if not transport.capabilities.resumable:
         await leases.run(task_status=task_status)
         return
     transport.on_lost = leases.restart
-    while transport.failure is None:
+    while True:
         try:
-            attachment = await transport.wait_attached()
+            lost = await transport.wait_carried()
         except trio.BrokenResourceError:
             task_status.started()
             return  # the session is over
@@ -50,5 +48,5 @@ async def run_leases(
             await nursery.start(leases.run)
             task_status.started()
             task_status = trio.TASK_STATUS_IGNORED
-            await attachment.lost.wait()
+            await lost.wait()
             nursery.cancel_scope.cancel(reason="leases begin anew with each connection")

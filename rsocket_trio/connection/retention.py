@@ -9,13 +9,13 @@ go, with a warning, and the session may be lost with its connection.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from ..frames.keepalive import encode_keepalive
+from ..log_policy import logger
 from ..protocol.resume_log import FRAME_COST, ResumeLog
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 __all__ = ["Retention"]
-
-logger = logging.getLogger("rsocket_trio")
 
 
 class Retention:
@@ -54,8 +52,8 @@ class Retention:
         self._outbox = outbox
         # All that still leaves once the log is half full must fit into its other half; the
         # smallest frames are charged some twelve times their size.
-        self._room = min(outbox.limit, max(1, self.log.limit // 64))
-        outbox.set_limit(self._room)
+        self._room = min(outbox.room.limit, max(1, self.log.limit // 64))
+        outbox.room.set_limit(self._room)
 
     def record(self, frame: bytes) -> None:
         """Retain a tracked frame that is about to be sent."""
@@ -79,7 +77,7 @@ class Retention:
             self._unasked = 0
             batch.append(encode_keepalive(True, log.received, self._question()))
         if full and self._acknowledges and self._outbox is not None:
-            self._outbox.set_limit(0)
+            self._outbox.room.set_limit(0)
 
     def confirmed(self, keepalive: KeepaliveFrame) -> None:
         """The peer said how far it has received."""
@@ -110,10 +108,10 @@ class Retention:
     def _relieve(self) -> None:
         """Let payloads through again, where they were held back and need not be any more."""
         log = self.log
-        if self._outbox is None or self._outbox.limit:
+        if self._outbox is None or self._outbox.room.limit:
             return
         if log.size < log.limit // 2 or not self._acknowledges:
-            self._outbox.set_limit(self._room)
+            self._outbox.room.set_limit(self._room)
         elif self.asked_since is None:
             self._wake()  # what is retained came behind the last question: ask again
 

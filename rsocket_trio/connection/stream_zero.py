@@ -18,7 +18,10 @@ from ..protocol.zero_stream import ZeroStreamError, classify_error
 
 if TYPE_CHECKING:
     from ..frames.union import Frame
-    from .connection import Connection
+    from .leases import Leases
+    from .lifecycle import Lifecycle
+    from .outbox import Outbox
+    from .requests import Requests
 
 __all__ = ["StreamZero"]
 
@@ -41,35 +44,44 @@ _ACCEPTANCE: Final = frozenset(
 class StreamZero:
     """Takes what concerns the connection itself."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        outbox: Outbox,
+        requests: Requests,
+        leases: Leases | None,
+        *,
+        client: bool,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._outbox = outbox
+        self._requests = requests
+        self._leases = leases
+        self._client = client
 
     def receive(self, frame: Frame) -> None:
         """A frame of stream 0 that means something here."""
-        connection = self._connection
         if isinstance(frame, KeepaliveFrame):
             if frame.respond:
                 # Protocol.md, "KEEPALIVE Frame": the same data, with R clear.
-                connection.outbox.put_urgent(encode_keepalive(False, 0, frame.data))
+                self._outbox.put_urgent(encode_keepalive(False, 0, frame.data))
         elif isinstance(frame, MetadataPushFrame):
-            connection.requests.receive_metadata_push(frame.metadata)
+            self._requests.receive_metadata_push(frame.metadata)
         elif isinstance(frame, ErrorFrame):
             self._error(frame)
-        elif isinstance(frame, LeaseFrame) and connection.leases is not None:
+        elif isinstance(frame, LeaseFrame) and self._leases is not None:
             # Without L in SETUP a LEASE means nothing (Protocol.md, "Connection Establishment").
-            connection.leases.receive(frame)
+            self._leases.receive(frame)
 
     def _error(self, frame: ErrorFrame) -> None:
-        connection = self._connection
-        meaning = classify_error(
-            frame.code, client=connection.client, established=connection.established
-        )
+        lifecycle = self._lifecycle
+        meaning = classify_error(frame.code, client=self._client, established=lifecycle.established)
         if meaning is ZeroStreamError.SETUP_REFUSED:
-            connection.end(setup_error(frame.code, frame.data))
+            lifecycle.end(setup_error(frame.code, frame.data))
         elif meaning is ZeroStreamError.CONNECTION_ERROR:
-            connection.end(ClosedByPeer(frame.data, code=frame.code))
+            lifecycle.end(ClosedByPeer(frame.data, code=frame.code))
         elif meaning is ZeroStreamError.CONNECTION_CLOSE:
-            connection.drain(ClosedByPeer(frame.data, code=frame.code))
+            lifecycle.drain(ClosedByPeer(frame.data, code=frame.code))
 
     def look_for_acceptance(self, frame: bytes) -> None:
         """A client that is not established yet: does this frame say that its SETUP is accepted?"""
@@ -82,4 +94,4 @@ class StreamZero:
             or (frame_type == FrameType.ERROR and stream_id)
             or (frame_type == FrameType.KEEPALIVE and not type_and_flags & RESPOND)
         ):
-            self._connection.accepted()
+            self._lifecycle.accepted()

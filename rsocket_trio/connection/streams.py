@@ -10,53 +10,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..frames.header import FrameType
+from ..errors import again
+from ..frames.header import COMPLETE, FOLLOWS, HEADER, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
+from ..interactions.operation import IN_A_ROW
 from ..payload import Payload
 from ..protocol.body import BodyFragments
 from ..protocol.fragmentation import fragment_payload, fragment_request
+from ..protocol.frame_rules import REQUEST_TYPES
 from ..protocol.reassembly import Reassembler, ReassemblyBudget
 from ..protocol.stream_ids import StreamIds
 from ..streamed import StreamedPayload
 from .bodies import Bodies, check_whole
-from .failure import again
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
     from ..streamed import AnyPayload
+    from .admission import Admission
     from .outbox import Outbox
 
 __all__ = ["Streams"]
 
 _REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
+_ANSWER: Final = NEXT | COMPLETE
+_PAYLOAD: Final = FrameType.PAYLOAD.value << 10
+_pack: Final = HEADER.pack
 _LARGEST_HEAD: Final = 13
 """Header, initial request n and metadata length: what a frame holds beside its payload."""
-
-_BURST: Final = 64
-"""Messages sent in a row without letting another task run."""
 
 
 class Streams:
     """The stream table of one connection, and the way out for its operations.
 
+    What operations may do to it is told in `rsocket_trio.interactions.operation.Outbound`.
+
     Attributes:
         table: Stream id to operation, both sides' streams.
         failure: Why the connection is over, once it is.
-        refusal: Why no new request may be sent, while none may: the connection is not accepted
-            yet, is being closed, or is over. `try_open` and `open` raise copies of it.
+        admission: Lets requests of ours through, or says why none may be sent: the connection is
+            not accepted yet, is being closed, or is over.
+        whole: A payload of so many bytes fits one frame.
         unread: See `rsocket_trio.interactions.operation.Outbound`, as for the limits.
         max_request: Where requests have no fragments on the wire, the bytes of data and metadata
             one may have; channels have them everywhere.
         on_forgotten: Called when a stream has ended; the connection sets it while it drains.
     """
 
-    def __init__(self, config: ConnectionConfig, outbox: Outbox, *, client: bool) -> None:
+    def __init__(
+        self, config: ConnectionConfig, outbox: Outbox, admission: Admission, *, client: bool
+    ) -> None:
+        self.admission = admission
         self.table: dict[int, Operation] = {}
         self._unopened: set[Operation] = set()
         self.failure: Exception | None = None
-        self.refusal: Exception | None = None
         self.unread = 0
         self.max_unread = config.limits.max_unread_size
         self.max_unread_body = config.limits.max_unread_body_size
@@ -69,7 +77,7 @@ class Streams:
         self._fragment_size = config.fragment_size
         self._bodies = Bodies(self, outbox, config.fragment_size)
         self._sources = self._bodies.scopes
-        self._whole = config.fragment_size - _LARGEST_HEAD
+        self.whole = config.fragment_size - _LARGEST_HEAD
         self._max_payload_size = config.limits.max_payload_size
         self._reassembly = ReassemblyBudget(config.limits.max_reassembly_size)
 
@@ -83,9 +91,9 @@ class Streams:
         initial_n: int | None,
         payload: AnyPayload,
     ) -> bool:
-        """Send a request at once; see `Outbound.try_open`."""
-        if self.refusal is not None:
-            raise again(self.refusal)
+        admission = self.admission
+        if admission.refusal is not None:
+            raise again(admission.refusal)
         try:
             data = payload.data
             metadata = payload.metadata
@@ -95,13 +103,17 @@ class Streams:
             return _may_wait(payload)
         outbox = self._outbox
         size = len(data) if metadata is None else len(data) + len(metadata)
-        if size > self._whole or outbox.size >= outbox.limit:
+        if size > self.whole or outbox.room.used >= outbox.room.limit:
             return False
+        if not admission.open and not admission.ready():
+            return False  # `open` knows whether it may wait
         table = self.table
         stream_id = self._ids.next(table)
         frame = encode_request(frame_type, stream_id, flags, initial_n, metadata, data)
         operation.stream_id = stream_id
         table[stream_id] = operation
+        if not admission.open:
+            admission.take()
         outbox.put(frame)
         return True
 
@@ -118,26 +130,29 @@ class Streams:
         Raises:
             LocalProtocolError: It is too large for a wire whose requests have no fragments.
 
-        Checkpoint: where there is no room.
+        Checkpoint: a cancellation point before the first frame; other tasks run where there is no
+        room.
         If cancelled: the stream may be open, and in the table; it is the caller's to cancel.
         """
         outbox = self._outbox
         at_most = None if frame_type == _REQUEST_CHANNEL else self.max_request
         if isinstance(payload, StreamedPayload):
             fragments = BodyFragments(
-                self._fragment_size,
+                self._fragment_size if at_most is None else at_most + _LARGEST_HEAD,
                 flags,
                 payload.metadata,
                 frame_type=frame_type,
                 initial_n=initial_n,
+                whole=at_most is not None,
             )
             await self._bodies.send(operation, payload, fragments, self._enter, at_most)
             return
         metadata, data = payload.metadata, payload.data
         size = len(data) + len(metadata or b"")
         check_whole(size, at_most)
-        size = min(size + _LARGEST_HEAD, self._fragment_size)
-        await self.admit(size)
+        fragment_size = self._fragment_size if at_most is None else at_most + _LARGEST_HEAD
+        size = min(size + _LARGEST_HEAD, fragment_size)
+        await self.admission.wait(size)
         # No checkpoint from here to the queueing of the first frame: ids leave in order.
         try:
             stream_id = self._enter(operation)
@@ -145,7 +160,7 @@ class Streams:
             outbox.release(size)
             raise
         frames = fragment_request(
-            frame_type, stream_id, flags, initial_n, metadata, data, self._fragment_size
+            frame_type, stream_id, flags, initial_n, metadata, data, fragment_size
         )
         outbox.put_reserved(next(frames))
         for frame in frames:
@@ -155,15 +170,31 @@ class Streams:
                 return  # answered, or over, before it was whole
             outbox.put_reserved(frame)
 
+    def retract(self, operation: Operation) -> bool:
+        frame = self._outbox.last
+        if frame is None or not self.admission.open:
+            return False
+        stream_id, type_and_flags = HEADER.unpack_from(frame)
+        if (
+            stream_id != operation.stream_id
+            or type_and_flags >> 10 not in REQUEST_TYPES
+            or type_and_flags & FOLLOWS
+        ):
+            return False
+        # It is the last, so its id is the last too that was taken.
+        self._outbox.take_back()
+        self._ids.give_back(stream_id)
+        self.finish(operation)
+        operation.stream_id = 0
+        return True
+
     def expect(self, operation: Operation) -> None:
-        """An operation without an id is told when the connection ends; see `Outbound.expect`."""
         if self.failure is not None:
             operation.connection_closed(again(self.failure))
         else:
             self._unopened.add(operation)
 
     def expected(self, operation: Operation) -> None:
-        """It opens its stream now, or never; see `Outbound.expected`."""
         self._unopened.discard(operation)
 
     def _enter(self, operation: Operation) -> int:
@@ -173,28 +204,24 @@ class Streams:
             LocalProtocolError: There is no id left.
             Exception: Why no new request may be sent.
         """
-        if self.refusal is not None:
-            raise again(self.refusal)
+        if self.admission.refusal is not None:
+            raise again(self.admission.refusal)
         stream_id = operation.stream_id = self._ids.next(self.table)
         self.table[stream_id] = operation
         return stream_id
 
-    async def admit(self, size: int) -> None:
-        """Wait until a request may leave, and for room for its first ``size`` bytes.
-
-        Checkpoint: where there is no room.
-        If cancelled: nothing is reserved.
-        """
-        await self._outbox.reserve(size)
-
-    def refuse(self, error: Exception) -> None:
-        """No new request may be sent from now on, because of ``error``."""
-        self.refusal = error
-
     # -- payloads ---------------------------------------------------------------------------
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
-        """Queue a PAYLOAD at once; see `Outbound.try_send_payload`."""
+        room = self._outbox.room
+        if type(payload) is Payload and payload.metadata is None:
+            # What nearly every item is, with as few comparisons and calls as it takes.
+            item = payload.data
+            if type(item) is bytes and len(item) <= self.whole:
+                if room.used >= room.limit:
+                    return False
+                self._outbox.put(_pack(stream_id, _PAYLOAD | flags) + item)
+                return True
         try:
             data = payload.data
             metadata = payload.metadata
@@ -202,11 +229,20 @@ class Streams:
             raise _not_bytes(payload) from None
         if type(data) is not bytes or (metadata is not None and type(metadata) is not bytes):
             return _may_wait(payload)
-        outbox = self._outbox
         size = len(data) if metadata is None else len(data) + len(metadata)
-        if size > self._whole or outbox.size >= outbox.limit:
+        if size > self.whole or room.used >= room.limit:
             return False
-        outbox.put(encode_payload(stream_id, flags, metadata, data))
+        self._outbox.put(encode_payload(stream_id, flags, metadata, data))
+        return True
+
+    def try_answer(self, operation: Operation, payload: AnyPayload) -> bool:
+        stream_id = operation.stream_id
+        if not self.try_send_payload(stream_id, _ANSWER, payload):
+            return False
+        # As `finish`, where there are no chunks that come from anywhere.
+        del self.table[stream_id]
+        if self.on_forgotten is not None:
+            self.on_forgotten()
         return True
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
@@ -225,23 +261,28 @@ class Streams:
         frames = fragment_payload(
             stream_id, flags, payload.metadata, payload.data, self._fragment_size
         )
-        for frame in frames:
-            await outbox.reserve(len(frame))
-            if self.table.get(stream_id) is not operation:
-                outbox.release(len(frame))
-                return  # the stream ended while this waited
-            outbox.put_reserved(frame)
+        begun = False
+        try:
+            for frame in frames:
+                await outbox.reserve(len(frame))
+                if self.table.get(stream_id) is not operation:
+                    outbox.release(len(frame))
+                    return  # the stream ended while this waited
+                outbox.put_reserved(frame)
+                begun = True
+        except BaseException:
+            if begun and operation is not None:
+                operation.cut_short()
+            raise
 
     # -- the rest ---------------------------------------------------------------------------
 
     def send_control(self, frame: bytes) -> None:
-        """Queue a small frame that must get out; see `Outbound.send_control`."""
         if self.failure is None:
             self._outbox.put_control(frame)
 
     def burst(self) -> bool:
-        """Every 64th message lets other tasks run; see `Outbound.burst`."""
-        self._burst = (self._burst + 1) % _BURST
+        self._burst = (self._burst + 1) % IN_A_ROW
         return not self._burst
 
     async def reserve(self, size: int) -> None:
@@ -253,16 +294,17 @@ class Streams:
         Checkpoint: where there is no room.
         If cancelled: nothing is reserved.
         """
-        if self.refusal is not None:
-            raise again(self.refusal)
+        if self.admission.refusal is not None:
+            raise again(self.admission.refusal)
         await self._outbox.reserve(size)
 
-    def reassembler(self, stream_id: int) -> Reassembler:
+    def reassembler(self, stream_id: int, max_metadata: int | None = None) -> Reassembler:
         """A new reassembler within the connection's limits."""
-        return Reassembler(self._max_payload_size, self._reassembly, stream_id=stream_id)
+        return Reassembler(
+            self._max_payload_size, self._reassembly, stream_id=stream_id, max_metadata=max_metadata
+        )
 
     def finish(self, operation: Operation) -> None:
-        """Forget the id of a stream that is over; see `Outbound.finish`."""
         stream_id = operation.stream_id
         if self.table.get(stream_id) is operation:
             del self.table[stream_id]
@@ -271,15 +313,15 @@ class Streams:
             if self.on_forgotten is not None:
                 self.on_forgotten()
 
-    def fail_all(self, error: Exception) -> None:
+    def fail_all(self, error: Exception, _last_words: bytes | None = None) -> None:
         """The connection is over: every stream learns it, now."""
-        self.failure = self.refusal = error
+        self.failure = error
         self._outbox.close(error)
+        self.admission.refuse(error)
         operations = [*self.table.values(), *self._unopened]
         self.table.clear()
         self._unopened.clear()
-        for scope in self._sources.values():
-            scope.cancel(reason="the connection is over")
+        self._bodies.stop()
         for operation in operations:
             operation.connection_closed(again(error))
 

@@ -3,6 +3,24 @@
 `decode` gives an object for any frame, and the object's ``encode()`` the bytes. What runs once
 per message has plain functions beside the classes: ``encode_payload``, ``encode_request`` and the
 like, `HEADER` and `split_metadata`.
+
+The modules, in reading order:
+
+- ``header``: what every frame shares: header, flags, metadata length
+- ``length``: the length in front of a frame on byte streams
+- ``setup``: SETUP, the first frame of a connection
+- ``request``: the four requests
+- ``payload``: PAYLOAD, an item, its completion, or both
+- ``request_n``: REQUEST_N, more credit for a stream
+- ``cancel``: CANCEL, the end of a stream from the side that receives
+- ``error``: ERROR, of a stream or of the connection
+- ``keepalive``: KEEPALIVE, a sign of life and a position
+- ``lease``: LEASE, how many requests the peer may send
+- ``metadata_push``: METADATA_PUSH, metadata about the connection
+- ``resume``: RESUME and RESUME_OK, taking up a session again
+- ``extension``: EXT, frame types to come
+- ``union``: any frame, from bytes of unknown type
+- ``dump``: frames for people
 """
 
 from __future__ import annotations

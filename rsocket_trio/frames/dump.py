@@ -110,7 +110,7 @@ _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
     FrameType.LEASE: (".M", "ttl=time_to_live_ms n=number_of_requests metadata_hex=metadata"),
     FrameType.KEEPALIVE: ("..R", "respond=respond position=position data_hex=data"),
     FrameType.REQUEST_RESPONSE: (".MF", f"follows=follows {_BODY}"),
-    FrameType.REQUEST_FNF: (".MF", _BODY),
+    FrameType.REQUEST_FNF: (".MF", f"follows=follows {_BODY}"),
     FrameType.REQUEST_STREAM: (".MF", f"n=initial_request_n follows=follows {_BODY}"),
     FrameType.REQUEST_CHANNEL: (
         ".MFC",

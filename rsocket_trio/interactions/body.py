@@ -1,4 +1,6 @@
-"""Payloads that are read while they arrive: `PayloadBody`, and the request that gives one.
+"""Payloads that are read while they arrive, and the request that gives one.
+
+`BodyInbox` takes what arrives, `PayloadBody` is what its user reads.
 
 Demand in RSocket counts items. Below the item there is none: once a payload has begun, its
 fragments come as fast as the peer sends them. What arrives and is not read waits in memory, up to
@@ -11,25 +13,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import trio
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..errors import ErrorCode, RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
-from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
-from ..protocol.reassembly import is_followed
-from .arrivals import Arrivals
+from ..frames.header import COMPLETE, FrameType
+from ..payload import Payload
+from ..protocol.reassembly import Reassembler, has_payload, is_followed
+from ..sealed import Sealed, make
+from .inbox import UNREAD_COST, Inbox
 from .operation import Operation, Outbound
 
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
 
-__all__ = ["PayloadBody", "Unread", "body_of", "request_response_streamed"]
+__all__ = [
+    "BodyInbox",
+    "PayloadBody",
+    "Unread",
+    "body_of",
+    "request_response_streamed",
+    "whole",
+]
 
 _TYPE: Final = FrameType.REQUEST_RESPONSE.value
-_COST: Final = 64
-"""What a chunk is charged beside its bytes: tiny ones cost more as objects than as bytes."""
+_AT_ONCE: Final = 256
+"""Chunks that are joined in one turn of the loop: less than a millisecond's worth, if tiny."""
+
+_NAME: Final = "PayloadBody"
 
 
 class Unread(Protocol):
@@ -39,33 +53,35 @@ class Unread(Protocol):
     max_unread: int
     max_unread_body: int
 
+    def reassembler(self, stream_id: int) -> Reassembler: ...
 
-class PayloadBody(Arrivals[bytes]):
-    """The data of one payload, in chunks, as they arrive: a `trio.abc.ReceiveChannel` of bytes.
 
-    Made by `Requester.request_response_streamed`, and given to handlers that have a parameter
-    annotated so. One task reads it at a time. Where chunks begin and end means nothing, and none
-    is empty. Read faster than the peer sends: see `Limits.max_unread_body_size`.
+class BodyInbox(Inbox[bytes]):
+    """What has arrived of a payload: its operation fills it, its user reads a `PayloadBody`.
 
     Attributes:
-        metadata: Of the payload; complete before there is a chunk.
-        present: There is a payload: False where a request was completed without a value.
+        outbound: Whose unread bytes these are.
     """
+
+    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "outbound")
 
     def __init__(self, outbound: Unread, metadata: bytes | None = None) -> None:
         super().__init__()
-        self.metadata = metadata
-        self.present = True
-        self._outbound = outbound
+        self.outbound = outbound
+        self._metadata: bytes | bytearray | None = metadata
         self._unread = 0
         self._begun = False
-
-    # -- the connection's side: synchronous, called by the operation ------------------------
+        self._joined: Reassembler | None = None
 
     @property
-    def ended(self) -> bool:
-        """Nothing more will come."""
-        return self._ended
+    def metadata(self) -> bytes | None:
+        """See `PayloadBody.metadata`."""
+        metadata = self._metadata
+        if isinstance(metadata, bytearray):
+            metadata = bytes(metadata)
+            if self._begun or self.ended:
+                self._metadata = metadata  # it grows no more
+        return metadata
 
     def deliver(self, metadata: bytes | None, data: bytes) -> None:
         """Take a fragment.
@@ -73,13 +89,18 @@ class PayloadBody(Arrivals[bytes]):
         Raises:
             RemoteProtocolError: Too much is unread. The body is over then.
         """
-        if self._ended or self._closed:
+        if self.ended or self.closed:
             return
-        outbound = self._outbound
-        charge = len(data) + _COST if data else 0
+        outbound = self.outbound
+        charge = len(data) + UNREAD_COST if data else 0
         if metadata is not None and not self._begun:  # behind data they mean nothing
-            self.metadata = (self.metadata or b"") + metadata
-            charge += len(metadata) + _COST
+            if self._metadata is None:
+                self._metadata = metadata
+            else:
+                if not isinstance(self._metadata, bytearray):
+                    self._metadata = bytearray(self._metadata)
+                self._metadata += metadata  # in place: large metadata come in many fragments
+            charge += len(metadata) + UNREAD_COST
         self._unread += charge
         outbound.unread += charge
         if self._unread > outbound.max_unread_body or outbound.unread > outbound.max_unread:
@@ -92,10 +113,90 @@ class PayloadBody(Arrivals[bytes]):
             raise error
         if data:
             self._begun = True
-            self._queue.append(data)
+            self.queue.append(data)
             self._wake()
 
-    # -- the user's side --------------------------------------------------------------------
+    def pop(self) -> bytes:
+        """Take a chunk that is here."""
+        chunk = self.queue.popleft()
+        self._give_back(len(chunk) + UNREAD_COST)
+        return chunk
+
+    async def wait_begun(self) -> None:
+        """Wait until there is a chunk, or the end: then the metadata are complete.
+
+        Raises:
+            StreamError: There is none, and never will be; and all else as `PayloadBody.receive`.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        try:
+            await self.wait(_NAME)
+        except trio.EndOfChannel:
+            return
+
+    async def join(self) -> Payload:
+        """The whole payload, once it is here.
+
+        It counts among those that are put together (`Limits.max_payload_size`,
+        `Limits.max_reassembly_size`) until this is closed.
+
+        Raises:
+            RemoteProtocolError: It is larger than those limits allow.
+            Exception: What ended it early; see `PayloadBody.receive`.
+
+        Checkpoint: always.
+        If cancelled: what has been taken is lost.
+        """
+        joined = self._joined = self.outbound.reassembler(0)
+        await self.wait_begun()
+        joined.add(self.metadata, b"")
+        try:
+            while True:
+                await self.wait(_NAME)
+                # So many small ones may have come that others must have their turn between.
+                for _ in range(min(len(self.queue), _AT_ONCE)):
+                    joined.add(None, self.pop())
+        except trio.EndOfChannel:
+            return joined.take()
+
+    def close(self) -> None:
+        """See `PayloadBody.close`."""
+        if self._joined is not None:
+            self._joined.discard()
+        if not self.closed:
+            self.drop()
+            self._give_back(self._unread)
+            self._wake()
+
+    def _give_back(self, size: int) -> None:
+        self._unread -= size
+        self.outbound.unread -= size
+
+
+@final
+class PayloadBody(
+    trio.abc.ReceiveChannel[bytes],
+    metaclass=Sealed,
+    given="Requester.request_response_streamed gives one, and handlers are given one",
+):
+    """The data of one payload, in chunks, as they arrive: a `trio.abc.ReceiveChannel` of bytes.
+
+    Made by `Requester.request_response_streamed`, and given to handlers that have a parameter
+    annotated so. One task reads it at a time. Where chunks begin and end means nothing, and none
+    is empty. Read faster than the peer sends: see `Limits.max_unread_body_size`.
+    """
+
+    __slots__ = ("_inbox",)
+
+    def __init__(self, inbox: BodyInbox) -> None:
+        self._inbox = inbox
+
+    @property
+    def metadata(self) -> bytes | None:
+        """Of the payload; complete before there is a chunk."""
+        return self._inbox.metadata
 
     async def receive(self) -> bytes:
         """Receive the next chunk.
@@ -111,48 +212,45 @@ class PayloadBody(Arrivals[bytes]):
         Checkpoint: always.
         If cancelled: no chunk is lost.
         """
-        await self._wait()
-        chunk = self._queue.popleft()
-        self._give_back(len(chunk) + _COST)
-        return chunk
-
-    async def wait_begun(self) -> None:
-        """Wait until there is a chunk, or the end: then the metadata are complete.
-
-        Raises:
-            StreamError: There is none, and never will be; and all else as `receive`.
-
-        Checkpoint: always.
-        If cancelled: nothing changes.
-        """
-        try:
-            await self._wait()
-        except trio.EndOfChannel:
-            return
+        await self._inbox.wait(_NAME)
+        return self._inbox.pop()
 
     def close(self) -> None:
         """Stop reading: what is here is dropped, and so is what may still come."""
-        if not self._closed:
-            self._closed = True
-            self._queue.clear()
-            self._give_back(self._unread)
-            self._wake()
+        self._inbox.close()
 
-    def _give_back(self, size: int) -> None:
-        self._unread -= size
-        self._outbound.unread -= size
+    async def aclose(self) -> None:
+        """`close`, and a checkpoint.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        self._inbox.close()
+        await checkpoint()
 
 
-def body_of(payload: AnyPayload) -> PayloadBody:
-    """A request's data as a body, also where they came as a whole."""
-    data: object = payload.data
-    if isinstance(data, PayloadBody):
-        return data
-    body = PayloadBody(_Nowhere(), payload.metadata)
-    if isinstance(data, bytes):
-        body.deliver(None, data)
-    body.end()
-    return body
+def body_of(payload: Payload) -> PayloadBody:
+    """A request that came as a whole, for a handler that takes a body."""
+    inbox = BodyInbox(_Nowhere(), payload.metadata)
+    inbox.deliver(None, payload.data)
+    inbox.end()
+    return make(PayloadBody, inbox)
+
+
+async def whole(body: PayloadBody) -> Payload:
+    """A request that is still arriving, for a handler that takes no body.
+
+    It counts among the payloads that are put together (`Limits.max_payload_size`,
+    `Limits.max_reassembly_size`) until the handler has ended.
+
+    Raises:
+        RemoteProtocolError: It is larger than those limits allow.
+        Exception: What ended it early; see `PayloadBody.receive`.
+
+    Checkpoint: always.
+    If cancelled: what has been received is lost.
+    """
+    return await body._inbox.join()  # noqa: SLF001 - of this module
 
 
 class _Nowhere:
@@ -161,42 +259,47 @@ class _Nowhere:
     unread = 0
     max_unread = max_unread_body = 2**62
 
+    def reassembler(self, stream_id: int) -> Reassembler:
+        return Reassembler(self.max_unread)
+
 
 @asynccontextmanager
 async def request_response_streamed(
     outbound: Outbound, payload: AnyPayload
-) -> AsyncIterator[PayloadBody]:
+) -> AsyncIterator[PayloadBody | None]:
     """See `rsocket_trio.Requester.request_response_streamed`."""
     operation = _Requester(outbound)
     try:
+        await checkpoint_if_cancelled()  # else the request leaves, and its CANCEL behind it
         if not outbound.try_open(operation, _TYPE, 0, None, payload):
             await outbound.open(operation, _TYPE, 0, None, payload)
-        await operation.body.wait_begun()
-        yield operation.body
+        await operation.inbox.wait_begun()
+        yield None if operation.without_value else make(PayloadBody, operation.inbox)
     finally:
         # Synchronous, so that CANCEL leaves from a cancelled task too.
         operation.give_up()
 
 
 class _Requester(Operation):
-    """Delivers the fragments of the response to a `PayloadBody`."""
+    """Delivers the fragments of the response to a `BodyInbox`."""
 
-    __slots__ = ("begun", "body")
+    __slots__ = ("begun", "inbox", "without_value")
 
     def __init__(self, outbound: Outbound) -> None:
         super().__init__(outbound)
-        self.body = PayloadBody(outbound)
+        self.inbox = BodyInbox(outbound)
         self.begun = False
+        self.without_value = False
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        if not flags & (NEXT | FOLLOWS) and not self.begun:
+        if not self.begun and not has_payload(flags):
             if flags & COMPLETE:
-                self.body.present = False
+                self.without_value = True
                 self._end(None)
             return  # neither an item nor an end, so it means nothing
         self.begun = True
         try:
-            self.body.deliver(metadata, data)
+            self.inbox.deliver(metadata, data)
         except RemoteProtocolError as error:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self._end(error)
@@ -211,12 +314,12 @@ class _Requester(Operation):
         self._end(error)
 
     def _end(self, failure: Exception | None) -> None:
-        self.body.end(failure)
+        self.inbox.end(failure)
         self.outbound.finish(self)
 
     def give_up(self) -> None:
         """The block is left: CANCEL, if the request has left and the response is not whole."""
-        if self.stream_id and not self.body.ended:
+        if self.stream_id and not self.inbox.ended:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self.outbound.finish(self)
-        self.body.close()
+        self.inbox.close()

@@ -6,22 +6,23 @@ the fragments that still come go there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..errors import RemoteProtocolError
 from ..frames.header import FrameType
 from ..protocol.reassembly import is_followed
-from ..streamed import StreamedPayload
-from .body import PayloadBody
+from ..sealed import make
+from .body import BodyInbox, PayloadBody
 from .fire_and_forget import FireAndForgetResponder
-from .operation import Handlers, Outbound, ResponderOperation
+from .operation import Answers, Outbound, RequestOperation
 from .request_response import RequestResponseResponder
 from .request_stream import RequestStreamResponder
 
 if TYPE_CHECKING:
-    import trio
+    from collections.abc import Awaitable
 
     from ..payload import Payload
+    from .operation import ResponderOperation
 
 __all__ = ["responder_of_body"]
 
@@ -31,60 +32,61 @@ def responder_of_body(
     outbound: Outbound,
     stream_id: int,
     payload: Payload,
-    responder: Handlers,
+    responder: Answers[PayloadBody],
     initial_n: int,
 ) -> ResponderOperation:
     """The operation for a request of which ``payload`` is what has come so far."""
-    body = PayloadBody(outbound)
+    inbox = BodyInbox(outbound)
     # Cannot be too much for long: the handler learns of it, and refuses the request.
-    _deliver(body, payload.metadata, payload.data)
-    # The handler said that it takes one (`Responder.takes_body`).
-    streamed = cast("Payload", StreamedPayload(body, payload.metadata))
+    _deliver(inbox, payload.metadata, payload.data)
+    body = make(PayloadBody, inbox)
+    operation: _Stream | _Response | _FireAndForget
     if frame_type == FrameType.REQUEST_STREAM:
-        stream = _Stream(outbound, stream_id, streamed, responder, initial_n)
-        stream.body = body
-        return stream
-    one = _Response if frame_type == FrameType.REQUEST_RESPONSE else _FireAndForget
-    operation = one(outbound, stream_id, streamed, responder)
-    operation.body = body
+        operation = _Stream(outbound, stream_id, body, responder, initial_n)
+    elif frame_type == FrameType.REQUEST_RESPONSE:
+        operation = _Response(outbound, stream_id, body, responder)
+    else:
+        operation = _FireAndForget(outbound, stream_id, body, responder)
+    operation.inbox = inbox
     return operation
 
 
-def _deliver(body: PayloadBody, metadata: bytes | None, data: bytes) -> None:
+def _deliver(inbox: BodyInbox, metadata: bytes | None, data: bytes) -> None:
     try:
-        body.deliver(metadata, data)
+        inbox.deliver(metadata, data)
     except RemoteProtocolError:
-        return  # the body has ended with it, so its reader raises it
+        return  # the inbox has ended with it, so its reader raises it
 
 
-class _WithBody(ResponderOperation):
+class _OfBody(RequestOperation[PayloadBody]):
     __slots__ = ()
 
-    body: PayloadBody
+    inbox: BodyInbox
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        _deliver(self.body, metadata, data)
+        _deliver(self.inbox, metadata, data)
         if not is_followed(flags):
-            self.body.end()
+            self.inbox.end()
 
-    async def run(self, scope: trio.CancelScope) -> None:
-        try:
-            await super().run(scope)  # type: ignore[safe-super]  # of the class it is mixed into
-        finally:
-            self.body.close()
+    def begin(self) -> Awaitable[object] | None:
+        return RequestOperation.begin(self)  # which closes, also where nothing waited
+
+    def close(self, error: Exception | None) -> None:
+        super().close(error)
+        self.inbox.close()
 
     def stop(self, reason: str) -> None:
         super().stop(reason)
-        self.body.close()
+        self.inbox.close()
 
 
-class _Response(_WithBody, RequestResponseResponder):
-    __slots__ = ("body",)
+class _Response(_OfBody, RequestResponseResponder[PayloadBody]):
+    __slots__ = ("inbox",)
 
 
-class _FireAndForget(_WithBody, FireAndForgetResponder):
-    __slots__ = ("body",)
+class _FireAndForget(_OfBody, FireAndForgetResponder[PayloadBody]):
+    __slots__ = ("inbox",)
 
 
-class _Stream(_WithBody, RequestStreamResponder):
-    __slots__ = ("body",)
+class _Stream(_OfBody, RequestStreamResponder[PayloadBody]):
+    __slots__ = ("inbox",)

@@ -9,20 +9,25 @@ from __future__ import annotations
 from trio.lowlevel import checkpoint
 
 from ..protocol.credit import Credit
-from .arrivals import OneWaiter
+from .inbox import OneWaiter
 
 __all__ = ["CreditGate"]
 
 
 class CreditGate(OneWaiter):
-    """The credit a peer has granted one of our streams, and the one task that waits for more."""
+    """The credit a peer has granted one of our streams, and the one task that waits for more.
 
-    __slots__ = ("_closed", "_credit")
+    Attributes:
+        cut: An item has left in part, and the rest of it never will: nothing may follow it.
+    """
+
+    __slots__ = ("_closed", "_credit", "cut")
 
     def __init__(self, initial: int) -> None:
         self._task = None
         self._credit = Credit(initial)
         self._closed = False
+        self.cut = False
 
     def add(self, n: int) -> None:
         """REQUEST_N arrived."""

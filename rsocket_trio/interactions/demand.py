@@ -1,33 +1,33 @@
-"""Demand, incoming: `PayloadStream` is what a stream's user reads.
+"""Demand, incoming: `PayloadInbox` takes what arrives, `PayloadStream` is what its user reads.
 
 The peer may have as many items on the way, or unread here, as we granted: that is the
-capacity of a `PayloadStream`, so the connection's reader delivers without ever waiting, and a full
-stream means that the peer overran its credit. It is a `trio.abc.ReceiveChannel`; inside, it is a
-deque and one wake-up (`Arrivals`), because that is several times as fast as a memory channel's
-hand-off (docs/performance.md).
+capacity of a `PayloadInbox`, so the connection's reader delivers without ever waiting, and a full
+one means that the peer overran its credit. It is a deque and one wake-up (`Inbox`), because that is
+several times as fast as a memory channel's hand-off (docs/performance.md).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 import attrs
 import trio
-from trio.lowlevel import checkpoint_if_cancelled
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from ..payload import Payload
 from ..protocol.credit import Window, split_request_n
-from .arrivals import Arrivals
+from ..sealed import Sealed
+from .inbox import UNREAD_COST, Inbox
+from .operation import IN_A_ROW
 
 if TYPE_CHECKING:
     from .operation import Outbound
 
-__all__ = ["Inlet", "PayloadStream", "StreamStatistics"]
+__all__ = ["Inlet", "PayloadInbox", "PayloadStream", "StreamStatistics"]
 
-_BURST: Final = 64
-"""Items handed out in a row without letting another task run."""
+_NAME: Final = "PayloadStream"
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class StreamStatistics:
 
 
 class Inlet(Protocol):
-    """What a `PayloadStream` tells its operation."""
+    """What a `PayloadInbox` tells its operation."""
 
     @abstractmethod
     def grant(self, n: int) -> None:
@@ -62,43 +62,28 @@ class Inlet(Protocol):
         """The reader of the stream wants no more of it."""
 
 
-class PayloadStream(Arrivals[Payload]):
-    """The payloads of a stream, in order: what you iterate over. A `trio.abc.ReceiveChannel`.
+class PayloadInbox(Inbox[Payload]):
+    """What has arrived on a stream: its operation fills it, its user reads a `PayloadStream`.
 
-    It is made by `Requester.request_stream` and `Requester.request_channel`, and given to
-    handlers of request_channel. One task reads it at a time. Closing it before its end cancels
-    the stream at the peer; leaving the ``async with`` block that made it closes it.
-
-    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of a
-    quarter. With ``prefetch=0`` nothing is granted but what `request_n` says.
+    Attributes:
+        inlet: Its operation.
+        outbound: Whose unread bytes these are.
+        window: What has been granted.
+        max_window: The most items that may be on the way or unread.
+        received: Items that have arrived.
+        peak: The largest number of them that were ever unread.
     """
 
-    __slots__ = (
-        "_burst",
-        "_inlet",
-        "_outbound",
-        "_peak",
-        "_received",
-        "_window",
-        "max_window",
-    )
+    __slots__ = ("inlet", "max_window", "outbound", "peak", "received", "window")
 
     def __init__(self, inlet: Inlet, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__()
-        self._inlet = inlet
-        self._outbound = outbound
-        self._window = window
-        self._burst = 0
-        self._received = 0
-        self._peak = 0
+        self.inlet = inlet
+        self.outbound = outbound
+        self.window = window
         self.max_window = max_window
-
-    @property
-    def initial_request_n(self) -> int:
-        """What the request frame grants."""
-        return self._window.initial_request_n
-
-    # -- the connection's side: synchronous, called by the operation ------------------------
+        self.received = 0
+        self.peak = 0
 
     def deliver(self, payload: Payload, *, free: bool = False) -> None:
         """Take one item that arrived.
@@ -112,7 +97,7 @@ class PayloadStream(Arrivals[Payload]):
             RemoteProtocolError: The peer overran its credit, or the connection's limit of unread
                 bytes is reached. The stream is over then.
         """
-        window = self._window
+        window = self.window
         if window.outstanding and not free:
             # As `Window.received`, without a call more.
             window.outstanding -= 1
@@ -121,9 +106,10 @@ class PayloadStream(Arrivals[Payload]):
             raise RemoteProtocolError(
                 "the peer sent more items than it was granted", code=ErrorCode.INVALID
             )
-        outbound = self._outbound
+        outbound = self.outbound
         metadata = payload.metadata
-        unread = outbound.unread + (len(payload.data) if metadata is None else _size(payload))
+        size = len(payload.data) + UNREAD_COST if metadata is None else _size(payload)
+        unread = outbound.unread + size
         if unread > outbound.max_unread:
             # Before it is kept: many streams could each go past the limit by an item else.
             raise RemoteProtocolError(
@@ -132,15 +118,57 @@ class PayloadStream(Arrivals[Payload]):
                 code=ErrorCode.CANCELED,
             )
         outbound.unread = unread
-        self._received += 1
-        queue = self._queue
+        self.received += 1
+        queue = self.queue
         queue.append(payload)
-        if len(queue) > self._peak:
-            self._peak = len(queue)
+        if len(queue) > self.peak:
+            self.peak = len(queue)
         if self._task is not None:
             self._wake()
 
-    # -- the user's side --------------------------------------------------------------------
+    def pop(self) -> Payload:
+        """Take an item that is here, and grant more when it is time to."""
+        payload = self.queue.popleft()
+        self.outbound.unread -= _size(payload)
+        n = self.window.consumed()
+        if n and not self.ended:
+            self.inlet.grant(n)
+        return payload
+
+    def close(self) -> None:
+        """See `PayloadStream.close`."""
+        if self.closed:
+            return
+        self.outbound.unread -= sum(map(_size, self.queue))
+        self.drop()
+        if not self.ended:
+            self.ended = True
+            self.inlet.abandon()
+        self._wake()
+
+
+@final
+class PayloadStream(
+    trio.abc.ReceiveChannel[Payload],
+    metaclass=Sealed,
+    given="Requester.request_stream and request_channel give one, and handlers are given one",
+):
+    """The payloads of a stream, in order: what you iterate over. A `trio.abc.ReceiveChannel`.
+
+    It is made by `Requester.request_stream` and `Requester.request_channel`, and given to
+    handlers of request_channel. One task reads it at a time. Closing it before its end cancels
+    the stream at the peer; leaving the ``async with`` block that made it closes it.
+
+    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of a
+    quarter. With ``prefetch=0`` nothing is granted but what `request_n` says.
+    """
+
+    __slots__ = ("_burst", "_inbox", "_queue")
+
+    def __init__(self, inbox: PayloadInbox) -> None:
+        self._inbox = inbox
+        self._queue = inbox.queue
+        self._burst = 0
 
     def __aiter__(self) -> PayloadStream:
         return self
@@ -152,17 +180,19 @@ class PayloadStream(Arrivals[Payload]):
         and every 64 items at least.
         If cancelled: no item is lost.
         """
-        if self._queue and self._burst < _BURST:
+        queue = self._queue
+        if queue and self._burst < IN_A_ROW:
             await checkpoint_if_cancelled()
             self._burst += 1
-            # As `_pop`, without a call more.
-            payload = self._queue.popleft()
-            self._outbound.unread -= (
-                len(payload.data) if payload.metadata is None else _size(payload)
+            # As `PayloadInbox.pop`, without a call more.
+            inbox = self._inbox
+            payload = queue.popleft()
+            inbox.outbound.unread -= (
+                len(payload.data) + UNREAD_COST if payload.metadata is None else _size(payload)
             )
-            n = self._window.consumed()
-            if n and not self._ended:
-                self._inlet.grant(n)
+            n = inbox.window.consumed()
+            if n and not inbox.ended:
+                inbox.inlet.grant(n)
             return payload
         try:
             return await self.receive()
@@ -184,8 +214,8 @@ class PayloadStream(Arrivals[Payload]):
         If cancelled: no item is lost.
         """
         self._burst = 0
-        await self._wait()
-        return self._pop()
+        await self._inbox.wait(_NAME)
+        return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
         """Receive all that is here, and wait only where there is nothing.
@@ -206,9 +236,10 @@ class PayloadStream(Arrivals[Payload]):
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         self._burst = 0
-        await self._wait()
+        await self._inbox.wait(_NAME)
+        pop = self._inbox.pop
         here = len(self._queue)
-        return [self._pop() for _ in range(here if limit is None else min(limit, here))]
+        return [pop() for _ in range(here if limit is None else min(limit, here))]
 
     def receive_nowait(self) -> Payload:
         """Receive an item that is here already.
@@ -217,10 +248,10 @@ class PayloadStream(Arrivals[Payload]):
             trio.WouldBlock: There is none yet.
             trio.EndOfChannel: And all else as `receive`.
         """
-        self._check()
+        self._inbox.check()
         if not self._queue:
             raise trio.WouldBlock
-        return self._pop()
+        return self._inbox.pop()
 
     def request_n(self, n: int) -> None:
         """Grant ``n`` more items; only for a stream opened with ``prefetch=0``.
@@ -232,57 +263,49 @@ class PayloadStream(Arrivals[Payload]):
         """
         if n < 1:
             raise LocalProtocolError(f"n must be at least 1, not {n}")
-        if not self._window.manual:
+        inbox = self._inbox
+        if not inbox.window.manual:
             raise LocalProtocolError(
                 "the demand of this stream is automatic; open it with prefetch=0 to steer it"
             )
-        if self._closed:
+        if inbox.closed:
             raise trio.ClosedResourceError
-        if self._ended:
+        if inbox.ended:
             return
-        if self._window.outstanding + len(self._queue) + n > self.max_window:
+        if inbox.window.outstanding + len(inbox.queue) + n > inbox.max_window:
             raise LocalProtocolError(
-                f"granting {n} more would let more than {self.max_window} items pile up here "
+                f"granting {n} more would let more than {inbox.max_window} items pile up here "
                 "(Limits.max_prefetch)"
             )
         for part in split_request_n(n):
-            self._window.grant(part)
-            self._inlet.grant(part)
+            inbox.window.grant(part)
+            inbox.inlet.grant(part)
 
     def close(self) -> None:
         """Stop reading. Before the end of the stream this cancels it at the peer."""
-        if self._closed:
-            return
-        self._closed = True
-        unread = sum(map(_size, self._queue))
-        self._queue.clear()
-        self._outbound.unread -= unread
-        if not self._ended:
-            self._ended = True
-            self._inlet.abandon()
-        self._wake()
+        self._inbox.close()
+
+    async def aclose(self) -> None:
+        """`close`, and a checkpoint.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        self._inbox.close()
+        await checkpoint()
 
     def statistics(self) -> StreamStatistics:
         """Numbers about this stream, for humans and tests."""
-        window = self._window
+        inbox = self._inbox
         return StreamStatistics(
-            received=self._received,
-            unread=len(self._queue),
-            outstanding=window.outstanding,
-            peak=self._peak,
-            window=window.peak,
+            received=inbox.received,
+            unread=len(inbox.queue),
+            outstanding=inbox.window.outstanding,
+            peak=inbox.peak,
+            window=inbox.window.peak,
         )
-
-    # -- inside -----------------------------------------------------------------------------
-
-    def _pop(self) -> Payload:
-        payload = self._queue.popleft()
-        self._outbound.unread -= len(payload.data) if payload.metadata is None else _size(payload)
-        n = self._window.consumed()
-        if n and not self._ended:
-            self._inlet.grant(n)
-        return payload
 
 
 def _size(payload: Payload) -> int:
-    return len(payload.data) + len(payload.metadata or b"")
+    """What an unread item is charged."""
+    return len(payload.data) + len(payload.metadata or b"") + UNREAD_COST

@@ -12,11 +12,10 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .operation import Operation, Outbound, ResponderOperation, log_unheard
+from .handler_errors import log_unheard
+from .operation import Operation, Outbound, R, RequestOperation
 
 if TYPE_CHECKING:
-    import trio
-
     from ..streamed import AnyPayload
 
 __all__ = ["FireAndForgetResponder", "fire_and_forget"]
@@ -51,17 +50,13 @@ class _Requester(Operation):
         """Nothing waits here: a caller between two fragments learns it from `Outbound.open`."""
 
 
-class FireAndForgetResponder(ResponderOperation):
+class FireAndForgetResponder(RequestOperation[R]):
     """Runs the handler. What goes wrong is nobody's business but the log's."""
 
     __slots__ = ()
 
-    async def run(self, scope: trio.CancelScope) -> None:
-        self.scope = scope
-        try:
-            await self.responder.fire_and_forget(self.payload)
-        except Exception as error:
-            log_unheard("a fire_and_forget handler", error)
-        finally:
-            self.scope = None
-            self.outbound.finish(self)
+    async def work(self) -> None:
+        await self.responder.fire_and_forget(self.request)
+
+    def fail(self, error: Exception) -> None:
+        log_unheard("a fire_and_forget handler", error)

@@ -5,16 +5,10 @@ It belongs to stream 0: no stream id, no credit, no fragments, and no error for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..errors import LocalProtocolError
 from ..frames.header import HEADER
-from ..payload import Payload
-from .operation import Handlers, Outbound, ResponderOperation, log_unheard
-
-if TYPE_CHECKING:
-    import trio
-
+from .handler_errors import log_unheard
+from .operation import Handlers, Outbound, ResponderOperation
 
 __all__ = ["MetadataPushResponder", "check_metadata_push"]
 
@@ -35,18 +29,15 @@ def check_metadata_push(metadata: bytes, max_frame_size: int) -> None:
 class MetadataPushResponder(ResponderOperation):
     """Runs the handler. What goes wrong is logged."""
 
-    __slots__ = ("metadata",)
+    __slots__ = ("metadata", "responder")
 
     def __init__(self, outbound: Outbound, metadata: bytes, responder: Handlers) -> None:
-        super().__init__(outbound, 0, Payload(b"", metadata), responder)
+        super().__init__(outbound, 0)
         self.metadata = metadata
+        self.responder = responder
 
-    async def run(self, scope: trio.CancelScope) -> None:
-        self.scope = scope
-        try:
-            await self.responder.metadata_push(self.metadata)
-        except Exception as error:
-            log_unheard("a metadata_push handler", error)
-        finally:
-            self.scope = None
-            self.outbound.finish(self)
+    async def work(self) -> None:
+        await self.responder.metadata_push(self.metadata)
+
+    def fail(self, error: Exception) -> None:
+        log_unheard("a metadata_push handler", error)

@@ -3,46 +3,45 @@
 An *operation* is one side of one stream. The connection's reader calls its ``receive_*`` methods,
 which are synchronous and never wait for anybody; an operation sends through `Outbound` and never
 sees the connection. A requester's operation waits in its caller's task; a responder's operation
-is run by a worker of the connection (`rsocket_trio.connection.workers`), in a task and a cancel
-scope that are its own while the handler runs.
+is run by the connection (`rsocket_trio.connection.crew`): its first step in the task that reads;
+where that step waits, in a task and a cancel scope that are its own from then on.
 """
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterable, Awaitable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ..errors import (
-    FIRST_CUSTOM_CODE,
-    LAST_CUSTOM_CODE,
-    ConnectionClosed,
-    ErrorCode,
-    RemoteProtocolError,
-    StreamError,
-    sole,
-)
-from ..frames.error import encode_error, encode_fitting_error
+from ..frames.header import COMPLETE
 from ..payload import Payload
 from ..protocol.reassembly import is_followed
+from .handler_errors import error_frame_for
+from .stepping import go_on, step
 
 if TYPE_CHECKING:
     import trio
 
     from ..protocol.reassembly import Reassembler
     from ..streamed import AnyPayload
+    from .body import PayloadBody
 
-__all__ = ["Handlers", "Operation", "Outbound", "ResponderOperation", "answer_to", "log_unheard"]
+__all__ = [
+    "IN_A_ROW",
+    "Answers",
+    "Handlers",
+    "Operation",
+    "Outbound",
+    "RequestOperation",
+    "ResponderOperation",
+]
 
-logger = logging.getLogger("rsocket_trio")
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
-HANDLER_FAILED: Final = "the handler failed"
-"""All that a peer learns of an exception that was not meant for it."""
-
-_STREAM_CODES: Final = frozenset(
-    (ErrorCode.APPLICATION_ERROR, ErrorCode.REJECTED, ErrorCode.CANCELED, ErrorCode.INVALID)
-)
+IN_A_ROW: Final = 64
+"""Items, messages or requests in a row, without letting another task run: no side of a stream that
+never has to wait may keep the loop for itself."""
 
 
 class Outbound(Protocol):
@@ -85,6 +84,13 @@ class Outbound(Protocol):
         leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
         """
 
+    def retract(self, operation: Operation) -> bool:
+        """Take back a request in one frame, if that is still the last one that was queued.
+
+        Then it never was: its id is the next one again. False (and nothing is done) where it has
+        left, or others are behind it.
+        """
+
     def expect(self, operation: Operation) -> None:
         """Tell an operation that has yet to open its stream when the connection ends.
 
@@ -96,6 +102,12 @@ class Outbound(Protocol):
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; False where `send_payload` has to wait or to fragment."""
+
+    def try_answer(self, operation: Operation, payload: AnyPayload) -> bool:
+        """Queue the one PAYLOAD of a stream, with N and C, and finish it.
+
+        False, and nothing is done, where `send_payload` has to wait or to fragment.
+        """
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
         """Queue a PAYLOAD, in fragments if need be, as room allows."""
@@ -116,18 +128,24 @@ class Outbound(Protocol):
         """A new reassembler within the connection's limits."""
 
 
-class Handlers(Protocol):
-    """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
+class Answers(Protocol[R_contra]):
+    """What answers requests that are handed over as an ``R``: a `Payload`, or a `PayloadBody`."""
 
-    def takes_body(self, interaction: str, metadata: bytes | None) -> bool: ...
+    async def request_response(self, request: R_contra, /) -> AnyPayload | None: ...
 
-    async def request_response(self, payload: Payload) -> AnyPayload | None: ...
-
-    async def fire_and_forget(self, payload: Payload) -> None: ...
+    async def fire_and_forget(self, request: R_contra, /) -> None: ...
 
     def request_stream(
-        self, payload: Payload
+        self, request: R_contra, /
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]: ...
+
+
+class Handlers(Answers[Payload], Protocol):
+    """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
+
+    def body_responder(
+        self, interaction: str, metadata: bytes | None
+    ) -> Answers[PayloadBody] | None: ...
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
@@ -169,10 +187,15 @@ class Operation:
     def connection_closed(self, error: Exception) -> None:
         """The connection is over. Called once, before anything else learns of it."""
 
-    def whole(self, flags: int, metadata: bytes | None, data: bytes) -> Payload | None:
-        """Join fragments: the payload once it is whole, else ``None``.
+    def cut_short(self) -> None:
+        """A payload of ours has left in part, and the rest of it never will."""
 
-        Protocol.md, "Fragmentation and Reassembly".
+    def whole(self, flags: int, metadata: bytes | None, data: bytes) -> tuple[Payload, int] | None:
+        """Join fragments (Protocol.md, "Fragmentation and Reassembly").
+
+        Returns:
+            The payload once it is whole, and its flags: C may have been on any of its fragments.
+            Before that, ``None``.
 
         Raises:
             RemoteProtocolError: The payload is larger than the limits allow.
@@ -181,13 +204,14 @@ class Operation:
         if is_followed(flags):
             if assembling is None:
                 assembling = self.assembling = self.outbound.reassembler(self.stream_id)
+            assembling.flags |= flags & COMPLETE
             assembling.add(metadata, data)
             return None
         if assembling is None:
-            return Payload(data, metadata)
+            return Payload(data, metadata), flags
         assembling.add(metadata, data)
         self.assembling = None
-        return assembling.finish()
+        return assembling.finish(), flags | assembling.flags
 
     def discard_fragments(self) -> None:
         """Give back what was kept of a payload that will not become whole."""
@@ -201,99 +225,105 @@ class ResponderOperation(Operation):
 
     Attributes:
         size: Bytes of the request, for the connection's account.
-        scope: The cancel scope of the worker that runs it, while it runs.
-        stopped: It must not run, or must not run on.
-        scope_cancelled: Its scope has been cancelled, so its worker is of no use any more.
+        scope: The cancel scope around its handler, once that has waited and while it runs.
     """
 
-    __slots__ = ("payload", "responder", "scope", "scope_cancelled", "size", "stopped")
+    __slots__ = ("scope", "size")
+
+    def __init__(self, outbound: Outbound, stream_id: int) -> None:
+        super().__init__(outbound, stream_id)
+        self.size = 0
+        self.scope: trio.CancelScope | None = None
+
+    @abstractmethod
+    async def work(self) -> None:
+        """Run the handler to its end and send the outcome.
+
+        What this raises, whatever it is, is the outcome of the stream: see `close`.
+        """
+
+    def begin(self) -> Awaitable[object] | None:
+        """Work up to the first wait, in the current task.
+
+        Returns:
+            The rest of the work, to be awaited at once and in this task, and followed by `close`;
+            or ``None``: it is done, and this closed.
+
+        Raises:
+            BaseException: What came out of it; `close` follows.
+        """
+        try:
+            rest = go_on(*step(self.work()))
+        except StopIteration:
+            self.close(None)
+            return None
+        return rest
+
+    def attach(self, scope: trio.CancelScope) -> None:
+        """The handler waits, and ``scope`` is its own from here to its end."""
+        self.scope = scope
+        if not self.live:
+            scope.cancel(reason="the stream is over")
+
+    def close(self, error: Exception | None) -> None:
+        """The work is over, by whatever way; called once for each `begin`.
+
+        Args:
+            error: What came out of it; ``None`` where it ended by itself, or was cancelled.
+        """
+        self.scope = None
+        if error is not None:
+            self.fail(error)
+        self.outbound.finish(self)
+
+    def receive_cancel(self) -> None:
+        self.stop("the peer sent CANCEL")
+
+    def connection_closed(self, error: Exception) -> None:
+        """Nothing more is sent; `dismiss` follows where there is a handler that waits."""
+        self.live = False
+
+    def dismiss(self, error: Exception) -> None:
+        """The connection is over, and it is the turn of this handler to be cancelled."""
+        self.stop(str(error))
+
+    def stop(self, reason: str) -> None:
+        """Nothing more is sent; the handler is cancelled, or is never called."""
+        self.live = False
+        self.discard_fragments()
+        if self.scope is not None:
+            self.scope.cancel(reason=reason)
+        self.outbound.finish(self)
+
+    def fail(self, error: Exception) -> None:
+        """The handler raised: tell the peer what is meant for it, and the log the rest."""
+        answer = error_frame_for(
+            error, self.stream_id, self.outbound.max_frame_size, quiet=not self.live
+        )
+        if self.live:
+            self.live = False
+            self.outbound.send_control(answer)
+
+
+class RequestOperation(ResponderOperation, Generic[R]):
+    """A request of one payload.
+
+    Attributes:
+        request: The payload; or its body, where that is read while it arrives.
+        responder: Who answers it.
+    """
+
+    __slots__ = ("request", "responder")
 
     def __init__(
-        self, outbound: Outbound, stream_id: int, payload: Payload, responder: Handlers
+        self, outbound: Outbound, stream_id: int, request: R, responder: Answers[R]
     ) -> None:
         # Not super().__init__: a call less, on the hottest path.
         self.outbound = outbound
         self.stream_id = stream_id
         self.live = True
         self.assembling = None
-        self.payload = payload
-        self.responder = responder
         self.size = 0
-        self.scope: trio.CancelScope | None = None
-        self.stopped = False
-        self.scope_cancelled = False
-
-    @abstractmethod
-    async def run(self, scope: trio.CancelScope) -> None:
-        """Run the handler to its end and send the outcome.
-
-        Raises nothing but `trio.Cancelled` and what no program should catch; ``finish`` has been
-        called when this is left, by whatever way.
-        """
-
-    def receive_cancel(self) -> None:
-        self.stop("the peer sent CANCEL")
-
-    def connection_closed(self, error: Exception) -> None:
-        self.stop(str(error))
-
-    def stop(self, reason: str) -> None:
-        """Nothing more is sent; the handler, if it runs, is cancelled."""
-        self.live = False
-        self.stopped = True
-        self.discard_fragments()
-        if self.scope is not None:
-            self.scope_cancelled = True
-            self.scope.cancel(reason=reason)
-        self.outbound.finish(self)
-
-    def fail(self, error: Exception) -> None:
-        """The handler raised: tell the peer what is meant for it, and the log the rest."""
-        answer = answer_to(error, self.stream_id, self.outbound.max_frame_size, quiet=not self.live)
-        if self.live:
-            self.live = False
-            self.outbound.send_control(answer)
-
-
-def log_unheard(what: str, error: Exception) -> None:
-    """What a handler raised whose requester hears nothing: nobody's business but the log's."""
-    alone = sole(error)
-    if isinstance(alone, StreamError):
-        # Meant for the requester: expected, and nothing to fill the log with.
-        logger.info("%s refused: %s", what, alone)
-    else:
-        logger.error("%s failed", what, exc_info=error)
-
-
-def answer_to(
-    error: Exception, stream_id: int, max_frame_size: int, *, quiet: bool = False
-) -> bytes:
-    """The ERROR frame for what a handler raised.
-
-    Args:
-        error: A `StreamError` is sent as it is, alone in a group too; of all else only the log
-            (unless ``quiet``, when nobody waits for the answer any more) learns more than that
-            it happened.
-        stream_id: The stream it ends.
-        max_frame_size: What does not fit a frame of so many bytes is not sent.
-        quiet: Log a failure that came out of a stream already over at a lower level.
-    """
-    alone = sole(error)
-    if isinstance(alone, StreamError):
-        error = alone
-        code = error.code
-        if code not in _STREAM_CODES and not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
-            # One that came from a peer and is passed on must not let that peer fill the log.
-            level = logging.ERROR if error.stream_id is None else logging.DEBUG
-            logger.log(
-                level,
-                "a handler raised %r, whose code is not for streams; sent as APPLICATION_ERROR",
-                error,
-            )
-            code = ErrorCode.APPLICATION_ERROR
-        return encode_fitting_error(stream_id, code, error.data, max_frame_size)
-    if isinstance(error, RemoteProtocolError):
-        return encode_error(stream_id, error.code, str(error).encode())
-    level = logging.DEBUG if quiet or isinstance(error, ConnectionClosed) else logging.ERROR
-    logger.log(level, "a handler failed on stream %d", stream_id, exc_info=error)
-    return encode_error(stream_id, ErrorCode.APPLICATION_ERROR, HANDLER_FAILED.encode())
+        self.scope = None
+        self.request = request
+        self.responder = responder

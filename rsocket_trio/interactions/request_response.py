@@ -3,11 +3,16 @@
 The hottest path of the package: a requester is its task in a slot, resumed directly with the
 outcome; a responder's answer is encoded and queued without a checkpoint where there is room.
 The rules are those of `rsocket_trio.protocol.legality`, which are so few here that they are
-written out: the first PAYLOAD, ERROR or CANCEL ends the stream.
+written out: the first PAYLOAD, ERROR or CANCEL ends the stream. A test holds the two against each
+other (tests/rules/test_legality_cells.py).
 """
 
 from __future__ import annotations
 
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from enum import Enum
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
@@ -16,8 +21,10 @@ from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
-from ..payload import NO_PAYLOAD, Payload
-from .operation import Operation, Outbound, ResponderOperation
+from ..payload import Payload
+from ..protocol.reassembly import has_payload
+from .operation import Operation, Outbound, R, RequestOperation
+from .stepping import step
 
 if TYPE_CHECKING:
     import trio
@@ -33,7 +40,16 @@ _ANSWER: Final = NEXT | COMPLETE
 _PART: Final = NEXT | FOLLOWS
 
 
-async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload:
+class _Completed(Enum):
+    """The result of a request that was completed without a value: ``None`` says "not yet"."""
+
+    WITHOUT_VALUE = 0
+
+
+_WITHOUT_VALUE: Final = _Completed.WITHOUT_VALUE
+
+
+async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload | None:
     """Send a request and wait for its response; see `rsocket_trio.Requester.request_response`."""
     operation = _Requester(outbound)
     if not outbound.try_open(operation, _TYPE, 0, None, payload):
@@ -46,7 +62,7 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload:
             # It came while the last fragments of the request were leaving.
             return operation.unwrap()
     operation.task = current_task()
-    response: Payload = await wait_task_rescheduled(operation.abort)
+    response: Payload | None = await wait_task_rescheduled(operation.abort)
     return response
 
 
@@ -65,14 +81,16 @@ class _Requester(Operation):
         self.stream_id = 0
         self.assembling = None
         self.task: trio.lowlevel.Task | None = None
-        self.result: Payload | Exception | None = None
+        self.result: Payload | Exception | _Completed | None = None
 
-    def unwrap(self) -> Payload:
+    def unwrap(self) -> Payload | None:
         """The response, or the error instead of it. Once: an error must not hold its own frame."""
         result = self.result
         if isinstance(result, Payload):
             return result
-        self.result = NO_PAYLOAD
+        if result is _WITHOUT_VALUE:
+            return None
+        self.result = _WITHOUT_VALUE
         assert result is not None
         try:
             raise result
@@ -80,8 +98,13 @@ class _Requester(Operation):
             del result
 
     def abort(self, _raise_cancel: Any) -> Abort:
-        """The caller was cancelled while it waited."""
+        """The caller was cancelled while it waited.
+
+        At once, where its scope was cancelled before: to look for that first would cost every
+        request, so one that is still queued is taken back here instead.
+        """
         self.task = None
+        self.outbound.retract(self)
         self.give_up()
         return Abort.SUCCEEDED
 
@@ -96,17 +119,17 @@ class _Requester(Operation):
         # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
         if flags & _PART == NEXT and self.assembling is None:
             self._settle(Payload(data, metadata))
-        elif flags & _PART or self.assembling is not None:
+        elif self.assembling is not None or has_payload(flags):
             try:
-                payload = self.whole(flags, metadata, data)
+                whole = self.whole(flags, metadata, data)
             except RemoteProtocolError as error:
                 self.outbound.send_control(encode_cancel(self.stream_id))
                 self._fail(error)
                 return
-            if payload is not None:
-                self._settle(payload)
+            if whole is not None:
+                self._settle(whole[0])
         elif flags & COMPLETE:
-            self._settle(NO_PAYLOAD)
+            self._settle(_WITHOUT_VALUE)
         # Else it is neither an item nor an end, so it means nothing.
 
     def receive_error(self, code: int, data: bytes) -> None:
@@ -119,34 +142,76 @@ class _Requester(Operation):
         self.discard_fragments()
         self._settle(error)
 
-    def _settle(self, result: Payload | Exception) -> None:
+    def _settle(self, result: Payload | Exception | _Completed) -> None:
         self.result = result
         self.outbound.finish(self)
         task = self.task
         if task is not None:
             self.task = None
-            reschedule(task, cast("Outcome[Payload]", self))
+            reschedule(task, cast("Outcome[Payload | None]", self))
 
 
-class RequestResponseResponder(ResponderOperation):
+class RequestResponseResponder(RequestOperation[R]):
     """Runs the handler and sends what it returns."""
 
     __slots__ = ()
 
-    async def run(self, scope: trio.CancelScope) -> None:
-        self.scope = scope
-        outbound = self.outbound
+    async def work(self) -> None:
+        await self.respond(await self.responder.request_response(self.request))
+
+    def begin(self) -> Awaitable[object] | None:
+        # As `ResponderOperation.begin`, with a coroutine and two calls less for what does not wait.
+        coroutine = self.responder.request_response(self.request)
         try:
-            response = await self.responder.request_response(self.payload)
+            if type(coroutine) is CoroutineType:
+                trap = coroutine.send(None)
+            else:
+                coroutine, trap = step(coroutine)
+        except StopIteration as done:
+            response = done.value
             if not self.live:
-                return
-            if response is None:
-                outbound.send_control(encode_payload(self.stream_id, COMPLETE, None, b""))
-            elif not outbound.try_send_payload(self.stream_id, _ANSWER, response):
-                await outbound.send_payload(self.stream_id, _ANSWER, response)
-        except Exception as error:
-            # Whatever a handler raises ends its one stream.
-            self.fail(error)
-        finally:
-            self.scope = None
-            outbound.finish(self)
+                self.outbound.finish(self)
+            elif response is None:
+                self._complete()
+                self.outbound.finish(self)
+            elif not self.outbound.try_answer(self, response):
+                return self.respond(response)
+            return None
+        return self.rest(coroutine, trap)
+
+    @types.coroutine
+    def rest(
+        self, coroutine: Coroutine[Any, Any, AnyPayload | None], trap: object
+    ) -> Generator[Any, Any, bool]:
+        """Await what `step` has begun, and respond.
+
+        Returns:
+            Whether the stream is finished, so that no `close` need follow.
+        """
+        # As `go_on`, without a coroutine around it.
+        try:
+            while True:
+                try:
+                    value = yield trap
+                except BaseException as error:
+                    trap = coroutine.throw(error)
+                else:
+                    trap = coroutine.send(value)
+        except StopIteration as done:
+            response = done.value
+        if response is not None and self.live and self.outbound.try_answer(self, response):
+            return True
+        yield from self.respond(response).__await__()
+        return False
+
+    async def respond(self, response: AnyPayload | None) -> None:
+        """Send what the handler has returned, as room allows."""
+        if not self.live:
+            return
+        if response is None:
+            self._complete()
+        elif not self.outbound.try_send_payload(self.stream_id, _ANSWER, response):
+            await self.outbound.send_payload(self.stream_id, _ANSWER, response)
+
+    def _complete(self) -> None:
+        self.outbound.send_control(encode_payload(self.stream_id, COMPLETE, None, b""))

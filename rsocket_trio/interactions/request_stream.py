@@ -1,4 +1,8 @@
-"""request_stream: one request, a stream of items (Protocol.md, "Request Stream")."""
+"""request_stream: one request, a stream of items (Protocol.md, "Request Stream").
+
+The rules are those of `rsocket_trio.protocol.legality`, written out: a look-up for each item would
+be felt. A test holds the two against each other (tests/rules/test_legality_cells.py).
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,22 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from trio.lowlevel import checkpoint_if_cancelled
+
 from ..errors import RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request_n import encode_request_n
 from ..payload import Payload
+from ..protocol.reassembly import has_payload
+from ..sealed import make
 from .credit_gate import CreditGate
-from .demand import PayloadStream
-from .operation import Handlers, Operation, Outbound, ResponderOperation
+from .demand import PayloadInbox, PayloadStream
+from .operation import Answers, Operation, Outbound, R, RequestOperation
 from .sending import send_items
 
 if TYPE_CHECKING:
-    import trio
-
     from ..protocol.credit import Window
     from ..streamed import AnyPayload
 
@@ -37,22 +43,23 @@ async def request_stream(
     operation = _Requester(outbound, window, max_window)
     n = window.initial_request_n
     try:
+        await checkpoint_if_cancelled()  # else the request leaves, and its CANCEL behind it
         if not outbound.try_open(operation, _TYPE, flags, n, payload):
             await outbound.open(operation, _TYPE, flags, n, payload)
-        yield operation.payloads
+        yield make(PayloadStream, operation.inbox)
     finally:
         # Synchronous, so that CANCEL leaves from a cancelled task too.
-        operation.payloads.close()
+        operation.inbox.close()
 
 
 class _Requester(Operation):
-    """Delivers the items to a `PayloadStream`."""
+    """Delivers the items to a `PayloadInbox`."""
 
-    __slots__ = ("payloads",)
+    __slots__ = ("inbox",)
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
-        self.payloads = PayloadStream(self, outbound, window, max_window)
+        self.inbox = PayloadInbox(self, outbound, window, max_window)
 
     # -- from the reader of the connection --------------------------------------------------
 
@@ -60,12 +67,13 @@ class _Requester(Operation):
         try:
             if flags & _PART == NEXT and self.assembling is None:
                 # What nearly every item is, without a call more.
-                self.payloads.deliver(Payload(data, metadata))
-            elif flags & NEXT or self.assembling is not None:
-                payload = self.whole(flags, metadata, data)
-                if payload is None:
+                self.inbox.deliver(Payload(data, metadata))
+            elif self.assembling is not None or has_payload(flags):
+                whole = self.whole(flags, metadata, data)
+                if whole is None:
                     return
-                self.payloads.deliver(payload)
+                payload, flags = whole
+                self.inbox.deliver(payload)
         except RemoteProtocolError as error:
             error.__traceback__ = None  # it would keep the item alive for as long as the error
             self._cancel()
@@ -82,7 +90,7 @@ class _Requester(Operation):
 
     def _end(self, failure: Exception | None) -> None:
         self.discard_fragments()
-        self.payloads.end(failure)
+        self.inbox.end(failure)
         self.outbound.finish(self)
 
     # -- from the user of the stream --------------------------------------------------------
@@ -100,7 +108,7 @@ class _Requester(Operation):
             self.outbound.send_control(encode_cancel(self.stream_id))
 
 
-class RequestStreamResponder(ResponderOperation):
+class RequestStreamResponder(RequestOperation[R]):
     """Runs the handler and sends its items as the peer grants credit."""
 
     __slots__ = ("credit",)
@@ -109,29 +117,24 @@ class RequestStreamResponder(ResponderOperation):
         self,
         outbound: Outbound,
         stream_id: int,
-        payload: Payload,
-        responder: Handlers,
+        request: R,
+        responder: Answers[R],
         initial_request_n: int,
     ) -> None:
-        super().__init__(outbound, stream_id, payload, responder)
+        super().__init__(outbound, stream_id, request, responder)
         self.credit = CreditGate(initial_request_n)
 
     def receive_request_n(self, n: int) -> None:
         self.credit.add(n)
 
-    async def run(self, scope: trio.CancelScope) -> None:
-        self.scope = scope
-        try:
-            items = self.responder.request_stream(self.payload)
-            if isinstance(items, Awaitable):
-                items = await items
-            await send_items(self, items, self.credit)
-            if self.live:
-                complete = encode_payload(self.stream_id, COMPLETE, None, b"")
-                self.outbound.send_control(complete)
-        except Exception as error:
-            # Whatever a handler raises ends its one stream.
-            self.fail(error)
-        finally:
-            self.scope = None
-            self.outbound.finish(self)
+    def cut_short(self) -> None:
+        self.credit.cut = True
+
+    async def work(self) -> None:
+        items = self.responder.request_stream(self.request)
+        if isinstance(items, Awaitable):
+            items = await items
+        await send_items(self, items, self.credit)
+        if self.live:
+            complete = encode_payload(self.stream_id, COMPLETE, None, b"")
+            self.outbound.send_control(complete)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import AsyncGeneratorType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from trio.lowlevel import checkpoint
 
+from ..errors import ApplicationError
 from ..frames.header import NEXT
+from .operation import IN_A_ROW
 
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
     from .credit_gate import CreditGate
     from .operation import Operation
 
-__all__ = ["close_iterator", "send_items"]
+__all__ = ["begin", "close_iterator", "send_items"]
 
-_BURST: Final = 64
-"""Items sent in a row without letting another task run."""
+_T = TypeVar("_T")
 
 
 async def send_items(
@@ -27,10 +29,13 @@ async def send_items(
 
     The iterator is used and closed in this task, whatever happens: a generator's ``finally`` runs
     here. What happens while an item waits to be sent (a cancellation, say) happens at the
-    generator's ``yield``, so that a nursery or a cancel scope around it works as anywhere.
+    generator's ``yield``, so that a nursery or a cancel scope around it works as anywhere: a
+    generator whose own timeout ends the wait for an item, and which goes on, has given that item
+    up.
 
     Raises:
         TypeError: ``items`` is no async iterable.
+        ApplicationError: A generator gave up an item of which a part had left.
         Exception: Whatever the iterable raises.
     """
     try:
@@ -43,42 +48,77 @@ async def send_items(
     stream_id = operation.stream_id
     burst = 0
     try:
-        async for payload in iterator:
-            try:
-                if not credit.try_take():
-                    burst = 0
-                    if not await credit.take():
+        async for item in iterator:
+            payload = item
+            while True:
+                taken = False
+                try:
+                    if not credit.try_take():
+                        burst = 0
+                        if not await credit.take():
+                            return
+                    taken = True
+                    if not operation.live:
                         return
-                if not operation.live:
+                    if not outbound.try_send_payload(stream_id, NEXT, payload):
+                        burst = 0
+                        await outbound.send_payload(stream_id, NEXT, payload)
+                    taken = False
+                    burst += 1
+                    if burst == IN_A_ROW:
+                        burst = 0
+                        await checkpoint()
+                    break
+                except BaseException as error:
+                    instead = await _throw(iterator, error)
+                if instead is _ENDED or not operation.live:
+                    # One that swallows its cancellation, and goes on, would be asked for ever.
                     return
-                if not outbound.try_send_payload(stream_id, NEXT, payload):
-                    burst = 0
-                    await outbound.send_payload(stream_id, NEXT, payload)
-                burst += 1
-                if burst == _BURST:
-                    burst = 0
-                    await checkpoint()
-            except BaseException as error:
-                await _throw(iterator, error)
-                return
+                if credit.cut:
+                    raise ApplicationError("the handler gave up an item of which a part had left")
+                if taken:
+                    credit.add(1)
+                payload = cast("AnyPayload", instead)
     finally:
         await close_iterator(iterator)
 
 
-async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> None:
+_ENDED: Final = object()
+
+
+async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> object:
     """Let ``error`` happen at the generator's ``yield``.
 
-    Returns where the generator ended upon it: its own scope was the one that was cancelled.
+    Returns:
+        What it yields next; ``_ENDED`` where it ended upon it: its own scope was the one that was
+        cancelled.
+
+    Raises:
+        BaseException: What comes out of it, ``error`` as a rule.
     """
     athrow: Callable[[BaseException], Awaitable[Any]] | None = getattr(iterator, "athrow", None)
     if athrow is None:
         raise error
     try:
-        await athrow(error)
+        return await athrow(error)
     except StopAsyncIteration:
-        return
-    # It went on as if nothing had happened. There is no way to: the item is lost.
-    raise error
+        return _ENDED
+
+
+def begin(source: AsyncIterable[_T]) -> AsyncIterator[_T]:
+    """Iterate over what is to be sent.
+
+    Raises:
+        RuntimeError: It is a generator that has ended. It would pass for one without items, and
+            whoever sends the same once more, after a failure, would send nothing in its place.
+    """
+    iterator = aiter(source)
+    if isinstance(iterator, AsyncGeneratorType) and iterator.ag_frame is None:
+        raise RuntimeError(
+            f"the generator {iterator.__qualname__} has been iterated already: make a new one for "
+            "each request"
+        )
+    return iterator
 
 
 async def close_iterator(iterator: object) -> None:

@@ -12,10 +12,10 @@ from .authentication import (
     SimpleAuthentication,
     decode_authentication,
 )
-from .builder import Metadata
+from .builder import ExtraEntry, Metadata
 from .composite import CompositeMetadata, MetadataEntry
 from .data_mime_types import AcceptMimeTypes, DataMimeType
-from .mime_types import MIME, WellKnownMimeType
+from .mime_types import MIME, IdOrName, WellKnownMimeType
 from .routing import decode_route, encode_route, find_route, route_metadata
 from .tracing_zipkin import Sampling, ZipkinTracing
 
@@ -27,6 +27,8 @@ __all__ = [
     "CompositeMetadata",
     "CustomAuthentication",
     "DataMimeType",
+    "ExtraEntry",
+    "IdOrName",
     "Metadata",
     "MetadataEntry",
     "Sampling",

@@ -99,6 +99,7 @@ class CustomAuthentication:
 
 
 Authentication: TypeAlias = SimpleAuthentication | BearerAuthentication | CustomAuthentication
+"""What a SETUP or a request says of who sends it."""
 
 
 def decode_authentication(data: bytes) -> Authentication:

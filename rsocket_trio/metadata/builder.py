@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
+from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError
 from .authentication import Authentication, decode_authentication
 from .composite import CompositeMetadata, MetadataEntry
@@ -15,9 +16,10 @@ from .mime_types import MIME, IdOrName, same_mime_type
 from .routing import decode_route, encode_route
 from .tracing_zipkin import ZipkinTracing
 
-__all__ = ["Metadata"]
+__all__ = ["ExtraEntry", "Metadata"]
 
-Extra: TypeAlias = MetadataEntry | tuple[IdOrName, bytes]
+ExtraEntry: TypeAlias = MetadataEntry | tuple[IdOrName, bytes]
+"""An entry of any type: as such, or as its MIME type and its content."""
 
 
 def _types(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
@@ -26,7 +28,7 @@ def _types(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
     return tuple(mime_types)
 
 
-def _entries(extra: Iterable[Extra]) -> tuple[MetadataEntry, ...]:
+def _entries(extra: Iterable[ExtraEntry]) -> tuple[MetadataEntry, ...]:
     return tuple([e if isinstance(e, MetadataEntry) else MetadataEntry(*e) for e in extra])
 
 
@@ -111,25 +113,32 @@ class Metadata:
         )
 
     @classmethod
-    def decode(cls, data: bytes | None, mime_type: str = MIME.COMPOSITE_METADATA) -> Metadata:
+    def decode(
+        cls,
+        data: bytes | None,
+        mime_type: str = MIME.COMPOSITE_METADATA,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Metadata:
         """Read metadata as received.
 
         Args:
             data: The bytes; ``None`` where there are none.
             mime_type: The connection's metadata MIME type.
+            limits: How many entries, routing tags and accepted types are read.
 
         Raises:
             MetadataError: They are damaged, or an entry of a type above is. Its text holds
                 nothing of a secret.
+            MetadataTooLarge: There are more entries, tags or types than are read.
         """
         if data is None:
             return cls()
         if not same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-            return _read([MetadataEntry(mime_type, data)])
-        return _read(CompositeMetadata.decode(data))
+            return _read([MetadataEntry(mime_type, data)], limits)
+        return _read(CompositeMetadata.decode(data, limits), limits)
 
 
-def _read(entries: Iterable[MetadataEntry]) -> Metadata:
+def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
     route: tuple[str, ...] = ()
     auth: Authentication | None = None
     trace: ZipkinTracing | None = None
@@ -145,7 +154,7 @@ def _read(entries: Iterable[MetadataEntry]) -> Metadata:
             continue
         match name:
             case MIME.ROUTING:
-                route = decode_route(content)
+                route = decode_route(content, limits)
             case MIME.AUTHENTICATION:
                 auth = decode_authentication(content)
             case MIME.TRACING_ZIPKIN:
@@ -153,7 +162,7 @@ def _read(entries: Iterable[MetadataEntry]) -> Metadata:
             case MIME.MIME_TYPE:
                 data_mime_type = DataMimeType.decode(content).mime_type
             case MIME.ACCEPT_MIME_TYPES:
-                accept = AcceptMimeTypes.decode(content).mime_types
+                accept = AcceptMimeTypes.decode(content, limits).mime_types
             case _:
                 extra.append(entry)
                 continue

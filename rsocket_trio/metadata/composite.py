@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import attrs
 
-from ..errors import MetadataError
-from .mime_types import IdOrName, decode_mime_type, encode_mime_type, same_mime_type
+from ..config import DEFAULT_LIMITS, Limits
+from ..errors import MetadataError, MetadataTooLarge
+from .mime_types import (
+    MAX_NUMBER,
+    WELL_KNOWN_BIT,
+    IdOrName,
+    WellKnownMimeType,
+    decode_mime_type,
+    encode_mime_type,
+    same_mime_type,
+)
 
 __all__ = ["CompositeMetadata", "MetadataEntry"]
 
 _MAX_CONTENT_SIZE: Final = 0xFFFFFF
 """An entry has 24 bits for the length of its content."""
+
+_LENGTH_SIZE: Final = 3
 
 
 @attrs.frozen(repr=False)
@@ -47,23 +59,30 @@ class MetadataEntry:
 class CompositeMetadata:
     """Entries of metadata, in order; any MIME type may occur, and more than once.
 
-    Made from entries to be sent, or with `decode` from bytes received. What was received is read
-    only as far as somebody asks: `first` stops at the entry it finds. Entries of unknown types
-    are kept like all others. Iterating, ``len`` and ``==`` go through all entries.
+    Made from entries to be sent, or with `decode` from bytes received. What was received stays
+    bytes: `first` and `find` pass over entries of other types without making anything of them,
+    and stop at what they find; nothing behind it is looked at. Iterating and ``==`` go through all
+    entries, and make them anew each time.
     """
 
-    __slots__ = ("_data", "_offset", "_read")
+    __slots__ = ("_data", "_entries", "_max_entries")
 
     def __init__(self, entries: Iterable[MetadataEntry] = ()) -> None:
-        self._read = list(entries)
-        self._data = b""
-        self._offset = 0
+        self._entries = tuple(entries)
+        self._data: bytes | None = None
+        self._max_entries = 0
 
     @classmethod
-    def decode(cls, data: bytes) -> CompositeMetadata:
-        """Composite metadata as received. Nothing is read yet, and so nothing is raised."""
+    def decode(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> CompositeMetadata:
+        """Composite metadata as received. Nothing is read yet, and so nothing is raised.
+
+        Args:
+            data: The bytes.
+            limits: No more than ``max_metadata_entries`` entries will be read.
+        """
         composite = cls()
         composite._data = data
+        composite._max_entries = limits.max_metadata_entries
         return composite
 
     def encode(self) -> bytes:
@@ -80,42 +99,86 @@ class CompositeMetadata:
 
         Raises:
             MetadataError: The bytes received are no composite metadata.
+            MetadataTooLarge: They are more entries than are read.
         """
-        return tuple(iter(self))  # `tuple(self)` would ask `len`, which asks here
+        return tuple(iter(self))  # `tuple(self)` would ask `len`
 
     def first(self, mime_type: IdOrName) -> bytes | None:
         """The content of the first entry of that type, or ``None``.
 
         Raises:
             MetadataError: No such entry precedes the place where the bytes received go wrong.
+            MetadataTooLarge: No such entry is among those that are read, and there are more.
         """
-        for entry in self:
-            if same_mime_type(entry.mime_type, mime_type):
-                return entry.content
-        return None
+        return self.find((mime_type,)).get(mime_type)
+
+    def find(
+        self, mime_types: Collection[IdOrName], optional: Collection[IdOrName] = ()
+    ) -> dict[IdOrName, bytes]:
+        """The contents of the first entries of several types, found in one pass.
+
+        Args:
+            mime_types: The types.
+            optional: More types. Of these, what is behind damage or past the limit is not found,
+                and that is no error where all of ``mime_types`` are.
+
+        Returns:
+            By the types as given; those of which there is no entry are not in it.
+
+        Raises:
+            MetadataError: Not all types precede the place where the bytes received go wrong.
+            MetadataTooLarge: Not all are among the entries that are read, and there are more.
+        """
+        found: dict[IdOrName, bytes] = {}
+        keys = _keys((*mime_types, *optional))
+        try:
+            self._find(keys, len(set(keys.values())), found)
+        except MetadataError:
+            if not all(mime_type in found for mime_type in mime_types):
+                raise
+        return found
+
+    def _find(self, keys: dict[bytes, IdOrName], wanted: int, found: dict[IdOrName, bytes]) -> None:
+        data = self._data
+        if data is None:
+            for entry in self._entries:
+                mime_type = keys.get(_key(entry.mime_type))
+                if mime_type is not None:
+                    found.setdefault(mime_type, entry.content)
+            return
+        for at, content, end in _passed(data, self._max_entries):
+            mime_type = keys.get(data[at : content - _LENGTH_SIZE].lower())
+            if mime_type is not None and mime_type not in found:
+                found[mime_type] = data[content:end]
+                if len(found) == wanted:
+                    return
 
     def all(self, mime_type: IdOrName) -> tuple[bytes, ...]:
         """The contents of all entries of that type, in order.
 
         Raises:
             MetadataError: The bytes received are no composite metadata.
+            MetadataTooLarge: They are more entries than are read.
         """
         return tuple([e.content for e in self if same_mime_type(e.mime_type, mime_type)])
 
     def __iter__(self) -> Iterator[MetadataEntry]:
-        index = 0
-        while True:
-            if index == len(self._read) and not self._read_one():
-                return
-            yield self._read[index]
-            index += 1
+        data = self._data
+        if data is None:
+            yield from self._entries
+            return
+        for at, content, end in _passed(data, self._max_entries):
+            mime_type, _ = decode_mime_type(data, at)
+            yield MetadataEntry(mime_type, data[content:end])
 
     def __len__(self) -> int:
-        return len(self.entries)
+        if self._data is None:
+            return len(self._entries)
+        return sum(1 for _ in _passed(self._data, self._max_entries))
 
     def __bool__(self) -> bool:
         # Without this `if composite:` would read all, and raise for what is damaged.
-        return bool(self._read) or self._offset < len(self._data)
+        return bool(self._entries or self._data)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CompositeMetadata):
@@ -126,19 +189,55 @@ class CompositeMetadata:
         return hash(self.entries)
 
     def __repr__(self) -> str:
-        unread = len(self._data) - self._offset
-        more = f", {unread} bytes unread" if unread else ""
-        return f"<CompositeMetadata {self._read!r}{more}>"
+        if self._data is None:
+            return f"<CompositeMetadata {list(self._entries)!r}>"
+        return f"<CompositeMetadata {len(self._data)} bytes as received>"
 
-    def _read_one(self) -> bool:
-        data = self._data
-        if self._offset >= len(data):
-            return False
-        mime_type, start = decode_mime_type(data, self._offset)
-        content = start + 3
+
+def _passed(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
+    """Pass over entries: where each begins, where its content does, and where it ends.
+
+    Raises:
+        MetadataError: An entry is cut short.
+        MetadataTooLarge: There are more than ``at_most``.
+    """
+    size = len(data)
+    at = 0
+    for _ in range(at_most):
+        if at >= size:
+            return
+        first = data[at]
+        start = at + 1 if first & WELL_KNOWN_BIT else at + 2 + first
+        content = start + _LENGTH_SIZE
         end = content + int.from_bytes(data[start:content], "big")
-        if content > len(data) or end > len(data):
-            raise MetadataError(f"the entry of composite metadata at {self._offset} is cut short")
-        self._read.append(MetadataEntry(mime_type, data[content:end]))
-        self._offset = end
-        return True
+        # Where the length itself is cut off, its place alone is past the end: content is, then.
+        if content > size or end > size:
+            raise MetadataError(f"the entry of composite metadata at {at} is cut short")
+        yield at, content, end
+        at = end
+    if at < size:
+        raise MetadataTooLarge(f"more than {at_most} entries of metadata (max_metadata_entries)")
+
+
+def _key(mime_type: IdOrName) -> bytes:
+    """A type as it is written, but for the case: so it is compared.
+
+    A byte that is a number, or a length, is no other by this `lower`: the one has its high bit
+    set, and what has another length has another size.
+    """
+    if isinstance(mime_type, int):
+        return bytes((WELL_KNOWN_BIT | mime_type & MAX_NUMBER,))
+    name = mime_type.encode("ascii", "backslashreplace")
+    return (bytes((len(name) - 1 & MAX_NUMBER,)) + name).lower()
+
+
+@lru_cache(maxsize=64)
+def _keys(mime_types: tuple[IdOrName, ...]) -> dict[bytes, IdOrName]:
+    """How the types may be written: a well-known one by its number, and by its name too."""
+    keys: dict[bytes, IdOrName] = {}
+    for mime_type in mime_types:
+        keys.setdefault(_key(mime_type), mime_type)
+        known = WellKnownMimeType.from_name(mime_type) if isinstance(mime_type, str) else None
+        if known is not None:
+            keys.setdefault(_key(known.id), mime_type)
+    return keys

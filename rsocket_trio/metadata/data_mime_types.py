@@ -7,14 +7,15 @@ back, which the responder may disregard.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
-from ..errors import MetadataError
+from ..config import DEFAULT_LIMITS, Limits
+from ..errors import MetadataError, MetadataTooLarge
 from .mime_types import IdOrName, decode_mime_type, encode_mime_type
 
-__all__ = ["AcceptMimeTypes", "DataMimeType"]
+__all__ = ["AcceptMimeTypes", "DataMimeType", "each_mime_type"]
 
 
 @attrs.frozen
@@ -71,15 +72,33 @@ class AcceptMimeTypes:
         return b"".join([encode_mime_type(mime_type) for mime_type in self.mime_types])
 
     @classmethod
-    def decode(cls, data: bytes) -> AcceptMimeTypes:
+    def decode(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> AcceptMimeTypes:
         """Decode the content of an accept-mime-types entry.
+
+        Args:
+            data: The content.
+            limits: No more than ``max_accept_types`` types are read.
 
         Raises:
             MetadataError: The bytes end inside a MIME type, or one is not ASCII.
+            MetadataTooLarge: They are more types than are read.
         """
+        at_most = limits.max_accept_types
         mime_types: list[IdOrName] = []
-        offset = 0
-        while offset < len(data):
-            mime_type, offset = decode_mime_type(data, offset)
+        for mime_type in each_mime_type(data):
+            if len(mime_types) == at_most:
+                raise MetadataTooLarge(f"more than {at_most} accepted types (max_accept_types)")
             mime_types.append(mime_type)
         return cls(tuple(mime_types))
+
+
+def each_mime_type(data: bytes) -> Iterator[IdOrName]:
+    """The types of an accept-mime-types entry one by one, for those who may not need them all.
+
+    Raises:
+        MetadataError: The bytes end inside a MIME type, or one is not ASCII.
+    """
+    offset = 0
+    while offset < len(data):
+        mime_type, offset = decode_mime_type(data, offset)
+        yield mime_type

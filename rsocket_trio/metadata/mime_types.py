@@ -26,7 +26,10 @@ __all__ = [
 IdOrName: TypeAlias = str | int
 """A type by its name; or, for a number that nobody has assigned yet, by that number."""
 
-_WELL_KNOWN_BIT: Final = 0x80
+WELL_KNOWN_BIT: Final = 0x80
+"""Of the first byte of a type: the other bits are its number, and not the length of a name."""
+
+MAX_NUMBER: Final = 0x7F
 _MAX_NAME_SIZE: Final = 128
 
 
@@ -162,9 +165,9 @@ def decode_mime_type(data: bytes, offset: int = 0) -> tuple[IdOrName, int]:
 def encode_id_or_name(value: IdOrName, what: str) -> bytes:
     """Encode a number (0 to 127), or a name as its length less one and its characters."""
     if isinstance(value, int):
-        if not 0 <= value < _WELL_KNOWN_BIT:
+        if not 0 <= value <= MAX_NUMBER:
             raise MetadataError(f"the id of a {what} is 0 to 127, not {value}")
-        return bytes((_WELL_KNOWN_BIT | value,))
+        return bytes((WELL_KNOWN_BIT | value,))
     if not value.isascii() or not 0 < len(value) <= _MAX_NAME_SIZE:
         raise MetadataError(f"a {what} is 1 to {_MAX_NAME_SIZE} ASCII characters, not {value!r}")
     return bytes((len(value) - 1,)) + value.encode("ascii")
@@ -176,8 +179,8 @@ def decode_id_or_name(data: bytes, offset: int, what: str) -> tuple[IdOrName, in
         raise MetadataError(f"a {what} is missing at byte {offset}")
     first = data[offset]
     offset += 1
-    if first & _WELL_KNOWN_BIT:
-        return first & ~_WELL_KNOWN_BIT, offset
+    if first & WELL_KNOWN_BIT:
+        return first & ~WELL_KNOWN_BIT, offset
     end = offset + first + 1
     if end > len(data):
         raise MetadataError(f"a {what} of {first + 1} bytes at byte {offset} is cut short")

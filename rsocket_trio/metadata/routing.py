@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..errors import MetadataError
+from ..config import DEFAULT_LIMITS, Limits
+from ..errors import MetadataError, MetadataTooLarge
 from .composite import CompositeMetadata, MetadataEntry
 from .mime_types import MIME, same_mime_type
 
@@ -32,15 +33,23 @@ def encode_route(*tags: str) -> bytes:
     return b"".join(parts)
 
 
-def decode_route(data: bytes) -> tuple[str, ...]:
+def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     """Decode the tags of routing metadata; there may be none.
+
+    Args:
+        data: The content of routing metadata.
+        limits: No more than ``max_routing_tags`` tags are read.
 
     Raises:
         MetadataError: The bytes end inside a tag, or a tag is not UTF-8.
+        MetadataTooLarge: They are more tags than are read.
     """
+    at_most = limits.max_routing_tags
     tags: list[str] = []
     offset = 0
     while offset < len(data):
+        if len(tags) == at_most:
+            raise MetadataTooLarge(f"more than {at_most} routing tags (max_routing_tags)")
         start = offset + 1
         offset = start + data[offset]
         if offset > len(data):
@@ -93,24 +102,28 @@ def _route_metadata(route: str, mime_type: str) -> bytes:
     )
 
 
-def find_route(metadata: bytes | None, mime_type: str) -> tuple[str, ...] | None:
+def find_route(
+    metadata: bytes | None, mime_type: str, limits: Limits = DEFAULT_LIMITS
+) -> tuple[str, ...] | None:
     """The routing tags in a request's metadata.
 
     Args:
         metadata: The request's metadata.
         mime_type: The connection's metadata MIME type.
+        limits: How many entries and tags are read.
 
     Returns:
         The tags; ``None`` if there is no routing metadata.
 
     Raises:
         MetadataError: The metadata is damaged.
+        MetadataTooLarge: There are more entries, or tags, than are read.
     """
     if metadata is None:
         return None
     content: bytes | None = None
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-        content = CompositeMetadata.decode(metadata).first(MIME.ROUTING)
+        content = CompositeMetadata.decode(metadata, limits).first(MIME.ROUTING)
     elif same_mime_type(mime_type, MIME.ROUTING):
         content = metadata
-    return None if content is None else decode_route(content)
+    return None if content is None else decode_route(content, limits)

@@ -35,6 +35,8 @@ class BodyFragments:
         metadata: ``None`` when absent.
         frame_type: Of the request that begins with this; ``None`` for a PAYLOAD.
         initial_n: Of that request, where it has one.
+        whole: Make no fragments but one frame, at the end. For wires that have none; the chunks
+            must fit ``fragment_size`` together.
 
     Attributes:
         stream_id: To be set before the first frame is taken.
@@ -51,7 +53,9 @@ class BodyFragments:
         "_frame_type",
         "_initial_n",
         "_metadata",
+        "_metadata_at",
         "_size",
+        "_whole",
         "stream_id",
     )
 
@@ -63,6 +67,7 @@ class BodyFragments:
         *,
         frame_type: int | None = None,
         initial_n: int | None = None,
+        whole: bool = False,
     ) -> None:
         if fragment_size < MIN_SIZE:
             raise LocalProtocolError(
@@ -70,10 +75,12 @@ class BodyFragments:
             )
         self.stream_id = 0
         self._size = fragment_size
+        self._whole = whole
         self._flags = flags
         self._frame_type = frame_type
         self._initial_n = initial_n
         self._metadata = metadata
+        self._metadata_at = 0
         self._data = bytearray()
         self._ended = False
         self._done = False
@@ -89,7 +96,9 @@ class BodyFragments:
     @property
     def ready(self) -> bool:
         """Whether a frame should be taken."""
-        return not self._done and (self._ended or len(self._data) >= EAGER)
+        if self._done or self._ended:
+            return not self._done
+        return len(self._data) >= EAGER and not self._whole
 
     def next(self) -> bytes:
         """The next frame. Only while `ready`."""
@@ -98,9 +107,13 @@ class BodyFragments:
         metadata = self._metadata
         if metadata is not None:
             room -= METADATA_LENGTH_SIZE
-            self._metadata = metadata[room:] or None if len(metadata) > room else None
-            metadata = metadata[:room]
-            room -= len(metadata)
+            # Only what leaves is cut: the rest, cut off each time, would be copied each time.
+            part = metadata[self._metadata_at : self._metadata_at + room]
+            self._metadata_at += len(part)
+            if self._metadata_at == len(metadata):
+                self._metadata = None
+            metadata = part
+            room -= len(part)
         # All metadata go before any data (Protocol.md, "Fragmentation And Reassembly").
         data = b"" if self._metadata is not None else bytes(self._data[:room])
         del self._data[: len(data)]

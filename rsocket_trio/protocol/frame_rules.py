@@ -19,6 +19,10 @@ the connection if not ("Handling Ignore Flag"; no EXT is understood here).
 "Handled" still leaves the questions that need state: whether the stream is known (else ignored),
 whether its id is in use (a second request is ignored), what `legality` says, and whether leases
 were negotiated (else a LEASE has no effect).
+
+PAYLOAD and requests are nearly all there is to read, so `rsocket_trio.connection.dispatch` delivers
+them without this look-up. `tests/rules/test_frame_rules_cells.py` holds each cell of it, theirs
+included, against what a real connection does.
 """
 
 from __future__ import annotations

@@ -43,7 +43,12 @@ Choices where the text is silent
 * An ERROR from the requester of a REQUEST_RESPONSE or REQUEST_STREAM is in none of the sequences
   of the text, so it is ignored.
 
-`tests/protocol/test_legality.py` holds a second, independent statement of these rules.
+Who goes by it
+--------------
+A channel asks its table for every event. The other interactions have a few lines that say the same,
+because a look-up would cost more than all else there. `tests/rules/test_legality_cells.py` holds
+each cell against the real operations and against a second statement of these rules;
+`scripts/table_mutants.py` shows that no cell can change without a test that fails.
 """
 
 from __future__ import annotations

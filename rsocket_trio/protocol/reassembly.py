@@ -15,10 +15,17 @@ from __future__ import annotations
 from typing import Final
 
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
-from rsocket_trio.frames.header import COMPLETE, FOLLOWS
+from rsocket_trio.frames.header import COMPLETE, FOLLOWS, NEXT
 from rsocket_trio.payload import Payload
 
-__all__ = ["FRAGMENT_COST", "Reassembler", "ReassemblyBudget", "is_followed"]
+__all__ = [
+    "FRAGMENT_COST",
+    "Reassembler",
+    "ReassemblyBudget",
+    "has_payload",
+    "is_followed",
+    "too_much_metadata",
+]
 
 FRAGMENT_COST: Final = 32
 """What a fragment is charged at least, in bytes. The smallest fragments in use (rsocket-java's,
@@ -30,10 +37,25 @@ _SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
 def is_followed(flags: int) -> bool:
     """Whether a PAYLOAD with these flags is a fragment, and not the last of its payload.
 
-    F is ignored where C is set (Protocol.md, "Handling the Unexpected"). The text does not say so
-    of REQUEST_CHANNEL: there F counts, and C means the whole payload.
+    By the letter F is ignored where C is set (Protocol.md, "Handling the Unexpected"). It counts
+    where N is set too: rsocket-go and rsocket-rust set all three on the first fragment of an
+    answer, and by the letter that fragment would pass for the whole, without a word. C then means
+    the whole payload, as it does beside F in REQUEST_CHANNEL, of which the text says nothing.
     """
-    return flags & (FOLLOWS | COMPLETE) == FOLLOWS
+    return bool(flags & FOLLOWS) and flags & (NEXT | COMPLETE) != COMPLETE
+
+
+def has_payload(flags: int) -> bool:
+    """Whether a PAYLOAD with these flags is an item, or the first fragment of one.
+
+    Not all senders set N on fragments. Data beside C alone are no item ("PAYLOAD Frame").
+    """
+    return bool(flags & NEXT) or is_followed(flags)
+
+
+def too_much_metadata(at_most: int) -> str:
+    """What a requester is told whose metadata are longer than ``at_most`` bytes."""
+    return f"more than {at_most} bytes of metadata (max_metadata_size)"
 
 
 class ReassemblyBudget:
@@ -62,6 +84,7 @@ class Reassembler:
 
     Attributes:
         size: Bytes of metadata and data so far.
+        flags: For whoever adds the fragments: what flags of theirs are to be remembered.
     """
 
     __slots__ = (
@@ -70,13 +93,20 @@ class Reassembler:
         "_data",
         "_fragments",
         "_limit",
+        "_max_metadata",
         "_metadata",
         "_stream_id",
+        "flags",
         "size",
     )
 
     def __init__(
-        self, limit: int, budget: ReassemblyBudget | None = None, *, stream_id: int = 0
+        self,
+        limit: int,
+        budget: ReassemblyBudget | None = None,
+        *,
+        stream_id: int = 0,
+        max_metadata: int | None = None,
     ) -> None:
         """Begin an empty payload.
 
@@ -84,14 +114,17 @@ class Reassembler:
             limit: The largest payload there may be, in bytes of metadata and data.
             budget: The connection's, shared with its other reassemblers.
             stream_id: The stream the errors name.
+            max_metadata: For the payload of a request: of its bytes so many may be metadata.
         """
         self._limit = limit
+        self._max_metadata = limit if max_metadata is None else max_metadata
         self._budget = budget
         self._stream_id = stream_id
         self._data = bytearray()
         self._metadata: bytearray | None = None
         self._fragments = 0
         self._charged = 0
+        self.flags = 0
         self.size = 0
 
     def __repr__(self) -> str:
@@ -103,11 +136,16 @@ class Reassembler:
         Metadata after data must not be sent; should it come, it is appended to the metadata.
 
         Raises:
-            RemoteProtocolError: The payload is too large (code INVALID), or the connection holds
-                too many unfinished ones (CANCELED). It ends the stream, not the connection. The
-                fragment was not kept, and all before it has been discarded.
+            RemoteProtocolError: The payload or its metadata are too large (code INVALID), or the
+                connection holds too many unfinished ones (CANCELED). It ends the stream, not the
+                connection. The fragment was not kept, and all before it has been discarded.
         """
-        length = len(data) + (0 if metadata is None else len(metadata))
+        length = len(data)
+        if metadata is not None:
+            length += len(metadata)
+            before = 0 if self._metadata is None else len(self._metadata)
+            if before + len(metadata) > self._max_metadata:
+                self._refuse(too_much_metadata(self._max_metadata), ErrorCode.INVALID)
         size = self.size + length
         fragments = self._fragments + 1
         if size > self._limit:
@@ -142,8 +180,15 @@ class Reassembler:
 
     def finish(self) -> Payload:
         """The whole payload. The reassembler is empty then and its budget given back."""
-        payload = Payload(bytes(self._data), self.metadata)
+        payload = self.take()
         self.discard()
+        return payload
+
+    def take(self) -> Payload:
+        """The whole payload, whose share of the budget is kept until `discard`."""
+        payload = Payload(bytes(self._data), self.metadata)
+        self._data = bytearray()
+        self._metadata = None
         return payload
 
     def discard(self) -> None:

@@ -28,7 +28,14 @@ from rsocket_trio.frames.setup import SetupFrame
 from rsocket_trio.frames.union import Frame
 from rsocket_trio.payload import Payload
 
-__all__ = ["MAJOR_VERSION", "MINOR_VERSION", "build_setup", "check_first_frame", "check_setup"]
+__all__ = [
+    "MAJOR_VERSION",
+    "MINOR_VERSION",
+    "build_setup",
+    "check_first_frame",
+    "check_setup",
+    "limit_lifetime",
+]
 
 MAJOR_VERSION: Final = 1
 MINOR_VERSION: Final = 0
@@ -63,7 +70,11 @@ def check_first_frame(frame: Frame, *, resume_offered: bool = False) -> SetupFra
 
 
 def check_setup(
-    frame: SetupFrame, *, resume_offered: bool = False, lease_offered: bool = False
+    frame: SetupFrame,
+    *,
+    resume_offered: bool = False,
+    lease_offered: bool = False,
+    max_size: int | None = None,
 ) -> None:
     """Judge what a SETUP says, before any acceptor sees it.
 
@@ -71,11 +82,13 @@ def check_setup(
         frame: As decoded.
         resume_offered: Whether this server keeps sessions for resumption.
         lease_offered: Whether this server grants leases.
+        max_size: What it may have of metadata and data, in bytes.
 
     Raises:
         InvalidSetup: It is not on stream 0, is of another version than 1.0, has a keepalive
             interval or max lifetime of 0, or asks for resumption with an empty token.
-        RejectedSetup: It asks for resumption, which is not offered.
+        RejectedSetup: It asks for resumption, which is not offered; or has too much metadata and
+            data.
         UnsupportedSetup: It asks for leases, which are not offered.
     """
     if frame.stream_id:
@@ -97,6 +110,21 @@ def check_setup(
             raise InvalidSetup("the resume token is empty")
     if frame.lease and not lease_offered:
         raise UnsupportedSetup("leases are not supported")
+    if max_size is not None and len(frame.data) + len(frame.metadata or b"") > max_size:
+        raise RejectedSetup(f"more than {max_size} bytes of metadata and data (max_setup_size)")
+
+
+def limit_lifetime(frame: SetupFrame, at_most: float) -> SetupFrame:
+    """The SETUP with its max lifetime cut down to ``at_most`` seconds.
+
+    Cut down, and not refused: 2**31 - 1 milliseconds are how clients say "no limit". The keepalive
+    interval stays as it is: a client that keeps silent for longer than the lifetime is dead here,
+    whatever it had announced.
+    """
+    milliseconds = max(1, round(at_most * 1000))
+    if frame.max_lifetime_ms <= milliseconds:
+        return frame
+    return attrs.evolve(frame, max_lifetime_ms=milliseconds)
 
 
 def build_setup(

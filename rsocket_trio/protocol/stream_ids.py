@@ -85,6 +85,10 @@ class StreamIds:
             return stream_id
         return self._next_free(in_use)
 
+    def give_back(self, stream_id: int) -> None:
+        """Take back the id that was taken last: its request has not left, and ids have no gaps."""
+        self._next = stream_id
+
     def _next_free(self, in_use: Container[int]) -> int:
         # At most once around, beginning where the last id was taken.
         begin = self._next

@@ -54,6 +54,10 @@ class StreamState:
         self.state = after
         return True
 
+    def expects(self, event: Event) -> bool:
+        """Whether `receive` of that event would make sense now. Changes nothing."""
+        return (self.state, event) in self._table
+
     def send(self, event: Event) -> bool:
         """Take note of something about to be sent.
 

@@ -66,13 +66,10 @@ class Incoming:
 
     Attributes:
         setup: The SETUP, once there was a good one (server).
-        released: Frames of 1.0, the engine's own, that waited for credit and may leave now; to be
-            taken, and sent, by whoever sends.
     """
 
     def __init__(self, table: StreamTable, *, client: bool) -> None:
         self.setup: SetupFrame | None = None
-        self.released: list[bytes] = []
         self._table = table
         self._client = client
 
@@ -153,11 +150,6 @@ class Incoming:
 
     # -- requests of the peer ---------------------------------------------------------------
 
-    def _find(self, stream_id: int) -> Stream | None:
-        stream = self._table.by_wire.get(stream_id)
-        # Of a request of ours that is not whole yet the peer knows nothing.
-        return None if stream is None or stream.request is not None else stream
-
     def _is_new(self, stream_id: int) -> bool:
         # "Receiving a Request frame on a Stream ID that is already in use MUST be ignored."
         return stream_id != 0 and stream_id not in self._table.by_wire
@@ -177,7 +169,7 @@ class Incoming:
         if not self._is_new(frame.stream_id):
             return []
         stream = self._table.open_theirs(kind, frame.stream_id)
-        n = _first_credit(stream, frame.initial_request_n)
+        n = min(frame.initial_request_n, MAX_U31)
         request = encode_request(
             EngineType.REQUEST_STREAM, stream.engine_id, 0, n, frame.metadata, frame.data
         )
@@ -192,6 +184,8 @@ class Incoming:
             return self._channel_item(frame, stream)
         n = frame.initial_request_n or 0
         if not n and table.is_straggler(frame.stream_id):
+            if frame.complete:
+                table.forget_straggler(frame.stream_id)
             return []
         stream = table.open_theirs(Kind.CHANNEL, frame.stream_id)
         stream.requester_done = frame.complete
@@ -199,7 +193,7 @@ class Incoming:
             EngineType.REQUEST_CHANNEL,
             stream.engine_id,
             _flags(follows=frame.follows, complete=frame.complete),
-            _first_credit(stream, n),
+            min(n, MAX_U31),
             frame.metadata,
             frame.data,
         )
@@ -225,24 +219,17 @@ class Incoming:
         return [encode_payload(stream.engine_id, flags, frame.metadata, data)]
 
     def _request_n(self, frame: RequestNFrame) -> list[bytes]:
-        stream = self._find(frame.stream_id)
-        n = frame.n
-        if stream is None or not n:
+        stream = self._table.by_wire.get(frame.stream_id)
+        if stream is None or not frame.n:
             return []
-        if stream.owed:
-            stream.owed = False
-            self.released += stream.held
-            stream.held = []
-            n -= 1
-            if not n:
-                return []
-        return [encode_request_n(stream.engine_id, min(n, MAX_U31))]
+        return [encode_request_n(stream.engine_id, min(frame.n, MAX_U31))]
 
     # -- both sides -------------------------------------------------------------------------
 
     def _cancel(self, frame: CancelFrame) -> list[bytes]:
-        stream = self._find(frame.stream_id)
+        stream = self._table.by_wire.get(frame.stream_id)
         if stream is None:
+            self._table.forget_straggler(frame.stream_id)
             return []
         if not stream.ours:
             self._table.close(stream)
@@ -256,8 +243,11 @@ class Incoming:
     def _error(self, frame: ErrorFrame) -> list[bytes]:
         engine_id = 0
         if frame.stream_id:
-            stream = self._find(frame.stream_id)
-            if stream is None or not (stream.ours or stream.kind is Kind.CHANNEL):
+            stream = self._table.by_wire.get(frame.stream_id)
+            if stream is None:
+                self._table.forget_straggler(frame.stream_id)
+                return []
+            if not stream.ours and stream.kind is not Kind.CHANNEL:
                 return []
             self._table.close(stream)
             engine_id = stream.engine_id
@@ -267,7 +257,7 @@ class Incoming:
     # -- answers to us ----------------------------------------------------------------------
 
     def _response(self, frame: ResponseFrame) -> list[bytes]:
-        stream = self._find(frame.stream_id)
+        stream = self._table.by_wire.get(frame.stream_id)
         if stream is None or not stream.ours:
             return []
         single = stream.kind is Kind.RESPONSE
@@ -290,12 +280,6 @@ class Incoming:
 def _flags(*, follows: bool, complete: bool) -> int:
     # F means nothing beside C.
     return COMPLETE if complete else FOLLOWS * follows
-
-
-def _first_credit(stream: Stream, n: int) -> int:
-    """What the engine is told: it wants 1 at least."""
-    stream.owed = not n
-    return min(n, MAX_U31) or 1
 
 
 def _translate_setup(frame: SetupFrame) -> bytes:

@@ -1,11 +1,11 @@
-"""The first frame decides: `Opening`, the server's end of a connection until its protocol is known.
+"""What a connection is spoken over: `recognise_wire` of a server, which learns it from the client.
 
-And what a client or a server that knows already makes of its transport: `speak_reactivesocket`.
+And what whoever knows already makes of a transport: `speak_reactivesocket`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from ..transports.base import FrameTransport
@@ -14,7 +14,13 @@ from .frames import LengthDecoder, encode_length
 from .recognition import Wire, has_length, recognise_bytes, recognise_message
 from .transport import ReactiveSocketTransport
 
-__all__ = ["PROTOCOLS", "Opening", "check_protocols", "speak_reactivesocket"]
+__all__ = [
+    "PROTOCOLS",
+    "check_protocols",
+    "check_speakable",
+    "recognise_wire",
+    "speak_reactivesocket",
+]
 
 PROTOCOLS: Final = ("rsocket", "reactivesocket")
 """RSocket 1.0, and the draft."""
@@ -39,7 +45,7 @@ def speak_reactivesocket(
     client: bool,
     max_frame_size: int,
     with_length: bool | None = None,
-) -> ReactiveSocketTransport:
+) -> FrameTransport:
     """Speak the draft over a transport that has not been used yet.
 
     Args:
@@ -47,12 +53,35 @@ def speak_reactivesocket(
         client: Whether we are the client.
         max_frame_size: The peer's frames may be this long, in bytes.
         with_length: As for `ReactiveSocketTransport`; byte streams always have it.
+
+    Raises:
+        TypeError: It puts the lengths of RSocket 1.0 before its frames, and nobody can change that.
     """
-    if isinstance(transport, ReactiveSocketTransport):
+    if transport.capabilities.translates:
         return transport
-    if not isinstance(transport, ByteStreamTransport):
-        return ReactiveSocketTransport(transport, client=client, with_length=with_length)
-    return _over_bytes(transport, b"", client=client, max_frame_size=max_frame_size)
+    if isinstance(transport, ByteStreamTransport):
+        return _over_bytes(transport, b"", client=client, max_frame_size=max_frame_size)
+    check_speakable(transport)
+    return ReactiveSocketTransport(transport, client=client, with_length=with_length)
+
+
+def check_speakable(transport: FrameTransport) -> None:
+    """Refuse a transport that the draft cannot be spoken over.
+
+    Raises:
+        TypeError: It is a wrapper around one for byte streams, and writes the lengths of 1.0.
+    """
+    if not _speakable(transport):
+        raise TypeError(
+            f"{type(transport).__name__} is a wrapper around a ByteStreamTransport, which writes "
+            "the lengths of RSocket 1.0: for the ReactiveSocket draft wrap the stream below it, or "
+            "a ReactiveSocketTransport"
+        )
+
+
+def _speakable(transport: FrameTransport) -> bool:
+    able = transport.capabilities
+    return able.translates or not able.byte_stream or isinstance(transport, ByteStreamTransport)
 
 
 def _over_bytes(
@@ -68,102 +97,65 @@ def _over_bytes(
     return ReactiveSocketTransport(carrier, client=client, with_length=False)
 
 
-class Opening(FrameTransport):
-    """Receives the first frame, in whichever protocol it is, and is done with.
+async def recognise_wire(
+    transport: FrameTransport, protocols: Collection[str], max_frame_size: int
+) -> tuple[FrameTransport, list[bytes]]:
+    """Find out what the client of a new connection speaks, by what it sends first.
+
+    A wrapper of yours around a byte stream is for RSocket 1.0 alone: see `check_speakable`.
 
     Args:
-        transport: As accepted; its owner closes it.
+        transport: As accepted.
         protocols: What the server speaks; see `PROTOCOLS`.
-        max_frame_size: The peer's frames may be this long, in bytes.
+        max_frame_size: The client's frames may be this long, in bytes.
 
-    Attributes:
-        chosen: What to go on with: ``transport`` itself for RSocket 1.0, and until it is known.
+    Returns:
+        What to go on with, which is ``transport`` itself for RSocket 1.0; and the frames that have
+        been received on it already, none where the first are still to be received.
+
+    Raises:
+        RemoteProtocolError: As the transport does.
+        trio.BrokenResourceError: Likewise.
+        trio.ClosedResourceError: Likewise.
+
+    Checkpoint: where there are two protocols to tell apart.
+    If cancelled: what has come is lost; close the transport.
     """
+    draft_only = "rsocket" not in protocols
+    if (
+        "reactivesocket" not in protocols
+        or transport.capabilities.translates
+        or not _speakable(transport)
+    ):
+        return transport, []
+    if isinstance(transport, ByteStreamTransport):
+        return await _recognise_bytes(transport, max_frame_size, draft_only=draft_only), []
+    frames = await transport.receive_frames()
+    if not frames:
+        return transport, frames
+    wire = recognise_message(frames[0])
+    if draft_only and wire is Wire.RSOCKET:
+        # Neither; it is refused in the form it came in.
+        wire = _FORMS[has_length(frames[0])]
+    if wire is Wire.RSOCKET:
+        return transport, frames
+    with_length = wire is Wire.REACTIVESOCKET_WITH_LENGTH
+    chosen = ReactiveSocketTransport(transport, client=False, with_length=with_length)
+    chosen.push_back(frames)
+    return chosen, []
 
-    def __init__(
-        self, transport: FrameTransport, protocols: Collection[str], max_frame_size: int
-    ) -> None:
-        self.info = transport.info
-        self.chosen = transport
-        self._transport = transport
-        self._draft_only = "rsocket" not in protocols
-        self._max_frame_size = max_frame_size
-        self._seen = b""
-        self._decided = "reactivesocket" not in protocols or isinstance(
-            transport, ReactiveSocketTransport
-        )
 
-    async def receive_frames(self) -> list[bytes]:
-        """See `FrameTransport.receive_frames`; the first call finds out about the protocol.
-
-        Raises:
-            RemoteProtocolError: As the transport does.
-            trio.BrokenResourceError: Likewise.
-            trio.ClosedResourceError: Likewise.
-
-        Checkpoint: always.
-        If cancelled: nothing is lost; call again.
-        """
-        if self._decided:
-            return await self.chosen.receive_frames()
-        if isinstance(self._transport, ByteStreamTransport):
-            return await self._receive_bytes(self._transport)
-        frames = await self._transport.receive_frames()
-        if not frames:
-            return frames
-        self._decided = True
-        wire = recognise_message(frames[0])
-        if self._draft_only and wire is Wire.RSOCKET:
-            # Neither; it is refused in the form it came in.
-            wire = _FORMS[has_length(frames[0])]
-        if wire is Wire.RSOCKET:
-            return frames
-        with_length = wire is Wire.REACTIVESOCKET_WITH_LENGTH
-        chosen = ReactiveSocketTransport(self._transport, client=False, with_length=with_length)
-        self.chosen = chosen
-        chosen.push_back(frames)
-        return await chosen.receive_frames()
-
-    async def _receive_bytes(self, transport: ByteStreamTransport) -> list[bytes]:
-        wire = Wire.REACTIVESOCKET if self._draft_only else recognise_bytes(self._seen)
-        while wire is None:
-            data = await transport.stream.receive_some(RECEIVE_SIZE)
-            self._seen += data
-            # Who says nothing more is refused in the newer form.
-            wire = recognise_bytes(self._seen) if data else Wire.RSOCKET
-        self._decided = True
-        if wire is Wire.RSOCKET:
-            transport.push_back(self._seen)
-        else:
-            self.chosen = _over_bytes(
-                transport, self._seen, client=False, max_frame_size=self._max_frame_size
-            )
-        return await self.chosen.receive_frames()
-
-    async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """See `FrameTransport.send_frames`.
-
-        Raises:
-            trio.BrokenResourceError: The peer is gone.
-            trio.ClosedResourceError: The transport was closed.
-
-        Checkpoint: always.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
-        """
-        await self.chosen.send_frames(frames)
-
-    async def close_sending(self) -> bool:
-        """See `FrameTransport.close_sending`.
-
-        Checkpoint: as the transport does.
-        If cancelled: it may or may not have been said; close the transport.
-        """
-        return await self.chosen.close_sending()
-
-    async def aclose(self) -> None:
-        """Close the transport.
-
-        Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
-        """
-        await self.chosen.aclose()
+async def _recognise_bytes(
+    transport: ByteStreamTransport, max_frame_size: int, *, draft_only: bool
+) -> FrameTransport:
+    seen = b""
+    wire = Wire.REACTIVESOCKET if draft_only else None
+    while wire is None:
+        data = await transport.stream.receive_some(RECEIVE_SIZE)
+        seen += data
+        # Who says nothing more is refused in the newer form.
+        wire = recognise_bytes(seen) if data else Wire.RSOCKET
+    if wire is Wire.RSOCKET:
+        transport.push_back(seen)
+        return transport
+    return _over_bytes(transport, seen, client=False, max_frame_size=max_frame_size)

@@ -1,14 +1,14 @@
 """Frames of RSocket 1.0 in, frames of the draft out: `Outgoing`. Pure.
 
-Requests but REQUEST_CHANNEL have no fragments in the draft, so those of the engine are put
-together here; everything else is translated as it comes.
+Everything is translated as it comes, and nothing waits here: what waits is counted, and that is the
+engine's business. It knows what the draft cannot do (`Capabilities`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from rsocket_trio.errors import ErrorCode
+from rsocket_trio.errors import ErrorCode, LocalProtocolError
 from rsocket_trio.frames import CancelFrame as EngineCancel
 from rsocket_trio.frames import ErrorFrame as EngineError
 from rsocket_trio.frames import KeepaliveFrame as EngineKeepalive
@@ -21,7 +21,8 @@ from rsocket_trio.frames import RequestNFrame as EngineRequestN
 from rsocket_trio.frames import RequestResponseFrame as EngineRequestResponse
 from rsocket_trio.frames import RequestStreamFrame as EngineStream
 from rsocket_trio.frames import SetupFrame as EngineSetup
-from rsocket_trio.frames.header import HEADER, NEXT
+from rsocket_trio.frames.header import HEADER
+from rsocket_trio.transports.base import SUBSCRIPTION
 
 from .error_codes import reason_fields
 from .frames import (
@@ -39,13 +40,9 @@ from .frames import (
     ResponseFrame,
     SetupFrame,
 )
-from .streams import Kind, Stream, StreamTable, UnfinishedRequest
+from .streams import Kind, Stream, StreamTable
 
-__all__ = ["SUBSCRIPTION", "Outgoing"]
-
-SUBSCRIPTION: Final = NEXT
-"""A flag that 1.0 does not define for REQUEST_STREAM. From the engine to a translator, never on a
-wire, it says: REQUEST_SUB."""
+__all__ = ["Outgoing"]
 
 _OVER: Final = b"the subscription is over"
 
@@ -62,18 +59,19 @@ class Outgoing:
         """Translate one frame of 1.0, which the engine has made.
 
         Returns:
-            What it is in the draft: mostly one frame; none where the draft has nothing like it,
-            where its stream is over already, or while it has to wait.
+            What it is in the draft: mostly one frame; none where the draft has nothing like it, or
+            where its stream is over already.
 
         Raises:
-            LocalProtocolError: It does not fit.
+            LocalProtocolError: It does not fit; or it is the first fragment of a request, and the
+                draft has fragments of channels only.
         """
         decoded = decode(frame)
         match decoded:
             case PayloadFrame():
-                return self._payload(decoded, frame)
+                return self._payload(decoded)
             case EngineRequestResponse() | EngineFnf() | EngineStream():
-                return self._request(decoded, _kind(decoded, frame))
+                return self._request(decoded, frame)
             case EngineChannel():
                 return self._channel(decoded)
             case EngineRequestN():
@@ -97,34 +95,28 @@ class Outgoing:
 
     # -- requests of ours -------------------------------------------------------------------
 
-    def _request(self, frame: _Request, kind: Kind) -> list[bytes]:
-        stream = self._table.open_ours(kind, frame.stream_id)
-        n = frame.initial_request_n if isinstance(frame, EngineStream) else 0
-        request = UnfinishedRequest(n)
-        request.add(frame.metadata, frame.data)
+    def _request(self, frame: _Request, encoded: bytes) -> list[bytes]:
         if frame.follows:
-            stream.request = request
-            return []
-        return self._send_request(stream, request)
-
-    def _send_request(self, stream: Stream, request: UnfinishedRequest) -> list[bytes]:
-        stream.request = None
-        stream_id, n = stream.wire_id, request.initial_n
+            raise LocalProtocolError(
+                f"{frame.frame_type.name} cannot be cut into fragments for the ReactiveSocket draft"
+            )
+        kind = _kind(frame, encoded)
+        stream = self._table.open_ours(kind, frame.stream_id)
+        stream_id = stream.wire_id
         # Metadata that is present and empty is legal, and more than some peers can read.
-        metadata = bytes(request.metadata) if request.metadata else None
-        data = bytes(request.data)
-        frame: RequestResponseFrame | RequestFnfFrame | RequestStreamFrame | RequestSubFrame
-        if stream.kind is Kind.RESPONSE:
-            frame = RequestResponseFrame(stream_id, metadata, data)
-        elif stream.kind is Kind.FIRE_AND_FORGET:
+        metadata, data = frame.metadata or None, frame.data
+        request: RequestResponseFrame | RequestFnfFrame | RequestStreamFrame | RequestSubFrame
+        if kind is Kind.RESPONSE:
+            request = RequestResponseFrame(stream_id, metadata, data)
+        elif kind is Kind.FIRE_AND_FORGET:
             self._table.close(stream)  # over when sent
-            frame = RequestFnfFrame(stream_id, metadata, data)
-        elif stream.kind is Kind.STREAM:
-            frame = RequestStreamFrame(stream_id, n, metadata, data, n_flag=True)
+            request = RequestFnfFrame(stream_id, metadata, data)
         else:
+            assert isinstance(frame, EngineStream)
+            make = RequestStreamFrame if kind is Kind.STREAM else RequestSubFrame
             # N means nothing on these two, but there are peers that take it for the sign of n.
-            frame = RequestSubFrame(stream_id, n, metadata, data, n_flag=True)
-        return [frame.encode()]
+            request = make(stream_id, frame.initial_request_n, metadata, data, n_flag=True)
+        return [request.encode()]
 
     def _channel(self, frame: EngineChannel) -> list[bytes]:
         stream = self._table.open_ours(Kind.CHANNEL, frame.stream_id)
@@ -141,19 +133,11 @@ class Outgoing:
 
     # -- items ------------------------------------------------------------------------------
 
-    def _payload(self, frame: PayloadFrame, encoded: bytes) -> list[bytes]:
+    def _payload(self, frame: PayloadFrame) -> list[bytes]:
         stream = self._table.by_engine.get(frame.stream_id)
         if stream is None:
             return []
-        if stream.request is not None:
-            stream.request.add(frame.metadata, frame.data)
-            return [] if frame.follows else self._send_request(stream, stream.request)
-        if stream.ours:
-            return self._channel_item(stream, frame)
-        if stream.owed and (frame.next or stream.held):
-            stream.held.append(encoded)
-            return []
-        return self._response(stream, frame)
+        return (self._channel_item if stream.ours else self._response)(stream, frame)
 
     @staticmethod
     def _channel_item(stream: Stream, frame: PayloadFrame) -> list[bytes]:
@@ -192,9 +176,6 @@ class Outgoing:
         stream = self._table.by_engine.get(frame.stream_id)
         if stream is None:
             return []
-        if stream.request is not None:
-            stream.request.initial_n += frame.n
-            return []
         return [RequestNFrame(stream.wire_id, frame.n).encode()]
 
     def _cancel(self, frame: EngineCancel) -> list[bytes]:
@@ -203,8 +184,7 @@ class Outgoing:
         if stream is None or not stream.ours:
             return []
         self._table.close(stream)
-        # Who has not seen the request need not hear that it is off.
-        return [CancelFrame(stream.wire_id).encode()] if stream.request is None else []
+        return [CancelFrame(stream.wire_id).encode()]
 
     def _error(self, frame: EngineError) -> list[bytes]:
         stream_id = 0

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Kind", "Stream", "StreamTable", "UnfinishedRequest"]
+__all__ = ["Kind", "Stream", "StreamTable"]
 
 _LAST_ID: Final = 2**31 - 1
 _MAX_STRAGGLERS: Final = 1024
@@ -29,23 +29,6 @@ class Kind(Enum):
 
 
 @attrs.define(eq=False)
-class UnfinishedRequest:
-    """A request of ours that the engine cuts into fragments, which the draft has none of."""
-
-    initial_n: int
-    metadata: bytearray | None = None
-    data: bytearray = attrs.field(factory=bytearray)
-
-    def add(self, metadata: bytes | None, data: bytes) -> None:
-        """The next fragment."""
-        if metadata is not None:
-            if self.metadata is None:
-                self.metadata = bytearray()
-            self.metadata += metadata  # in place: large metadata come in many fragments
-        self.data += data
-
-
-@attrs.define(eq=False)
 class Stream:
     """One open stream.
 
@@ -55,10 +38,6 @@ class Stream:
         wire_id: Its id in frames of the draft.
         engine_id: Its id in frames of 1.0.
         requester_done: Channel: the requester has sent C.
-        owed: The peer opened it without credit, which the engine does not know; it was told 1.
-            The first item waits here until the peer has granted it.
-        held: What waits: frames of 1.0.
-        request: Our request, while it is not whole.
     """
 
     kind: Kind
@@ -66,9 +45,6 @@ class Stream:
     wire_id: int
     engine_id: int
     requester_done: bool = False
-    owed: bool = False
-    held: list[bytes] = attrs.field(factory=list)
-    request: UnfinishedRequest | None = None
 
 
 class StreamTable:
@@ -109,7 +85,7 @@ class StreamTable:
             self._next_engine = self._after(self._next_engine, self._first_engine)
         stream = Stream(kind, False, wire_id, self._next_engine)
         self._next_engine = self._after(self._next_engine, self._first_engine)
-        self._stragglers.pop(wire_id, None)
+        self.forget_straggler(wire_id)
         return self._enter(stream)
 
     def close(self, stream: Stream) -> None:
@@ -131,6 +107,10 @@ class StreamTable:
         In the draft the first and the later frames of a channel have the same type.
         """
         return wire_id in self._stragglers
+
+    def forget_straggler(self, wire_id: int) -> None:
+        """The requester of a channel that has ended is done too: its id is like any other now."""
+        self._stragglers.pop(wire_id, None)
 
     def _enter(self, stream: Stream) -> Stream:
         self.by_wire[stream.wire_id] = stream

@@ -6,38 +6,32 @@ limits are the same on both wires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 import trio
 
-from ..config import MIN_FRAGMENT_SIZE, ConnectionConfig
 from ..errors import ErrorCode, RemoteProtocolError
-from ..transports.base import FrameTransport
+from ..transports.base import Capabilities, FrameTransport, TransportInfo
+from ..transports.wrapper import TransportWrapper
 from .frames.length import PREFIX_SIZE, encode_length
 from .incoming import Incoming
 from .outgoing import Outgoing
 from .recognition import has_length
 from .streams import StreamTable
 
-__all__ = ["ReactiveSocketTransport", "fitted"]
+__all__ = ["ReactiveSocketTransport"]
 
 _OVERHEAD: Final = 20
 """What a frame holds beside data and metadata, at most: length, header, n and metadata length."""
 
 
-def fitted(config: ConnectionConfig) -> ConnectionConfig:
-    """The settings of an engine whose frames are translated, which makes them longer."""
-    largest = max(config.limits.max_frame_size - _OVERHEAD, MIN_FRAGMENT_SIZE)
-    return attrs.evolve(
-        config,
-        fragment_size=min(config.fragment_size, largest),
-        limits=attrs.evolve(config.limits, max_frame_size=largest),
-    )
+_AT_ONCE: Final = 256
+"""Frames translated in a row without letting another task run; each takes some ten microseconds."""
 
 
-class ReactiveSocketTransport(FrameTransport):
+class ReactiveSocketTransport(TransportWrapper):
     """Carries frames of RSocket 1.0 to and from a peer that speaks the draft.
 
     It owns the carrier: closing the one closes the other. `TransportInfo.extra` says
@@ -57,26 +51,37 @@ class ReactiveSocketTransport(FrameTransport):
     def __init__(
         self, carrier: FrameTransport, *, client: bool, with_length: bool | None = None
     ) -> None:
-        extra = {**carrier.info.extra, "protocol": "reactivesocket"}
-        self.info = attrs.evolve(carrier.info, extra=extra)
-        self.carrier = carrier
+        super().__init__(carrier)
+        self._capabilities = attrs.evolve(
+            carrier.capabilities,
+            frame_overhead=carrier.capabilities.frame_overhead + _OVERHEAD,
+            fragmented_requests=False,
+            uncredited_requests=True,
+            subscriptions=True,
+            translates=True,
+        )
         table = StreamTable(client=client)
         self._incoming = Incoming(table, client=client)
         self._outgoing = Outgoing(table)
         self._with_length = with_length
         self._unread: list[bytes] = []
-        self._due: list[bytes] = []
+        self._unsent: list[bytes] = []
         self._failure: RemoteProtocolError | None = None
-        self._wake_writer: Callable[[], None] | None = None
+        self._strict = False
 
     @property
-    def wake_writer(self) -> Callable[[], None] | None:
-        """See `FrameTransport.wake_writer`."""
-        return self._wake_writer
+    def info(self) -> TransportInfo:  # type: ignore[override]  # those of the carrier, and more
+        """See `FrameTransport.info`."""
+        info = self.inner.info
+        extra = {**info.extra, "protocol": "reactivesocket"}
+        if self._strict:
+            extra["strict"] = True
+        return attrs.evolve(info, extra=extra)
 
-    @wake_writer.setter
-    def wake_writer(self, wake: Callable[[], None] | None) -> None:
-        self._wake_writer = self.carrier.wake_writer = wake
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
+        """See `FrameTransport.capabilities`."""
+        return self._capabilities
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
         """See `FrameTransport.send_frames`.
@@ -86,16 +91,41 @@ class ReactiveSocketTransport(FrameTransport):
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: always.
+        Checkpoint: as the carrier, and where there are hundreds of frames.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
-        translate = self._outgoing.translate
-        translated, self._due = self._due, []
+        messages = self._translate_out(frames[:_AT_ONCE])
+        for start in range(_AT_ONCE, len(frames), _AT_ONCE):
+            # What a peer has not read for a while may be tens of thousands.
+            await trio.lowlevel.checkpoint()
+            messages += self._translate_out(frames[start : start + _AT_ONCE])
+        await self.inner.send_frames(messages)
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """See `FrameTransport.send_frames_nowait`.
+
+        Raises:
+            LocalProtocolError: A frame cannot be said in the draft; nothing was sent.
+            trio.WouldBlock: There are so many that others must run in between.
+        """
+        if len(frames) > _AT_ONCE:
+            raise trio.WouldBlock
+        messages = self._translate_out(frames)
+        try:
+            return self.inner.send_frames_nowait(messages)
+        except Exception:
+            # They cannot be translated a second time: kept for `send_frames`, which finds the same.
+            self._unsent = messages
+            return False
+
+    def _translate_out(self, frames: Sequence[bytes]) -> list[bytes]:
+        translated: list[bytes] = []
         for frame in frames:
-            translated += translate(frame)
+            translated += self._outgoing.translate(frame)
         if self._with_length:
             translated = [encode_length(frame) + frame for frame in translated]
-        await self.carrier.send_frames(translated)
+        unsent, self._unsent = self._unsent, []
+        return unsent + translated
 
     def push_back(self, frames: list[bytes]) -> None:
         """Let `receive_frames` find frames of the draft that have been read already."""
@@ -110,22 +140,23 @@ class ReactiveSocketTransport(FrameTransport):
             trio.BrokenResourceError: The connection broke, or ended inside a frame.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: always, unless frames had been pushed back.
+        Checkpoint: always.
         If cancelled: nothing is lost; call again.
         """
         while True:
-            if self._failure is not None:
+            if self._failure is not None or self._unread:
                 await trio.lowlevel.checkpoint()
+            if self._failure is not None:
                 raise self._failure
-            frames, self._unread = self._unread, []
             try:
-                frames = frames or await self.carrier.receive_frames()
+                frames = self._unread or await self.inner.receive_frames()
             except RemoteProtocolError as error:
                 self._fail(error)
                 continue
             if not frames:
                 return []
-            if translated := self._translate(frames):
+            self._unread = frames[_AT_ONCE:]
+            if translated := self._translate(frames[:_AT_ONCE]):
                 return translated
 
     def _translate(self, frames: list[bytes]) -> list[bytes]:
@@ -143,13 +174,7 @@ class ReactiveSocketTransport(FrameTransport):
         except RemoteProtocolError as error:
             self._fail(error)
         if not established and incoming.setup is not None and incoming.setup.strict:
-            self.info = attrs.evolve(self.info, extra={**self.info.extra, "strict": True})
-        if incoming.released:
-            for frame in incoming.released:
-                self._due += self._outgoing.translate(frame)
-            incoming.released.clear()
-            if self._wake_writer is not None:
-                self._wake_writer()
+            self._strict = True
         return translated
 
     def _fail(self, error: RemoteProtocolError) -> None:
@@ -157,19 +182,3 @@ class ReactiveSocketTransport(FrameTransport):
             # "Connection Establishment": anything but a good SETUP is INVALID_SETUP.
             error.code = ErrorCode.INVALID_SETUP
         self._failure = error
-
-    async def close_sending(self) -> bool:
-        """See `FrameTransport.close_sending`.
-
-        Checkpoint: as the carrier does.
-        If cancelled: it may or may not have been said; close the transport.
-        """
-        return await self.carrier.close_sending()
-
-    async def aclose(self) -> None:
-        """Close the carrier.
-
-        Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
-        """
-        await self.carrier.aclose()

@@ -1,44 +1,30 @@
-"""A router on one connection: `BoundRouter` reads a request's metadata and finds its handler."""
+"""A router on one connection: `BoundRouter` admits requests and runs their handlers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from ..errors import Invalid, MetadataError, StreamError
-from ..metadata.builder import Metadata
-from ..metadata.composite import CompositeMetadata
-from ..metadata.data_mime_types import AcceptMimeTypes, DataMimeType
-from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
-from ..metadata.routing import decode_route
+from ..errors import StreamError
+from ..interactions.body import PayloadBody, whole
 from ..payload import Payload
-from ..responder import Responder
+from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
-from .access import Guard, RequestFacts, as_composite
-from .handler import Context, Handler, read_trace, shown, unreadable
-from .signature import Interaction, Route, Signature
+from .finder import Finder, Registrations
+from .guards import Guards, OnResume, Visit
+from .handler import Context, Handler
+from .refusals import noted
+from .request import Request
+from .signature import Interaction
 from .streams import READY, TracedItems
 
 if TYPE_CHECKING:
     import trio
 
-    from ..metadata.authentication import Authentication
-    from ..metadata.tracing_zipkin import ZipkinTracing
+    from ..requester import Requester
     from ..tracing import Tracing
 
-__all__ = ["BoundRouter", "Signatures"]
-
-Signatures: TypeAlias = dict[Interaction, dict[str | None, Signature]]
-"""What is registered: by interaction and route, where ``None`` is for requests without one."""
-
-_CACHED: Final = 64
-_CACHED_METADATA_SIZE: Final = 128
-_CACHED_PARTS: Final = 8
-"""What is known is remembered, per interaction: what 64 metadata of 128 bytes at most say, and 64
-handlers, whose keys are 8 routing tags and 8 MIME types at most.
-
-Most requests of a connection carry the same few routes and nothing else, so they cost one look-up.
-"""
+__all__ = ["BoundRouter"]
 
 
 class BoundRouter(Responder):
@@ -46,34 +32,58 @@ class BoundRouter(Responder):
 
     def __init__(
         self,
-        signatures: Signatures,
+        registered: Registrations,
         context: Context,
+        guards: Guards,
         *,
-        guard: Guard | None = None,
-        principal: Any = None,
         tracing: Tracing | None = None,
+        accept_resume: OnResume,
     ) -> None:
-        self._signatures = signatures
+        self._finder = finder = Finder(registered, context, guards, traced=tracing is not None)
+        self._find = finder.find
         self._context = context
-        self._guard = guard
-        self._principal = principal
+        self._guards = guards
         self._tracing = tracing
-        setup = context.setup
-        self._data_mime_type = setup.data_mime_type
-        self._metadata_mime_type = setup.metadata_mime_type
-        self._is_composite = same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA)
-        self._requests: dict[Interaction, dict[bytes | None, _Request]] = {
-            i: {} for i in Interaction
-        }
-        self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
+        self._accept_resume = accept_resume
 
-    def takes_body(self, interaction: str, metadata: bytes | None) -> bool:
-        """See `Responder.takes_body`: where the handler has a parameter for it."""
+    async def accept(self, setup: Setup, requester: Requester) -> Responder:
+        """See `Responder.accept`: it has been asked, about this connection and no other.
+
+        Raises:
+            TypeError: It is another connection.
+
+        Checkpoint: never.
+        If cancelled: not possible.
+        """
+        context = self._context
+        another = setup.transport is not context.setup.transport
+        if another and requester is not context.requester:
+            raise TypeError(
+                "a Router.accept answers for one connection, with its guards: call it for each"
+            )
+        return self
+
+    async def accept_resume(self, facts: ResumeFacts) -> None:
+        """See `Responder.accept_resume`: asks ``on_resume``, then ``authenticate``.
+
+        Checkpoint: as they do.
+        If cancelled: nothing has happened.
+        """
+        await self._guards.accept_resume(facts, self._accept_resume)
+
+    def body_responder(self, interaction: str, metadata: bytes | None) -> BodyResponder | None:
+        """See `Responder.body_responder`: where the handler has a parameter for it.
+
+        And wherever there is a guard: who is refused is refused with the first fragment, whatever
+        there is behind the guard, and nothing more is kept.
+        """
         try:
-            handler = self._find(Interaction(interaction), metadata).handler
+            request = self._find(Interaction(interaction), metadata)
         except StreamError:
-            return False  # to be answered once the request is whole
-        return handler is not None and handler.takes_body
+            return None  # to be answered once the request is whole
+        if request.visits or (request.handler is not None and request.handler.takes_body):
+            return _RequestOfBody(self, request)
+        return None
 
     async def request_response(self, payload: Payload) -> AnyPayload | None:
         """See `Responder.request_response`.
@@ -83,13 +93,16 @@ class BoundRouter(Responder):
         """
         request = self._find(Interaction.REQUEST_RESPONSE, payload.metadata)
         handler = request.plain
-        if handler is not None:
+        if handler is None:
+            return await self.respond(request, payload)
+        try:
             result = await handler(payload)
-        else:
-            handler, result = await self._run(request, payload)
-        if result is None or isinstance(result, READY):
-            return result
-        return Payload(handler.encode(result), handler.name)
+            if result is None or isinstance(result, READY):
+                return result
+            return Payload(handler.encode(result), handler.name)
+        except Exception as error:
+            self._note(request, error)
+            raise
 
     async def fire_and_forget(self, payload: Payload) -> None:
         """See `Responder.fire_and_forget`.
@@ -98,10 +111,14 @@ class BoundRouter(Responder):
         If cancelled: as the handler does.
         """
         request = self._find(Interaction.FIRE_AND_FORGET, payload.metadata)
-        if request.plain is not None:
+        if request.plain is None:
+            await self.take(request, payload)
+            return
+        try:
             await request.plain(payload)
-        else:
-            await self._run(request, payload)
+        except Exception as error:
+            self._note(request, error)
+            raise
 
     def request_stream(
         self, payload: Payload
@@ -110,7 +127,7 @@ class BoundRouter(Responder):
         request = self._find(Interaction.REQUEST_STREAM, payload.metadata)
         if request.plain is not None:
             return request.plain.stream(payload)
-        return self._stream(request, payload, None)
+        return self.stream(request, payload)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
@@ -119,7 +136,7 @@ class BoundRouter(Responder):
         request = self._find(Interaction.REQUEST_CHANNEL, payload.metadata)
         if request.plain is not None:
             return request.plain.stream(payload, payloads)
-        return self._stream(request, payload, payloads)
+        return self.stream(request, payload, payloads)
 
     async def metadata_push(self, metadata: bytes) -> None:
         """See `Responder.metadata_push`.
@@ -127,44 +144,65 @@ class BoundRouter(Responder):
         Checkpoint: as the handler does.
         If cancelled: as the handler does.
         """
-        signature = self._signatures[Interaction.METADATA_PUSH].get(None)
-        if signature is not None:
-            request = _Request(Interaction.METADATA_PUSH, Route())
-            if self._guard is not None:
-                try:
-                    request.auth = self._guard.read(
-                        as_composite(metadata, self._metadata_mime_type)
-                    )
-                except MetadataError as error:
-                    raise unreadable(error) from None
-            own = self._data_mime_type
-            request.handler = Handler(self._context, signature, Route(), own, own)
+        request = self._finder.push(metadata)
+        if request is not None:
             # The metadata are what this handler has for data.
-            await self._run(request, Payload(metadata, metadata))
+            await self.take(request, Payload(metadata, metadata))
 
-    # -- requests that are authenticated, or belong to a trace ------------------------------
+    # -- requests that are guarded, belong to a trace, or are still arriving ------------------
 
-    async def _run(self, request: _Request, payload: Payload) -> tuple[Handler, Any]:
-        handler, principal = await self._admit(request)
-        if request.trace is None or self._tracing is None:
-            return handler, await handler(payload, None, principal)
-        token = self._tracing.enter(request.trace)
+    async def respond(self, request: Request, arrived: Payload | PayloadBody) -> AnyPayload | None:
+        """Answer a request_response.
+
+        Checkpoint: as guards and handler do, and where it has to be put together first.
+        If cancelled: as guards and handler do.
+        """
         try:
-            return handler, await handler(payload, None, principal)
-        finally:
-            self._tracing.leave(token)
+            handler, result = await self._run(request, arrived)
+            if result is None or isinstance(result, READY):
+                return result
+            return Payload(handler.encode(result), handler.name)
+        except Exception as error:
+            self._note(request, error)
+            raise
 
-    async def _stream(
-        self, request: _Request, payload: Payload, payloads: Any
+    async def take(self, request: Request, arrived: Payload | PayloadBody) -> None:
+        """Take what is not answered.
+
+        Checkpoint: as `respond`.
+        If cancelled: as `respond`.
+        """
+        try:
+            await self._run(request, arrived)
+        except Exception as error:
+            self._note(request, error)
+            raise
+
+    async def stream(
+        self,
+        request: Request,
+        arrived: Payload | PayloadBody,
+        payloads: trio.abc.ReceiveChannel[Payload] | None = None,
     ) -> AsyncIterable[AnyPayload]:
-        handler, principal = await self._admit(request)
+        """Answer with a stream.
+
+        Checkpoint: as `respond`.
+        If cancelled: as `respond`.
+        """
+        try:
+            handler, principal = await self._admit(request)
+            payload, body = await _in_place(handler, arrived)
+        except Exception as error:
+            self._note(request, error)
+            raise
+        arriving = body if payloads is None else payloads
         tracing = self._tracing
         if request.trace is None or tracing is None:
-            items = handler.stream(payload, payloads, principal)
+            items = handler.stream(payload, arriving, principal)
             return await items if isinstance(items, Awaitable) else items
         token = tracing.enter(request.trace)
         try:
-            items = handler.stream(payload, payloads, principal)
+            items = handler.stream(payload, arriving, principal)
             if isinstance(items, Awaitable):
                 items = await items
             # Whoever iterates these closes them in this same task, and the trace ends there.
@@ -173,145 +211,53 @@ class BoundRouter(Responder):
             tracing.leave(token)
             raise
 
-    async def _admit(self, request: _Request) -> tuple[Handler, Any]:
-        """Handler and principal of a request; the authenticator is asked before all else."""
-        principal = None
-        if self._guard is not None:
-            principal = self._principal
-            if request.auth is not None or principal is None:
-                facts = RequestFacts(request.interaction, request.route, self._context.setup)
-                principal = await self._guard.admit_request(request.auth, facts)
-        if request.handler is None:
-            raise request.missing()
-        return request.handler, principal
-
-    # -- from metadata to a handler ---------------------------------------------------------
-
-    def _find(self, interaction: Interaction, metadata: bytes | None) -> _Request:
-        requests = self._requests[interaction]
-        request = requests.get(metadata)
-        if request is None:
-            request = self._resolve(interaction, metadata)
-            fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
-            # Secrets are not kept, and no span comes twice.
-            if fits and request.auth is None and request.trace is None:
-                _remember(requests, metadata, request)
-        return request
-
-    def _resolve(self, interaction: Interaction, metadata: bytes | None) -> _Request:
-        mime_type = self._data_mime_type
-        accept: tuple[IdOrName, ...] = ()
-        auth: Authentication | None = None
-        entries = as_composite(metadata, self._metadata_mime_type)
+    async def _run(self, request: Request, arrived: Payload | PayloadBody) -> tuple[Handler, Any]:
+        handler, principal = await self._admit(request)
+        payload, body = await _in_place(handler, arrived)
+        if request.trace is None or self._tracing is None:
+            return handler, await handler(payload, body, principal)
+        token = self._tracing.enter(request.trace)
         try:
-            tags = decode_route(entries.first(MIME.ROUTING) or b"")
-            stream_type = entries.first(MIME.MIME_TYPE)
-            if stream_type is not None:
-                mime_type = mime_type_name(DataMimeType.decode(stream_type).mime_type)
-            if self._is_composite:  # else there is no way to name the answer's type
-                accept = _wishes(entries)
-            if self._guard is not None:
-                auth = self._guard.read(entries)
-        except MetadataError as error:
-            raise unreadable(error) from None
-        request = _Request(interaction, Route(tags[0] if tags else "", tags[1:]))
-        request.auth = auth
-        if self._tracing is not None:
-            request.trace = read_trace(entries)
-        request.routed = bool(tags)
-        signature = self._signatures[interaction].get(tags[0] if tags else None)
-        if signature is not None:
-            request.handler = self._handler(signature, request.route, tags, mime_type, accept)
-        elif self._guard is None:
-            raise request.missing()
-        if self._guard is None and request.trace is None:
-            request.plain = request.handler
-        return request
+            return handler, await handler(payload, body, principal)
+        finally:
+            self._tracing.leave(token)
 
-    def _handler(
-        self,
-        signature: Signature,
-        route: Route,
-        tags: tuple[str, ...],
-        mime_type: str,
-        accept: tuple[IdOrName, ...],
-    ) -> Handler:
-        handlers = self._handlers[signature.interaction]
-        key = (tags, mime_type, accept)
-        handler = handlers.get(key)
-        if handler is None:
-            answer_type, name = self._answer(signature, accept)
-            handler = Handler(self._context, signature, route, mime_type, answer_type, name)
-            if len(tags) <= _CACHED_PARTS and len(accept) <= _CACHED_PARTS:
-                _remember(handlers, key, handler)
-        return handler
+    async def _admit(self, request: Request) -> tuple[Handler, Any]:
+        """Handler and principal of a request; the guards are asked before all else."""
+        principal = None
+        said: dict[Visit | None, Any] = {None: None}
+        for visit in request.visits:
+            principal = said[visit] = await visit.admit(request.auth, said[visit.before])
+        return request.handler or self._finder.complete(request), principal
 
-    def _answer(
-        self, signature: Signature, accept: tuple[IdOrName, ...]
-    ) -> tuple[str, bytes | None]:
-        """The MIME type to answer in, and metadata that name it where the requester must be told.
-
-        PerStreamDataMimeTypesDefinition.md, "Introduction": without wishes the type of SETUP
-        applies; with wishes, what is outside of them has to be named. What is within is named
-        too, unless it is that of SETUP: there may be more than one wish.
-        """
-        own = self._data_mime_type
-        if not accept:
-            return own, None
-        for wanted in accept:
-            if isinstance(wanted, str):
-                if same_mime_type(wanted, own):
-                    return own, None
-                if self._context.codecs.can_encode(signature.result, wanted):
-                    return wanted, _named(wanted)
-        return own, _named(own)
+    def _note(self, request: Request, error: Exception) -> None:
+        """Say in a failure which request it came of."""
+        noted(error, self._context, request.interaction, request.route, request.signature)
 
 
-class _Request:
-    """What the metadata of a request say.
-
-    Attributes:
-        interaction: What is asked for.
-        route: Of whom.
-        routed: There is a route at all.
-        handler: Who answers, if anybody does.
-        auth: Who is asking.
-        trace: What it belongs to.
-        plain: The handler, where the request is neither to be authenticated nor traced.
-    """
-
-    __slots__ = ("auth", "handler", "interaction", "plain", "route", "routed", "trace")
-
-    def __init__(self, interaction: Interaction, route: Route) -> None:
-        self.interaction = interaction
-        self.route = route
-        self.routed = False
-        self.handler: Handler | None = None
-        self.auth: Authentication | None = None
-        self.trace: ZipkinTracing | None = None
-        self.plain: Handler | None = None
-
-    def missing(self) -> Invalid:
-        where = f"route {shown(self.route.name)}" if self.routed else "requests without a route"
-        return Invalid(f"no {self.interaction.value} handler for {where}")
+async def _in_place(
+    handler: Handler, arrived: Payload | PayloadBody
+) -> tuple[Payload, PayloadBody | None]:
+    """A request as its handler takes it: whole; or its metadata, and the body that has the data."""
+    if isinstance(arrived, Payload):
+        return arrived, None
+    if handler.takes_body:
+        return Payload(b"", arrived.metadata), arrived
+    return await whole(arrived), None
 
 
-def _wishes(entries: CompositeMetadata) -> tuple[IdOrName, ...]:
-    # They may be disregarded, so damage is no reason to refuse a request.
-    try:
-        return AcceptMimeTypes.decode(entries.first(MIME.ACCEPT_MIME_TYPES) or b"").mime_types
-    except MetadataError:
-        return ()
+class _RequestOfBody(BodyResponder):
+    """Answers one request while it arrives."""
 
+    def __init__(self, router: BoundRouter, request: Request) -> None:
+        self._router = router
+        self._request = request
 
-def _named(mime_type: str) -> bytes | None:
-    try:
-        return Metadata(data_mime_type=mime_type).encode()
-    except MetadataError:
-        return None  # a name of SETUP that is too long to be written here
+    async def request_response(self, body: PayloadBody) -> AnyPayload | None:
+        return await self._router.respond(self._request, body)
 
+    async def fire_and_forget(self, body: PayloadBody) -> None:
+        await self._router.take(self._request, body)
 
-def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
-    if len(cache) >= _CACHED:
-        cache.clear()
-    cache[key] = value
+    def request_stream(self, body: PayloadBody) -> Awaitable[AsyncIterable[AnyPayload]]:
+        return self._router.stream(self._request, body)

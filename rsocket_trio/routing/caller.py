@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final, overload
 
 import trio
 
 from ..codecs import DEFAULT_CODECS, CodecError, Codecs
-from ..codecs.registry import annotation_name
+from ..codecs.registry import allows_none, annotation_name
 from ..errors import MetadataError
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
-from ..payload import NO_PAYLOAD, Payload
+from ..payload import Payload
+from ..sealed import Sealed, make
 from .streams import EncodedItems
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Caller:
     def __init__(self, requester: Requester, *, codecs: Codecs = DEFAULT_CODECS) -> None:
         self._requester = requester
         self._codecs = codecs
+        self._limits = requester.limits
         self._mime_type = requester.data_mime_type
         self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
 
@@ -59,18 +60,23 @@ class Caller:
         return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
 
     @overload
-    def decode(self, payload: Payload, returns: type[T]) -> T: ...
+    def decode(self, payload: Payload | None, returns: type[T]) -> T: ...
     @overload
-    def decode(self, payload: Payload, returns: Any = Any) -> Any: ...
-    def decode(self, payload: Payload, returns: Any = Any) -> Any:
+    def decode(self, payload: Payload | None, returns: Any = Any) -> Any: ...
+    def decode(self, payload: Payload | None, returns: Any = Any) -> Any:
         """The value of the annotated type in a payload of this connection.
 
+        Args:
+            payload: What `Requester.request_response` returns. ``None``, for a request that was
+                completed without a value, is the value ``None`` of a type that has one (``None``,
+                ``T | None``, and ``Any``).
+            returns: The type.
+
         Raises:
-            CodecError: There is none; also where a request was completed without a value, unless
-                the annotation allows ``None``.
+            CodecError: There is no such value; for ``None`` where the type has none.
         """
-        if payload is NO_PAYLOAD:
-            if returns in (None, Any, type(None)) or type(None) in typing.get_args(returns):
+        if payload is None:
+            if allows_none(returns):
                 return None
             raise CodecError(f"completed without a value, and {annotation_name(returns)} is due")
         return self.decoder(returns, payload.metadata)(payload.data)
@@ -86,7 +92,7 @@ class Caller:
             # What a responder would accept itself (0x7B) means nothing
             # (PerStreamDataMimeTypesDefinition.md, "Introduction").
             try:
-                content = CompositeMetadata.decode(metadata).first(MIME.MIME_TYPE)
+                content = CompositeMetadata.decode(metadata, self._limits).first(MIME.MIME_TYPE)
                 if content is not None:
                     mime_type = mime_type_name(DataMimeType.decode(content).mime_type)
             except MetadataError as error:
@@ -126,7 +132,8 @@ class Caller:
         Args:
             route: Where to.
             value: The request's data; empty without.
-            returns: The type of the answer, as for a parameter of a handler.
+            returns: The type of the answer, as for a parameter of a handler. With ``T | None`` an
+                answer without a value is ``None``; with a type that has no ``None`` it is an error.
             metadata: More than the route.
 
         Raises:
@@ -278,7 +285,7 @@ class Caller:
         self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any
     ) -> AsyncIterator[ItemStream[Any]]:
         async with opened as payloads:
-            yield ItemStream(payloads, lambda metadata: self.decoder(returns, metadata))
+            yield make(ItemStream, payloads, lambda metadata: self.decoder(returns, metadata))
 
     def _request(self, value: object, metadata: Metadata | None) -> Payload:
         return Payload() if value is _NOTHING else self.encode(value, self._type_of(metadata))
@@ -288,7 +295,13 @@ class Caller:
         return None if named is None else mime_type_name(named)
 
 
-class ItemStream(trio.abc.ReceiveChannel[T], Generic[T]):
+@final
+class ItemStream(
+    trio.abc.ReceiveChannel[T],
+    Generic[T],
+    metaclass=Sealed,
+    given="Caller.request_stream and request_channel give one",
+):
     """The objects of a stream, in order. The first item may name their MIME type.
 
     Made by `Caller.request_stream` and `Caller.request_channel`; one task reads it at a time.

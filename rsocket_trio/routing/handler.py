@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import typing
 from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..codecs import CodecError, Codecs
-from ..codecs.registry import annotation_name
-from ..errors import Invalid, MetadataError, Rejected
-from ..interactions.body import body_of
+from ..codecs.registry import allows_none
+from ..config import DEFAULT_LIMITS, Limits
+from ..errors import MetadataError, Rejected
+from ..interactions.body import PayloadBody, body_of
+from ..log_policy import logger
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
@@ -18,6 +18,7 @@ from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
+from .refusals import data_refused, named, noted, unreadable
 from .signature import EMPTY, Parameter, Route, Signature, Source
 from .streams import DecodedChannel, EncodedItems
 
@@ -27,16 +28,12 @@ if TYPE_CHECKING:
     from ..requester import Requester
     from ..responder import Setup
 
-__all__ = ["Context", "Handler", "read_trace", "shown", "unreadable"]
+__all__ = ["Context", "Handler", "decode_trace"]
 
-Payloads: TypeAlias = "trio.abc.ReceiveChannel[Payload] | None"
-Fill: TypeAlias = Callable[[Payload, Payloads, Any], Any]
+Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PayloadBody | None"
+"""What is still to come of a request: the items of a channel, or its data."""
 
-_log: Final = logging.getLogger("rsocket_trio")
-_MAX_SHOWN: Final = 64
-"""Characters of a peer's own text that we send back to it."""
-_MAX_LOGGED: Final = 300
-"""Characters that tell the log why data were refused."""
+Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
 
 
 class Context:
@@ -47,17 +44,28 @@ class Context:
         setup: The connection's SETUP.
         requester: For the way back.
         guarded: Requests are authenticated.
+        limits: How much of a request's metadata is read.
+        explains: The peer may learn which field of its data was refused, and why.
     """
 
-    __slots__ = ("codecs", "guarded", "requester", "setup")
+    __slots__ = ("codecs", "explains", "guarded", "limits", "requester", "setup")
 
     def __init__(
-        self, codecs: Codecs, setup: Setup, requester: Requester, *, guarded: bool
+        self,
+        codecs: Codecs,
+        setup: Setup,
+        requester: Requester,
+        *,
+        guarded: bool,
+        limits: Limits = DEFAULT_LIMITS,
+        explains: bool = False,
     ) -> None:
         self.codecs = codecs
         self.setup = setup
         self.requester = requester
         self.guarded = guarded
+        self.limits = limits
+        self.explains = explains
 
 
 class Handler:
@@ -70,11 +78,14 @@ class Handler:
     """
 
     __slots__ = (
+        "_context",
         "_fill",
         "_fill_keywords",
         "_function",
         "_is_generator",
         "_raw",
+        "_route",
+        "_signature",
         "encode",
         "name",
         "takes_body",
@@ -89,13 +100,16 @@ class Handler:
         answer_type: str,
         name: bytes | None = None,
     ) -> None:
+        self._context = context
+        self._signature = signature
+        self._route = route
         self._function = signature.function
         self._is_generator = signature.is_generator
         self._raw = signature.result in (Payload, StreamedPayload)
         self._fill: list[Fill] = []
         self._fill_keywords: dict[str, Fill] = {}
         for parameter in signature.parameters:
-            fill = _filler(context, parameter, route, mime_type)
+            fill = _filler(context, signature, parameter, route, mime_type)
             if parameter.by_keyword:
                 self._fill_keywords[parameter.name] = fill
             else:
@@ -104,59 +118,77 @@ class Handler:
         self.name = name
         self.takes_body = signature.takes_body
 
-    def __call__(self, payload: Payload, payloads: Payloads = None, principal: Any = None) -> Any:
-        """Call the function: a coroutine or an async generator."""
-        arguments = [fill(payload, payloads, principal) for fill in self._fill]
+    def __call__(self, payload: Payload, arriving: Arriving = None, principal: Any = None) -> Any:
+        """Call the function: a coroutine or an async generator.
+
+        Args:
+            payload: The request; its metadata only, where the data are arriving.
+            arriving: What is still to come.
+            principal: Who is asking.
+        """
+        arguments = [fill(payload, arriving, principal) for fill in self._fill]
         if not self._fill_keywords:
             return self._function(*arguments)
         keywords = {
-            name: fill(payload, payloads, principal) for name, fill in self._fill_keywords.items()
+            name: fill(payload, arriving, principal) for name, fill in self._fill_keywords.items()
         }
         return self._function(*arguments, **keywords)
 
     def stream(
-        self, payload: Payload, payloads: Payloads = None, principal: Any = None
+        self, payload: Payload, arriving: Arriving = None, principal: Any = None
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
-        result: Any = self(payload, payloads, principal)
+        result: Any = self(payload, arriving, principal)
         if self._raw:
             return cast("AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]", result)
         return self._encoded(result) if self._is_generator else self._later(result)
 
     async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
-        return self._encoded(await result)
+        try:
+            return self._encoded(await result)
+        except Exception as error:
+            self.note(error)
+            raise
 
     def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
-        return EncodedItems(items, self.encode, self.name)
+        return EncodedItems(items, self.encode, self.name, self.note)
+
+    def note(self, error: Exception) -> None:
+        """Say in a failure of the function which request it came of."""
+        signature = self._signature
+        noted(error, self._context, signature.interaction, self._route, signature)
 
 
-def _filler(context: Context, parameter: Parameter, route: Route, mime_type: str) -> Fill:
+def _filler(
+    context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
+) -> Fill:
     """What fills a parameter from a request."""
     metadata_mime_type = context.setup.metadata_mime_type
+    limits = context.limits
     match parameter.source:
         case Source.DATA:
-            decode = _decoder(context, parameter, route, mime_type)
+            decode = _decoder(context, signature, parameter, route, mime_type)
             default = parameter.default
             if default is EMPTY:
                 return lambda payload, _, __: decode(payload.data)
             return lambda payload, _, __: decode(payload.data) if payload.data else default
         case Source.CHANNEL:
             if parameter.annotation is Payload:
-                return lambda _, payloads, __: payloads
-            decode = _decoder(context, parameter, route, mime_type)
-            return lambda _, payloads, __: DecodedChannel(cast(Any, payloads), decode)
+                return lambda _, arriving, __: arriving
+            decode = _decoder(context, signature, parameter, route, mime_type)
+            return lambda _, arriving, __: DecodedChannel(cast(Any, arriving), decode)
         case Source.PAYLOAD:
             return lambda payload, _, __: payload
         case Source.BODY:
-            return lambda payload, _, __: body_of(payload)
+            return _body
         case Source.COMPOSITE:
-            return lambda payload, _, __: _read_composite(payload.metadata, metadata_mime_type)
+            return _reading(context, signature, route, _read_composite)
         case Source.METADATA:
-            return lambda payload, _, __: _read_metadata(payload.metadata, metadata_mime_type)
+            return _reading(context, signature, route, _read_metadata)
         case Source.TRACE:
-            absent = None if _allows_none(parameter.annotation) else ZipkinTracing()
+            absent = None if allows_none(parameter.annotation) else ZipkinTracing()
             return lambda payload, _, __: (
-                read_trace(as_composite(payload.metadata, metadata_mime_type)) or absent
+                _read_trace(payload.metadata, metadata_mime_type, limits) or absent
             )
         case Source.PRINCIPAL:
             return _principal(context, parameter, route)
@@ -167,7 +199,11 @@ def _filler(context: Context, parameter: Parameter, route: Route, mime_type: str
                 Source.TRANSPORT: context.setup.transport,
                 Source.ROUTE: route,
             }[parameter.source]
-            return lambda _payload, _payloads, _principal: value
+            return lambda _payload, _arriving, _principal: value
+
+
+def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:
+    return arriving if isinstance(arriving, PayloadBody) else body_of(payload)
 
 
 def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
@@ -177,10 +213,10 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
             f"the handler of route {route.name!r} wants the principal as {parameter.name!r}, and "
             "this Router authenticates nobody: give it authenticate="
         )
-    if _allows_none(parameter.annotation):
-        return lambda _payload, _payloads, principal: principal
+    if allows_none(parameter.annotation):
+        return lambda _payload, _arriving, principal: principal
 
-    def known(_payload: Payload, _payloads: Payloads, principal: Any) -> Any:
+    def known(_payload: Payload, _arriving: Arriving, principal: Any) -> Any:
         if principal is None:
             raise Rejected("authentication is needed")
         return principal
@@ -189,7 +225,7 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
 
 
 def _decoder(
-    context: Context, parameter: Parameter, route: Route, mime_type: str
+    context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
 ) -> Callable[[bytes], Any]:
     decode = context.codecs.decoder(parameter.annotation, mime_type)
     if decode is bytes:
@@ -199,59 +235,51 @@ def _decoder(
         try:
             return decode(data)
         except CodecError as error:
-            where = f"route {shown(route.name)}" if route.name else "this request"
-            wanted = annotation_name(parameter.annotation)
-            text = f"{where} expects {wanted} as {shown(mime_type)}"
-            # What a peer sends must not fill the log: where it went wrong is for those who look.
-            shown_in_full = error if _log.isEnabledFor(logging.DEBUG) else None
-            _log.info("data refused: %s: %s", text, _in_a_line(error), exc_info=shown_in_full)
-            raise Invalid(text) from None
+            refusal = data_refused(context, signature, parameter, route, mime_type, error)
+        try:
+            raise refusal
+        finally:
+            del refusal  # else its traceback keeps this frame, and with it the data
 
     return decode_or_refuse
 
 
-def _in_a_line(error: BaseException) -> str:
-    """What went wrong and why, as far as one line of a log should go."""
-    text = str(error).partition("\n")[0] or type(error).__name__
-    if error.__cause__ is not None:
-        text += f": {_in_a_line(error.__cause__)}"
-    return text[:_MAX_LOGGED]
+def _reading(
+    context: Context,
+    signature: Signature,
+    route: Route,
+    read: Callable[[bytes | None, str, Limits], Any],
+) -> Fill:
+    """What reads the metadata of a request, whole."""
+    mime_type, limits = context.setup.metadata_mime_type, context.limits
+
+    def read_or_refuse(payload: Payload, _arriving: Arriving, _principal: Any) -> Any:
+        try:
+            return read(payload.metadata, mime_type, limits)
+        except MetadataError as error:
+            request = named(context, signature.interaction, route, signature)
+            raise unreadable(error, request) from None
+
+    return read_or_refuse
 
 
-def _allows_none(annotation: Any) -> bool:
-    return annotation is Any or type(None) in typing.get_args(annotation)
+def _read_composite(metadata: bytes | None, mime_type: str, limits: Limits) -> CompositeMetadata:
+    return CompositeMetadata(as_composite(metadata, mime_type, limits).entries)
 
 
-def _read_composite(metadata: bytes | None, mime_type: str) -> CompositeMetadata:
-    try:
-        return CompositeMetadata(as_composite(metadata, mime_type).entries)
-    except MetadataError as error:
-        raise unreadable(error) from None
+def _read_metadata(metadata: bytes | None, mime_type: str, limits: Limits) -> Metadata:
+    return Metadata.decode(metadata, mime_type, limits)
 
 
-def _read_metadata(metadata: bytes | None, mime_type: str) -> Metadata:
-    try:
-        return Metadata.decode(metadata, mime_type)
-    except MetadataError as error:
-        raise unreadable(error) from None
+def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> ZipkinTracing | None:
+    found = as_composite(metadata, mime_type, limits).find((), (MIME.TRACING_ZIPKIN,))
+    return decode_trace(found[MIME.TRACING_ZIPKIN]) if found else None
 
 
-def read_trace(metadata: CompositeMetadata) -> ZipkinTracing | None:
+def decode_trace(content: bytes) -> ZipkinTracing | None:
     """The trace a request belongs to; a damaged one is none, and no reason to refuse a request."""
     try:
-        content = metadata.first(MIME.TRACING_ZIPKIN)
-        return None if content is None else ZipkinTracing.decode(content)
+        return ZipkinTracing.decode(content)
     except MetadataError as error:
-        _log.info("trace ignored: %s", error)
+        logger.info("trace ignored: %s", error)
         return None
-
-
-def shown(text: str) -> str:
-    """What a peer sent, on its way back: escaped and short."""
-    return ascii(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!a}..."
-
-
-def unreadable(error: MetadataError) -> Invalid:
-    """The answer to metadata that are damaged."""
-    _log.info("metadata refused: %s", error)
-    return Invalid("the metadata of this request cannot be read")

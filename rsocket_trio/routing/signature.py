@@ -15,6 +15,9 @@ from typing import Annotated, Any, Final
 import attrs
 import trio
 
+from ..codecs import Codecs
+from ..codecs.annotations import NONE, annotation_name, members_of, with_names
+from ..codecs.mismatch import Unconvertible
 from ..interactions.body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
@@ -23,6 +26,7 @@ from ..payload import Payload
 from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
+from .streams import READY
 
 __all__ = [
     "Interaction",
@@ -31,6 +35,7 @@ __all__ = [
     "Route",
     "Signature",
     "Source",
+    "check_conversions",
     "read_signature",
 ]
 
@@ -51,6 +56,10 @@ class Interaction(Enum):
     def is_stream(self) -> bool:
         """Whether the answer is a stream."""
         return self in (Interaction.REQUEST_STREAM, Interaction.REQUEST_CHANNEL)
+
+
+_UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
+"""Nobody hears of the results of these."""
 
 
 @attrs.frozen
@@ -193,7 +202,7 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
         function=function,
         interaction=interaction,
         parameters=parameters,
-        result=_result(function, interaction, hints.get("return", Any)),
+        result=_result(function, interaction, hints),
         is_generator=inspect.isasyncgenfunction(function),
     )
 
@@ -221,12 +230,14 @@ def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
             f"{_name(function)} is annotated with {error.name!r}, which cannot be resolved at run "
             "time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
         ) from error
+    names = inspect.unwrap(function).__globals__
+    return {name: with_names(hint, names) for name, hint in hints.items()}
 
 
 def _parameter(
@@ -273,8 +284,15 @@ def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
     return annotation, ()
 
 
-def _result(function: object, interaction: Interaction, annotation: Any) -> Any:
-    annotation, _ = _plain(annotation)
+def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -> Any:
+    if interaction in _UNHEARD:
+        return Any
+    if "return" not in hints:
+        reason = "its result has no annotation, which says how it is written: `-> Any` will do"
+        if interaction.is_stream:
+            reason = "its result has no annotation: write `-> AsyncIterator[T]`, or of Any"
+        raise _wrong(function, interaction, reason)
+    annotation, _ = _plain(hints["return"])
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation
@@ -282,3 +300,50 @@ def _result(function: object, interaction: Interaction, annotation: Any) -> Any:
         reason = "it answers with a stream: annotate its result AsyncIterator[T]"
         raise _wrong(function, interaction, f"{reason} (or AsyncIterable[T], ReceiveChannel[T])")
     return next(iter(typing.get_args(annotation)), Any)
+
+
+def check_conversions(signature: Signature, codecs: Codecs) -> None:
+    """Find out whether a handler's data and results can be converted at all.
+
+    Raises:
+        TypeError: There is no MIME type they could be read from, or written as.
+    """
+    function, interaction = signature.function, signature.interaction
+    for parameter in signature.parameters:
+        annotation = parameter.annotation
+        if parameter.source not in (Source.DATA, Source.CHANNEL) or annotation is Payload:
+            continue
+        for member in _members(annotation):
+            if member in _INJECTED:
+                reason = f"write `{annotation_name(member)}`, which is there with every request"
+                reason = (
+                    f"its parameter {parameter.name!r} is {annotation_name(annotation)}: {reason}"
+                )
+                raise _wrong(function, interaction, reason)
+        try:
+            codecs.check_decode(annotation)
+        except TypeError as error:
+            reason = f"its parameter {parameter.name!r} cannot be read"
+            raise _wrong(
+                function, interaction, _explained(reason, parameter.name, error)
+            ) from error
+    if interaction in _UNHEARD:
+        return
+    try:
+        for member in _members(signature.result):
+            if member not in (*READY, None, NONE):
+                codecs.check_encode(member)
+    except TypeError as error:
+        reason = "its result cannot be written"
+        raise _wrong(function, interaction, _explained(reason, "result", error)) from error
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    try:
+        return members_of(annotation)
+    except Unconvertible:
+        return (annotation,)
+
+
+def _explained(reason: str, root: str, error: TypeError) -> str:
+    return f"{reason}: {error.at(root) if isinstance(error, Unconvertible) else error}"

@@ -27,26 +27,39 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         items: What the handler gives.
         encode: Converts an item.
         name: Metadata of the first item that is converted.
+        note: Gets what the handler fails with, before that is raised.
     """
 
-    __slots__ = ("_encode", "_items", "_name", "_next")
+    __slots__ = ("_encode", "_items", "_name", "_next", "_note")
 
     def __init__(
-        self, items: AsyncIterable[Any], encode: Callable[[Any], bytes], name: bytes | None = None
+        self,
+        items: AsyncIterable[Any],
+        encode: Callable[[Any], bytes],
+        name: bytes | None = None,
+        note: Callable[[Exception], None] | None = None,
     ) -> None:
         self._items = aiter(items)
         self._next = self._items.__anext__
         self._encode = encode
         self._name = name
+        self._note = note
 
     async def __anext__(self) -> AnyPayload:
-        item = await self._next()
-        if isinstance(item, READY):
-            return item
-        if self._name is None:
-            return Payload(self._encode(item))
-        name, self._name = self._name, None
-        return Payload(self._encode(item), name)
+        try:
+            item = await self._next()
+            if isinstance(item, READY):
+                return item
+            if self._name is None:
+                return Payload(self._encode(item))
+            name, self._name = self._name, None
+            return Payload(self._encode(item), name)
+        except StopAsyncIteration:
+            raise
+        except Exception as error:
+            if self._note is not None:
+                self._note(error)
+            raise
 
     async def athrow(self, error: BaseException) -> AnyPayload:
         """Let ``error`` happen where the handler's generator waits.

@@ -10,13 +10,14 @@ from .frame_peer import FramePeer
 from .in_memory import connected_pair, frame_peer_client, frame_peer_server
 from .leaks import assert_no_leaks
 from .peer import KnownAnswers
-from .transport_suite import check_transport
+from .transport_suite import MakePair, check_transport
 
 __all__ = [
     "FaultyStream",
     "FaultyTransport",
     "FramePeer",
     "KnownAnswers",
+    "MakePair",
     "assert_no_leaks",
     "cancel_everywhere",
     "check_transport",

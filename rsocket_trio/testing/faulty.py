@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from ..transports.base import FrameTransport
+from ..transports.wrapper import TransportWrapper
 
 __all__ = ["FaultyStream", "FaultyTransport"]
 
@@ -125,7 +126,7 @@ def _corrupted(data: bytes, index: int | None, begin: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
 
 
-class FaultyTransport(FrameTransport):
+class FaultyTransport(TransportWrapper):
     """A frame transport that is cut, corrupted or slow.
 
     Args:
@@ -145,17 +146,17 @@ class FaultyTransport(FrameTransport):
         cut_after_bytes: int | None = None,
         corrupt: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        self.inner = inner
-        self.info = inner.info
+        super().__init__(inner)
         self._delay = delay
         self._left = cut_after_bytes
         self._corrupt = corrupt
         self._is_cut = False
-        inner.wake_writer = self._wake_writer
+        self._unsent = False  # the inner transport keeps frames that it could not send at once
 
-    def _wake_writer(self) -> None:
-        if self.wake_writer is not None:
-            self.wake_writer()
+    @property
+    def immediate(self) -> bool:  # type: ignore[override]  # as for the wrapper
+        """See `FrameTransport.immediate`: not where there is a delay."""
+        return super().immediate and not self._delay
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
         """Send, as far as there is no cut.
@@ -169,10 +170,22 @@ class FaultyTransport(FrameTransport):
         """
         await self._wait()
         whole = self._before_cut(frames)
-        if whole or not self._is_cut:
+        if whole or self._unsent or not self._is_cut:
+            self._unsent = False
             await self.inner.send_frames(whole)
         if self._is_cut:
             await self._cut()
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        """Send, as far as there is no cut; the cut itself is for `send_frames` to make."""
+        before = self._left, self._is_cut
+        whole = self._before_cut(frames)
+        try:
+            self._unsent = not self.inner.send_frames_nowait(whole)
+        except Exception:
+            self._left, self._is_cut = before  # nothing went through
+            raise
+        return not self._unsent and not self._is_cut
 
     async def receive_frames(self) -> list[bytes]:
         """Receive, as far as there is no cut; frames before it are returned first.
@@ -205,14 +218,6 @@ class FaultyTransport(FrameTransport):
             self._left -= len(frame)
             through.append(frame)
         return through
-
-    async def aclose(self) -> None:
-        """Close the inner transport.
-
-        Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
-        """
-        await self.inner.aclose()
 
     async def _wait(self) -> None:
         if self._delay:

@@ -26,7 +26,8 @@ import trio
 
 from ..client import connect
 from ..config import ConnectionConfig
-from ..lease import LeaseOptions, Source
+from ..interactions.block import Block
+from ..lease import AnyLeaseSource, LeaseOptions
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
@@ -37,7 +38,7 @@ from .frame_peer import FramePeer
 
 __all__ = ["connected_pair", "frame_peer_client", "frame_peer_server"]
 
-_NO_PAYLOAD: Final = Payload()
+_NO_SETUP: Final = Payload()
 _DEFAULTS: Final = ConnectionConfig()
 
 
@@ -46,12 +47,12 @@ async def connected_pair(
     responder: Responder | Acceptor,
     *,
     client_responder: Responder | Acceptor | None = None,
-    setup: Payload = _NO_PAYLOAD,
+    setup: Payload = _NO_SETUP,
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | Source | None = None,
-    client_lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
+    client_lease: LeaseOptions | AnyLeaseSource | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
 
@@ -95,7 +96,7 @@ async def frame_peer_client(
     *,
     setup: bool = True,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
 ) -> AsyncIterator[FramePeer]:
     """Serve a scripted client, over memory.
 
@@ -129,9 +130,9 @@ async def frame_peer_client(
 async def frame_peer_server(
     responder: Responder | Acceptor | None = None,
     *,
-    setup: Payload = _NO_PAYLOAD,
+    setup: Payload = _NO_SETUP,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | Source | None = None,
+    lease: LeaseOptions | AnyLeaseSource | None = None,
 ) -> AsyncIterator[tuple[FramePeer, Requester]]:
     """Connect a client to a scripted server, over memory.
 
@@ -173,13 +174,11 @@ async def frame_peer_server(
 @asynccontextmanager
 async def _running(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run a task beside the block and wait for its end; cancel it if the block fails."""
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(task)
-        try:
-            yield
-        except Exception as error:  # Kept out of the nursery, which would put it in a group.
-            failure = error
-            nursery.cancel_scope.cancel(reason="the block beside it failed")
-    if failure is not None:
-        raise failure
+    block = Block()
+    with block.around():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(task)
+            with block.body():
+                yield
+            if block.error is not None:
+                nursery.cancel_scope.cancel(reason="the block beside it failed")

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import trio
 import trio.testing
 
+from .. import os_support
+
 __all__ = ["all_tasks", "assert_no_leaks", "open_file_descriptors"]
 
 
@@ -26,13 +28,27 @@ def _with_children(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
 
 
 def open_file_descriptors() -> dict[int, str]:
-    """The file descriptors this process has open, and what each refers to (Linux only)."""
+    """The file descriptors this process has open, and what each refers to.
+
+    Empty where the system has no list of them. In words on Linux, elsewhere by numbers that tell
+    one file or socket from another.
+    """
     descriptors: dict[int, str] = {}
-    for name in os.listdir("/proc/self/fd"):
+    directory = os_support.DESCRIPTORS
+    if directory is None:
+        return descriptors
+    for name in os.listdir(directory):
         # The descriptor that the listing itself used is gone again.
-        with suppress(FileNotFoundError):
-            descriptors[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        with suppress(OSError):
+            descriptors[int(name)] = _target(directory, name)
     return descriptors
+
+
+def _target(directory: str, name: str) -> str:
+    if directory.startswith("/proc"):
+        return os.readlink(f"{directory}/{name}")
+    status = os.fstat(int(name))
+    return f"mode {status.st_mode:o}, device {status.st_dev}, inode {status.st_ino}"
 
 
 @asynccontextmanager

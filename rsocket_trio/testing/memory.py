@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import os_support
+
 __all__ = ["peak_memory", "resident_memory"]
 
 
@@ -15,6 +17,7 @@ def peak_memory(pid: int) -> int:
 
     Raises:
         ProcessLookupError: There is no such process, or it has ended.
+        NotImplementedError: This system does not tell.
     """
     return _status(pid, "VmHWM")
 
@@ -24,11 +27,14 @@ def resident_memory(pid: int) -> int:
 
     Raises:
         ProcessLookupError: There is no such process, or it has ended.
+        NotImplementedError: This system does not tell.
     """
     return _status(pid, "VmRSS")
 
 
 def _status(pid: int, field: str) -> int:
+    if not os_support.PROCESSES:
+        raise NotImplementedError("the memory of a process is read from /proc, which is not here")
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 import trio.testing
@@ -23,7 +23,9 @@ from ..transports.base import FrameTransport
 
 __all__ = ["MakePair", "check_transport"]
 
-MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
+MakePair: TypeAlias = Callable[
+    [], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]
+]
 """Makes two connected transports, and closes them with the block."""
 
 _TIMEOUT: Final = 60.0

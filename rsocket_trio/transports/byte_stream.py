@@ -6,21 +6,29 @@ unsigned 24-bit number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import trio
+from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
-from ..errors import RemoteProtocolError
-from ..frames.length import LengthPrefixDecoder, encode_length
-from .base import FrameTransport, TransportInfo
+from ..frames.length import LengthPrefixDecoder, encode_length, join_frames
+from .base import Capabilities, FrameTransport, TransportInfo
 from .direct import DirectStream
+from .progress import note_progress, send_in_parts
 
-__all__ = ["RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
+__all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
 
 RECEIVE_SIZE: Final = 64 * 2**10
 """How much one read may bring, in bytes: enough for thousands of small frames in one go."""
+
+FRAMES_AT_ONCE: Final = 512
+"""How many frames are handed out at once. One read may bring seven thousand, and whoever gets them
+looks at all of them before it lets another task run."""
+
+
+_ENCODE_LENGTH: Final = encode_length
 
 
 class FrameDecoder(Protocol):
@@ -29,6 +37,10 @@ class FrameDecoder(Protocol):
     @property
     def pending(self) -> bool:
         """Whether a frame, or its length, is half received."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether every further `feed` raises, also one of nothing."""
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes, return the frames that are whole now."""
@@ -47,6 +59,8 @@ class ByteStreamTransport(FrameTransport):
         encode_length: Likewise: the length of a frame to send.
     """
 
+    capabilities = Capabilities(byte_stream=True)
+
     def __init__(
         self,
         stream: trio.abc.Stream,
@@ -58,12 +72,17 @@ class ByteStreamTransport(FrameTransport):
     ) -> None:
         self.info = info
         self.stream = stream
-        self.immediate = isinstance(stream, DirectStream)
+        self._direct = stream if isinstance(stream, DirectStream) else None
+        self.immediate = self.receives_nowait = self._direct is not None
+        note_progress(self, stream)
         self._decoder = LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
         self._encode_length = encode_length
-        self._pushed = b""
+        self._prefixes = encode_length is _ENCODE_LENGTH
+        self._pushed: list[bytes] = []
+        self._unread: list[bytes] = []
         self._ended = False
         self._closed = False
+        self._more = False  # Whether there is something to return, or to raise, without a read.
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
         """See `FrameTransport.send_frames`: one write, however many frames.
@@ -76,29 +95,33 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
         If cancelled: frames may have been sent in part; the transport is good only for closing.
         """
-        await self.stream.send_all(self._encode(frames))
+        await send_in_parts(self, self.stream, self._encode(frames))
 
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
         """See `FrameTransport.send_frames_nowait`: one write."""
-        assert isinstance(self.stream, DirectStream)
-        return self.stream.send_nowait(self._encode(frames))
+        assert self._direct is not None
+        if self._prefixes and not self._closed:
+            return self._direct.send_nowait(join_frames(frames))
+        return self._direct.send_nowait(self._encode(frames))
 
     def _encode(self, frames: Sequence[bytes]) -> bytes:
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
-        pieces: list[bytes] = []
-        encode_length = self._encode_length
-        for frame in frames:
-            pieces.append(encode_length(frame))
-            pieces.append(frame)
-        return b"".join(pieces)
+        if self._prefixes:
+            return join_frames(frames)
+        return b"".join(
+            [piece for frame in frames for piece in (self._encode_length(frame), frame)]
+        )
 
     def push_back(self, data: bytes) -> None:
         """Let `receive_frames` find bytes that have been read from the stream already."""
-        self._pushed += data
+        self._pushed.append(data)
+        self._more = True
 
     async def receive_frames(self) -> list[bytes]:
-        """See `FrameTransport.receive_frames`: all the frames that one read completes.
+        """See `FrameTransport.receive_frames`: the frames that one read completes.
+
+        Of thousands, `FRAMES_AT_ONCE`; the next calls return the others.
 
         Raises:
             RemoteProtocolError: A frame is too long. Frames before it are returned first.
@@ -108,29 +131,68 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: nothing is lost; call again.
         """
+        while True:
+            if self.receives_nowait or self._more or self._decoder.refused:
+                await self.wait_received()
+                frames = self.receive_frames_nowait()
+            else:
+                frames = self._feed(await self.stream.receive_some(RECEIVE_SIZE))
+            if frames is not None:
+                return frames
+
+    def wait_received(self) -> Awaitable[None]:
+        """See `FrameTransport.wait_received`."""
+        if self._more or self._decoder.refused:
+            if self._closed:
+                raise trio.ClosedResourceError("this transport is closed")
+            return checkpoint()  # noqa: ASYNC105  # the caller awaits it
+        assert self._direct is not None
+        return self._direct.wait_received()
+
+    def receive_frames_nowait(self) -> list[bytes] | None:
+        """See `FrameTransport.receive_frames_nowait`: one read."""
+        if self._more or self._decoder.refused:
+            return self._receive_more()
+        assert self._direct is not None
+        data = self._direct.receive_nowait(RECEIVE_SIZE)
+        return None if data is None else self._feed(data)
+
+    def _receive_more(self) -> list[bytes] | None:
+        """What there is to return, or to raise, without a read."""
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
-        decoder = self._decoder
-        try:
-            # A frame that is too long may have come right behind those returned last time.
-            pushed, self._pushed = self._pushed, b""
-            frames = decoder.feed(pushed)
-        except RemoteProtocolError:
-            await trio.lowlevel.checkpoint()
-            raise
-        if frames:
-            await trio.lowlevel.checkpoint()
-            return frames
+        if self._unread:
+            return self._hand_out(self._unread)
         if self._ended:
-            await trio.lowlevel.checkpoint()
-        while not self._ended:
-            data = await self.stream.receive_some(RECEIVE_SIZE)
-            if frames := decoder.feed(data):
-                return frames
-            self._ended = not data
-        if decoder.pending:
+            return self._end()
+        pushed = b"".join(self._pushed)
+        self._pushed.clear()
+        # Of nothing, too: a frame that is too long may have come right behind those returned last
+        # time.
+        frames = self._decoder.feed(pushed)
+        self._more = False
+        return self._hand_out(frames) if frames else None
+
+    def _feed(self, data: bytes | bytearray) -> list[bytes] | None:
+        frames = self._decoder.feed(data)
+        if frames:
+            return frames if len(frames) <= FRAMES_AT_ONCE else self._hand_out(frames)
+        if data:
+            # Frames are a sign of life by themselves; these bytes are a part of one.
+            self.received_at = trio.current_time()
+            return None
+        self._ended = self._more = True
+        return self._end()
+
+    def _end(self) -> list[bytes]:
+        if self._decoder.pending:
             raise trio.BrokenResourceError("the connection ended inside a frame")
         return []
+
+    def _hand_out(self, frames: list[bytes]) -> list[bytes]:
+        self._unread = frames[FRAMES_AT_ONCE:]
+        self._more = bool(self._unread or self._ended)
+        return frames[:FRAMES_AT_ONCE]
 
     async def close_sending(self) -> bool:
         """See `FrameTransport.close_sending`.
@@ -149,5 +211,5 @@ class ByteStreamTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: closed all the same, forcefully.
         """
-        self._closed = True
+        self._closed = self._more = True
         await self.stream.aclose()

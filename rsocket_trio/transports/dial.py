@@ -7,66 +7,89 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
 import trio
+import trio_websocket
 
 from ..config import MAX_FRAME_SIZE
 from ..errors import ConnectFailed
-from ..uri import Uri, parse_uri
+from ..uri import Uri, as_uri
 from .base import FrameTransport
 from .over_stream import transport_over
 from .tcp import connect_tcp
-from .tls import start_tls_client
+from .tls import check_context, start_tls_client
 from .unix import connect_unix
 from .websocket_handshake import request_websocket
 
-__all__ = ["describe_failure", "open_transport"]
+__all__ = ["NO_CONNECTION", "describe_failure", "open_transport"]
+
+NO_CONNECTION: Final = (
+    OSError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+    trio.TooSlowError,
+    trio_websocket.HandshakeError,
+    trio_websocket.ConnectionClosed,
+)
+"""What else says that there is no connection now: the errors of those who dial by themselves."""
 
 
 @asynccontextmanager
 async def open_transport(
-    uri: Uri | str,
+    uri: str | Uri,
     *,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     max_frame_size: int = MAX_FRAME_SIZE,
+    handshake_timeout: float = 10.0,
 ) -> AsyncIterator[FrameTransport]:
     """Dial a server, and close the connection with the block.
 
     Args:
-        uri: Where it is.
+        uri: Where it is: a `Uri`, or the text of one.
         headers: WebSocket: more headers of the handshake. ``Sec-WebSocket-Protocol`` proposes
             subprotocols.
         ssl_context: TLS: how to verify the server; the system's authorities by default.
         max_frame_size: The server's frames may be this long, in bytes.
+        handshake_timeout: How long the handshakes of TLS and WebSocket may take, in seconds.
 
     Yields:
         The transport, ready.
 
     Raises:
-        ValueError: The address or a header is none.
+        TypeError: ``uri`` or ``ssl_context`` is nothing of what it may be.
+        ValueError: The address or a header is none, or the address has no use for ``headers`` or
+            ``ssl_context``.
         ConnectFailed: No connection came about; the message says what failed, ``__cause__`` holds
             the error.
 
     Checkpoint: entering and leaving, always.
     If cancelled: nothing stays open.
     """
-    if isinstance(uri, str):
-        uri = parse_uri(uri)
+    uri = as_uri(uri)
+    check_context(ssl_context, [uri])
+    if headers and not uri.is_websocket:
+        raise ValueError(f"headers= are for ws:// and wss://, and {uri} sends none")
     try:
         stream = await (connect_unix(uri) if uri.scheme == "unix" else connect_tcp(uri))
     except (OSError, UnicodeError) as error:
         # UnicodeError: a host name that no resolver can be asked for.
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
     try:
-        transport = await transport_over(
-            stream,
-            uri,
-            dialled=True,
-            start_tls=partial(start_tls_client, host=uri.host, ssl_context=ssl_context),
-            shake_hands=partial(request_websocket, uri=uri, headers=headers),
-            max_frame_size=max_frame_size,
-        )
+        with trio.fail_after(handshake_timeout):
+            transport = await transport_over(
+                stream,
+                uri,
+                dialled=True,
+                start_tls=partial(start_tls_client, host=uri.host, ssl_context=ssl_context),
+                shake_hands=partial(request_websocket, uri=uri, headers=headers),
+                max_frame_size=max_frame_size,
+            )
+    except trio.TooSlowError as error:
+        await trio.aclose_forcefully(stream)
+        why = f"no end of the handshake in {handshake_timeout:g} s"
+        raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
         await trio.aclose_forcefully(stream)
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
@@ -79,9 +102,11 @@ async def open_transport(
 
 def describe_failure(error: BaseException) -> str:
     """The reason at the bottom of an error of trio's, as one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(describe_failure(each) for each in error.exceptions))
     cause = error.__cause__
     if isinstance(cause, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(describe_failure(each) for each in cause.exceptions))
+        return describe_failure(cause)
     if cause is not None and not isinstance(error, ConnectFailed):
         return describe_failure(cause)
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:

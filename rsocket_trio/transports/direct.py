@@ -9,11 +9,19 @@ once (docs/performance.md has what it bought).
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, wait_readable, wait_writable
 
-__all__ = ["DirectStream"]
+from .. import os_support
+
+__all__ = ["DirectStream", "direct"]
+
+
+def direct(stream: trio.SocketStream) -> trio.abc.HalfCloseableStream:
+    """The fastest there is over this socket: where it is no file descriptor, the stream itself."""
+    return DirectStream(stream) if os_support.DIRECT_SOCKETS else stream
 
 
 class DirectStream(trio.abc.HalfCloseableStream):
@@ -24,12 +32,15 @@ class DirectStream(trio.abc.HalfCloseableStream):
     Attributes:
         inner: The stream that it closes.
         socket: Its socket.
+        note_progress: Called when a part has left of what the kernel does not take at once.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
+        self._closed = False
         self.inner = stream
         self.socket = stream.socket
-        self._rest = b""
+        self.note_progress: Callable[[], None] | None = None
+        self._rest: list[bytes] = []
         self._error: OSError | None = None  # of `send_nowait`: the kernel tells it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -46,7 +57,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
         if self._rest:
             if self._error is not None:
                 raise self._translated(self._error) from self._error
-            data, self._rest = self._rest + data, b""
+            data = b"".join([*self._rest, data])
+            self._rest.clear()
         sent = self._write(data)
         if sent < len(data):
             with memoryview(data) as view:
@@ -54,6 +66,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
                     await wait_writable(self.socket)
                     with view[sent:] as rest:
                         sent += self._write(rest)
+                    if self.note_progress is not None:
+                        self.note_progress()
 
     def send_nowait(self, data: bytes) -> bool:
         """Send what the kernel takes at once, and keep the rest, which the next `send_all` sends.
@@ -65,7 +79,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
             whichever comes first.
         """
         if self._rest:
-            self._rest += data
+            self._rest.append(data)
             return False
         try:
             sent = os.write(self.socket.fileno(), data)
@@ -75,7 +89,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
             self._error = error
             sent = 0
         if sent < len(data):
-            self._rest = data[sent:]
+            self._rest.append(data[sent:])
             return False
         return True
 
@@ -98,17 +112,43 @@ class DirectStream(trio.abc.HalfCloseableStream):
         If cancelled: nothing is lost.
         """
         while True:
-            await wait_readable(self.socket)
-            try:
-                data = os.read(self.socket.fileno(), max_bytes or 65536)
-            except BlockingIOError:
-                pass  # woken for nothing, which the kernel may do
-            except OSError as error:
-                raise self._translated(error) from error
-            else:
-                if not data and self._error is not None:
-                    raise self._translated(self._error) from self._error
+            await self.wait_received()
+            data = self.receive_nowait(max_bytes or 65536)
+            if data is not None:
                 return data
+
+    def wait_received(self) -> Awaitable[None]:
+        """Wait until `receive_nowait` is worth a try. To be awaited at once.
+
+        Raises:
+            trio.ClosedResourceError: This stream was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing happens.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("this stream was closed")
+        return wait_readable(self.socket)  # noqa: ASYNC105  # the caller awaits it
+
+    def receive_nowait(self, max_bytes: int) -> bytes | None:
+        """The bytes that are here, at most so many; empty at the end of the stream.
+
+        Returns:
+            ``None``: there are none yet.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This stream was closed here.
+        """
+        try:
+            data = os.read(self.socket.fileno(), max_bytes)
+        except BlockingIOError:
+            return None  # woken for nothing, which the kernel may do
+        except OSError as error:
+            raise self._translated(error) from error
+        if not data and self._error is not None:
+            raise self._translated(self._error) from self._error
+        return data
 
     async def send_eof(self) -> None:
         """Send the end of the stream; receiving goes on.
@@ -124,6 +164,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         Checkpoint: always.
         If cancelled: closed all the same.
         """
+        self._closed = True
         await self.inner.aclose()
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:

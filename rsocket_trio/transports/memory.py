@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import final
 
 import trio
 
+from ..sealed import Sealed, make
 from .base import FrameTransport, TransportInfo
 
 __all__ = ["MemoryTransport", "memory_transport_pair"]
@@ -37,7 +39,8 @@ class _Pipe:
         return frames
 
 
-class MemoryTransport(FrameTransport):
+@final
+class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_pair gives two"):
     """One end of a pair; see `memory_transport_pair`."""
 
     def __init__(self, outgoing: _Pipe, incoming: _Pipe) -> None:
@@ -125,4 +128,4 @@ def memory_transport_pair(max_bytes: int = 256 * 2**10) -> tuple[MemoryTransport
     if max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")
     there, back = _Pipe(max_bytes), _Pipe(max_bytes)
-    return MemoryTransport(there, back), MemoryTransport(back, there)
+    return make(MemoryTransport, there, back), make(MemoryTransport, back, there)

@@ -13,7 +13,7 @@ import trio
 from ..uri import Uri
 from .base import FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport
-from .direct import DirectStream
+from .direct import direct
 from .tcp import socket_addresses
 from .tls import TLSStream, peer_certificate
 from .unix import peer_credentials
@@ -31,6 +31,7 @@ async def transport_over(
     start_tls: Callable[[trio.SocketStream], Awaitable[TLSStream]],
     shake_hands: Callable[[trio.abc.Stream], Awaitable[Handshake]],
     max_frame_size: int,
+    listener: str = "",
 ) -> FrameTransport:
     """Begin TLS and WebSocket where the address has them, and make the transport.
 
@@ -41,6 +42,7 @@ async def transport_over(
         start_tls: Our half of the TLS handshake.
         shake_hands: Our half of the WebSocket handshake.
         max_frame_size: The peer's frames may be this long, in bytes.
+        listener: See `TransportInfo.listener`.
 
     Raises:
         ConnectFailed: The WebSocket handshake came to nothing.
@@ -55,11 +57,11 @@ async def transport_over(
         extra["peer_credentials"] = peer_credentials(stream)
     else:
         local, peer = socket_addresses(stream)
-    carrier: trio.abc.Stream = DirectStream(stream)
+    carrier: trio.abc.Stream = direct(stream)
     if uri.is_encrypted:
         carrier = secure = await start_tls(stream)
         extra["peer_certificate"] = peer_certificate(secure)
-    info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, extra=extra)
+    info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, listener=listener, extra=extra)
     if not uri.is_websocket:
         return ByteStreamTransport(carrier, info=info, max_frame_size=max_frame_size)
     handshake = await shake_hands(carrier)

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 
 import trio
 
-__all__ = ["TLSStream", "peer_certificate", "start_tls_client", "start_tls_server"]
+from ..uri import Uri
+
+__all__ = ["TLSStream", "check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
 
 # Peers of every make close without a close_notify; `https_compatible` takes that for the end of
 # the stream. Nothing is lost by it: an end inside a frame is told by the frame's length.
 TLSStream = trio.SSLStream[trio.SocketStream]
+
+
+def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
+    """Refuse a TLS context that is none, or that none of these addresses has a use for.
+
+    Who gives a context wants encryption, and ``tcp://`` in place of ``tls://`` would leave it out
+    without a word.
+
+    Raises:
+        TypeError: It is no `ssl.SSLContext`.
+        ValueError: None of the addresses is encrypted.
+    """
+    if ssl_context is None:
+        return
+    if not isinstance(ssl_context, ssl.SSLContext):
+        raise TypeError(f"ssl_context must be an ssl.SSLContext, not {type(ssl_context).__name__}")
+    if addresses and not any(uri.is_encrypted for uri in addresses):
+        named = ", ".join(map(str, addresses))
+        raise ValueError(
+            f"ssl_context is given, but {named} is not encrypted: use tls:// or wss://, or leave "
+            "ssl_context out"
+        )
 
 
 async def start_tls_client(

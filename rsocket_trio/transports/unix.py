@@ -12,7 +12,9 @@ from typing import Final
 
 import trio
 
+from .. import os_support
 from ..uri import Uri
+from .file_lock import locked
 
 __all__ = ["UnixListener", "connect_unix", "listen_unix", "peer_credentials"]
 
@@ -29,6 +31,7 @@ async def connect_unix(uri: Uri) -> trio.SocketStream:
     Checkpoint: always.
     If cancelled: nothing stays open.
     """
+    _check_supported()
     return await trio.open_unix_socket(uri.path)
 
 
@@ -69,8 +72,10 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
 async def listen_unix(uri: Uri) -> UnixListener:
     """Listen on the socket file ``uri.path``, which must not be there or be stale.
 
-    Stale is a socket file that nobody listens on, as a crash leaves it; it is replaced. The new
-    file's mode comes from the umask of the process: the directory decides who may connect.
+    Stale is a socket file that nobody listens on, as a crash leaves it; it is replaced. Of several
+    processes that begin there at once one succeeds: while it looks, a file beside it is locked,
+    ``path.lock``, which is gone when it listens. The new file's mode comes from the umask of the
+    process: the directory decides who may connect.
 
     Raises:
         OSError: Somebody listens there, or the file is no socket, or cannot be made.
@@ -78,9 +83,19 @@ async def listen_unix(uri: Uri) -> UnixListener:
     Checkpoint: always.
     If cancelled: nothing stays open, and no file of ours is left.
     """
+    _check_supported()
     path = uri.path
-    if _identity(path) is not None:
+    async with locked(f"{path}.lock"):
         await _remove_stale(path)
+        return await _bind(path)
+
+
+def _check_supported() -> None:
+    if not os_support.UNIX_SOCKETS:
+        raise OSError(errno.EAFNOSUPPORT, os_support.NO_UNIX_SOCKETS)
+
+
+async def _bind(path: str) -> UnixListener:
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         await sock.bind(path)
@@ -93,13 +108,19 @@ async def listen_unix(uri: Uri) -> UnixListener:
 
 
 async def _remove_stale(path: str) -> None:
-    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+    """Only for who holds the lock: between the question and the answer the file must not change."""
+    asked = _identity(path)
+    if asked is None:
+        return
+    if not stat.S_ISSOCK(asked[2]):
         raise FileExistsError(errno.EEXIST, "there is a file that is no socket", path)
     try:
         stream = await trio.open_unix_socket(path)
     except ConnectionRefusedError:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+        # Not all programs know of the lock: at least it is the file that was asked about.
+        if _identity(path) == asked:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
     except FileNotFoundError:
         pass
     except BlockingIOError:
@@ -110,13 +131,13 @@ async def _remove_stale(path: str) -> None:
         raise OSError(errno.EADDRINUSE, "somebody listens there", path)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name, or ``None`` without a file."""
+def _identity(path: str) -> tuple[int, int, int] | None:
+    """What tells a file from another of the same name: device, number, mode; ``None`` without."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
 
 
 def peer_credentials(stream: trio.SocketStream) -> tuple[int, int, int] | None:

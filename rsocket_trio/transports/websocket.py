@@ -121,6 +121,7 @@ class WebSocketTransport(FrameTransport):
         Checkpoint: always.
         If cancelled: it may or may not have been said; close the transport.
         """
+        await trio.lowlevel.checkpoint()  # its own aclose() is none where the peer has closed
         if self._closed or self._failure is not None:
             return False
         await self._ws.aclose()

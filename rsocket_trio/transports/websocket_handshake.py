@@ -7,7 +7,7 @@ limit, and what answers in plain HTTP where there is no agreement. Deadlines are
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from http import HTTPStatus
 from typing import Final, NoReturn
 
@@ -20,14 +20,29 @@ from wsproto.utilities import RemoteProtocolError
 
 from ..errors import ConnectFailed
 from ..uri import Uri
+from .origins import normal_origin
 
-__all__ = ["MAX_HEAD_SIZE", "Handshake", "accept_websocket", "request_websocket"]
+__all__ = [
+    "MAX_HEAD_LINES",
+    "MAX_HEAD_SIZE",
+    "Handshake",
+    "accept_websocket",
+    "refuse_websocket",
+    "request_websocket",
+]
 
 MAX_HEAD_SIZE: Final = 16 * 2**10
 """How long a request or a response may be with all its headers, in bytes; as h11 has it."""
 
+MAX_HEAD_LINES: Final = 128
+"""How many lines a request or a response may have. Each takes h11 some microseconds, however short:
+four thousand of them would stand the loop still for 20 ms. Browsers send some fifteen."""
+
 SUBPROTOCOLS: Final = ("rsocket",)
 """What a server agrees to, of what a client proposes. Most clients propose nothing."""
+
+_MAX_SHOWN: Final = 100
+"""Characters of what a client says of itself that we repeat."""
 
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -104,12 +119,16 @@ async def request_websocket(
     )
 
 
-async def accept_websocket(stream: trio.abc.Stream, path: str) -> Handshake:
+async def accept_websocket(
+    stream: trio.abc.Stream, path: str, *, allowed_origins: Container[str] | None = None
+) -> Handshake:
     """Answer a client that asks for a WebSocket.
 
     Args:
         stream: Where the request comes from. It is left open on failure.
         path: The path that exists here; others are answered with 404. A query is the client's.
+        allowed_origins: The web pages that may connect, as `normal_origins` makes them of a list;
+            others are answered with 403. ``None`` is any.
 
     Raises:
         ConnectFailed: It asked for something else; it was told so by an HTTP error.
@@ -137,6 +156,11 @@ async def accept_websocket(stream: trio.abc.Stream, path: str) -> Handshake:
         return await _refuse(stream, 400, "Data before the handshake was answered")
     if request.target.partition("?")[0] != path.partition("?")[0]:
         return await _refuse(stream, 404, "There is no WebSocket at this path")
+    if allowed_origins is not None:
+        for origin in _values(request, b"origin"):
+            if not _is_allowed(origin, allowed_origins):
+                shown = ascii(origin[:_MAX_SHOWN])
+                return await _refuse(stream, 403, f"Pages of {shown} may not connect here")
     subprotocol = next((name for name in SUBPROTOCOLS if name in request.subprotocols), None)
     answer = websocket.send(AcceptConnection(subprotocol=subprotocol))
     await stream.send_all(answer)
@@ -146,6 +170,37 @@ async def accept_websocket(stream: trio.abc.Stream, path: str) -> Handshake:
     if request.subprotocols:
         headers.append(("sec-websocket-protocol", ", ".join(request.subprotocols)))
     return Handshake(connection=websocket.connection, path=request.target, headers=tuple(headers))
+
+
+async def refuse_websocket(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
+    """Answer a client that asks for a WebSocket, or for anything else, with an HTTP error.
+
+    Args:
+        stream: Where the request comes from. It is left open.
+        status: The status code.
+        why: A sentence without its full stop.
+
+    Raises:
+        ConnectFailed: Always: it was told.
+        trio.BrokenResourceError: The connection broke.
+
+    Checkpoint: always.
+    If cancelled: the stream is good only for closing.
+    """
+    # Read first: closing with the request unread would reset the connection, answer and all.
+    await _read_head(stream, refuse_long=True)
+    await _refuse(stream, status, why)
+
+
+def _values(request: Request, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for each, value in request.extra_headers if each == name]
+
+
+def _is_allowed(origin: str, allowed: Container[str]) -> bool:
+    try:
+        return normal_origin(origin) in allowed
+    except ValueError:
+        return False
 
 
 async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> tuple[bytes, bytes]:
@@ -159,10 +214,10 @@ async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> t
         received += data
         if found := _BLANK_LINE.search(received, searched):
             end = found.end()
-            if end <= MAX_HEAD_SIZE:
+            if end <= MAX_HEAD_SIZE and received.count(b"\n", 0, end) <= MAX_HEAD_LINES:
                 return bytes(received[:end]), bytes(received[end:])
-        if len(received) > MAX_HEAD_SIZE:
-            why = f"More than {MAX_HEAD_SIZE} bytes of headers"
+        if found or len(received) > MAX_HEAD_SIZE:
+            why = f"More than {MAX_HEAD_SIZE} bytes or {MAX_HEAD_LINES} lines of headers"
             if refuse_long:
                 await _refuse(stream, 431, why)
             raise ConnectFailed(f"the WebSocket handshake failed: {why}")

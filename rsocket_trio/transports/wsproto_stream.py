@@ -19,7 +19,9 @@ from ..config import MAX_FRAME_SIZE
 from .base import FrameTransport, TransportInfo
 from .byte_stream import RECEIVE_SIZE
 from .direct import DirectStream
-from .websocket_frames import MessageReader, encode_messages
+from .progress import note_progress, send_in_parts
+from .websocket_frames import encode_messages
+from .websocket_reader import MessageReader
 
 __all__ = ["CLEAN_CLOSES", "WsprotoTransport", "describe_close"]
 
@@ -31,14 +33,14 @@ _CLOSE_GRACE: Final = 0.5
 
 
 class WsprotoTransport(FrameTransport):
-    """Carries frames as WebSocket messages, driving wsproto over a stream of ours.
+    """Carries frames as WebSocket messages over a stream of ours.
 
     It owns the stream. What must be sent besides frames (pongs) leaves with the next frames, or
     by `send_frames` with none, for which ``wake_writer`` asks.
 
     Args:
         stream: What carries the bytes, after the handshake.
-        connection: wsproto's state after the handshake.
+        connection: wsproto's state after the handshake; it makes what we send beside messages.
         info: Facts for acceptors and logs.
         max_frame_size: The peer's messages may be this long, in bytes.
         trailing_data: What was read behind the handshake already.
@@ -56,8 +58,9 @@ class WsprotoTransport(FrameTransport):
         self.info = info
         self.stream = stream
         self.immediate = isinstance(stream, DirectStream)
+        note_progress(self, stream)
         self._connection = connection
-        self._reader = MessageReader(connection, max_frame_size)
+        self._reader = MessageReader(max_frame_size, peer_masks=not connection.client)
         self._ready = self._reader.feed(trailing_data)
         self._sending = False
         self._close_sent = False
@@ -81,7 +84,7 @@ class WsprotoTransport(FrameTransport):
             raise
         # Stays set if this is cancelled: nothing may follow part of a frame, no close frame either.
         self._sending = True
-        await self.stream.send_all(data)
+        await send_in_parts(self, self.stream, data)
         self._sending = False
 
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
@@ -124,12 +127,17 @@ class WsprotoTransport(FrameTransport):
             await trio.lowlevel.checkpoint()
             self._ready = []
         while not messages:
-            if reader.is_over or self._ended:
+            if reader.has_more:
+                # A read may bring tens of thousands of frames: others run in between.
+                await trio.lowlevel.checkpoint()
+                messages = reader.feed(b"")
+            elif reader.is_over or self._ended:
                 return self._outcome()
-            data = await self.stream.receive_some(RECEIVE_SIZE)
-            if not data:
-                self._ended = True
-            messages = reader.feed(data)
+            else:
+                data = await self.stream.receive_some(RECEIVE_SIZE)
+                self.received_at = trio.current_time()
+                self._ended = not data
+                messages = reader.feed(data)
             if reader.ping is not None and self.wake_writer is not None:
                 self.wake_writer()
         return messages

@@ -1,17 +1,20 @@
-"""The command line as a user runs it: as a process."""
+"""The command line as a user runs it: with standard streams, as a process where that matters."""
 
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-import rsocket_trio
+from rsocket_trio.cli.main import main
+from tests.programs import ROOT
 
 COMMAND = (sys.executable, "-m", "rsocket_trio")
 DEADLINE = 30
@@ -19,11 +22,9 @@ DEADLINE = 30
 
 
 def _environment() -> dict[str, str]:
-    # The package under test, wherever a test's working directory is.
-    source = str(Path(rsocket_trio.__file__).parents[1])
     # Standard output is buffered, as it is for most users.
     return os.environ | {
-        "PYTHONPATH": source,
+        "PYTHONPATH": ROOT,
         "PYTHONWARNINGS": "error",
         "PYTHONUNBUFFERED": "",
     }
@@ -48,9 +49,79 @@ def server() -> Iterator[dict[str, str]]:
                 process.terminate()
 
 
+@contextmanager
+def _standard_streams(*fds: int) -> Iterator[None]:
+    """Let 0, 1 and 2 be these, and ``sys.stdin`` and its kin be as they are in a new process."""
+    saved = [os.dup(number) for number in range(3)]
+    names = ("stdin", "stdout", "stderr")
+    objects = [getattr(sys, name) for name in names]
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    try:
+        yield
+    finally:
+        for name, before in zip(names, objects, strict=True):
+            getattr(sys, name).close()
+            setattr(sys, name, before)
+        for number, before in enumerate(saved):
+            os.dup2(before, number)
+            os.close(before)
+
+
+@contextmanager
+def _no_logging() -> Iterator[None]:
+    """Nobody has set logging up, as in a new process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    root.handlers = []
+    try:
+        yield
+    finally:
+        root.handlers, root.level = handlers, level
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Runs a command to its end, in a temporary directory."""
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs a command to its end, in a temporary directory.
+
+    In this process: the package is imported already, which takes longer than most commands. What
+    begins and ends with a process is tested by `program` and `start_cli`.
+    """
+
+    def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        monkeypatch.chdir(tmp_path)
+        theirs, ours = zip(os.pipe(), os.pipe()[::-1], os.pipe()[::-1], strict=True)
+        with ThreadPoolExecutor(3) as pool:
+            feeding = pool.submit(_write_all, ours[0], stdin)
+            reading = [pool.submit(_read_all, fd) for fd in ours[1:]]
+            with _no_logging(), _standard_streams(*theirs):
+                status = main(arguments)
+            feeding.result()
+            output, errors = [read.result() for read in reading]
+        return subprocess.CompletedProcess(arguments, status, output, errors)
+
+    return run
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(fd, "wb") as file:  # it need not be read
+        file.write(data)
+
+
+def _read_all(fd: int) -> bytes:
+    with open(fd, "rb") as file:
+        return file.read()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Runs a command to its end, in a process, in a temporary directory."""
 
     def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

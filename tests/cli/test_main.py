@@ -155,7 +155,7 @@ def test_control_c_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["decode", "00"])
 
 
-def test_as_a_module(cli: Callable[..., subprocess.CompletedProcess[bytes]]) -> None:
+def test_as_a_module(program: Callable[..., subprocess.CompletedProcess[bytes]]) -> None:
     """The module runs as python -m rsocket_trio, and says its name in usage."""
-    done = cli("--version")
+    done = program("--version")
     assert (done.returncode, done.stdout) == (0, f"rsocket-trio {__version__}\n".encode())

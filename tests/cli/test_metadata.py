@@ -26,8 +26,10 @@ from typing import Annotated
 from rsocket_trio import Principal, Rejected, Router, Setup, SimpleAuthentication
 
 async def authenticate(auth, facts):
-    if auth is None:
+    if auth is None and facts.principal is None:
         raise Rejected("authentication is needed")
+    if auth is None:
+        return facts.principal
     return auth.username if isinstance(auth, SimpleAuthentication) else auth.token
 
 app = Router(authenticate=authenticate)

@@ -158,12 +158,55 @@ def test_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> No
     assert client.returncode == 3
 
 
-def test_address_in_use(cli: Cli, tmp_path: Path) -> None:
+def test_who_may_connect(start_cli: StartCli, program: Cli, tmp_path: Path) -> None:
+    """--allow-origin and --max-connections are those of `serve`."""
+    (tmp_path / "app.py").write_text(APP)
+    options = ["--allow-origin", "https://a.example", "--allow-origin", "null"]
+    serving = Serving(
+        start_cli(
+            *["serve", "app.py", "--listen", "ws://127.0.0.1:0/", "--max-connections", "1"],
+            *options,
+        )
+    )
+    stream = ["stream", serving.uri, "0", "--header"]
+    for origin, status in (("https://b.example", 3), ("https://a.example", 0), ("null", 0)):
+        done = program(*stream, f"Origin: {origin}")
+        assert done.returncode == status, done.stderr
+        assert (b"403 Forbidden" in done.stderr) is (status == 3)
+    client = start_cli("stream", serving.uri, "60")
+    assert client.stdout is not None
+    assert client.stdout.readline() == b"first\n"
+    done = program("stream", serving.uri, "0")
+    assert done.returncode == 3
+    assert b"503 Service Unavailable" in done.stderr
+    client.send_signal(signal.SIGINT)
+    client.communicate(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--allow-origin", "https://a.example"], "--allow-origin is for ws:// and wss://"),
+        (["--allow-origin", "a.example"], "'a.example' is no origin"),
+        (["--max-connections", "0"], "--max-connections"),
+    ],
+)
+def test_who_may_not_be_meant(
+    program: Cli, tmp_path: Path, options: list[str], message: str
+) -> None:
+    """What cannot be meant is wrong usage, found before anything listens."""
+    (tmp_path / "app.py").write_text(APP)
+    done = program("serve", "app.py", "--listen", "tcp://127.0.0.1:0", *options)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode()
+
+
+def test_address_in_use(program: Cli, tmp_path: Path) -> None:
     """An address that is taken is one line and status 3."""
     (tmp_path / "app.py").write_text(APP)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         uri = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        done = cli("serve", "app.py", "--listen", uri)
+        done = program("serve", "app.py", "--listen", uri)
     assert (done.returncode, done.stdout) == (3, b"")
     line = f"rsocket-trio: error: cannot listen on {uri}: Address already in use\n"
     assert done.stderr == line.encode()

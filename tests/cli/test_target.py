@@ -165,18 +165,18 @@ def test_import_raises(directory: Path, where: str, source: str, message: str) -
 
 
 def test_as_a_user_sees_it(
-    cli: Callable[..., subprocess.CompletedProcess[bytes]], tmp_path: Path
+    program: Callable[..., subprocess.CompletedProcess[bytes]], tmp_path: Path
 ) -> None:
     """One line and status 2; the traceback only with --verbose."""
     (tmp_path / "broken.py").write_text("\nraise ValueError('boom')\n")
     listen = ("--listen", "tcp://127.0.0.1:0")
-    done = cli("serve", "broken.py", *listen)
+    done = program("serve", "broken.py", *listen)
     line = (
         b"rsocket-trio: error: importing 'broken.py' failed: ValueError: boom"
         b" (--verbose shows where)\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
-    done = cli("serve", "broken.py", *listen, "--verbose")
+    done = program("serve", "broken.py", *listen, "--verbose")
     assert done.returncode == 2
     assert done.stderr.endswith(line)
     assert b'broken.py", line 2' in done.stderr

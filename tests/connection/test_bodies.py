@@ -169,10 +169,11 @@ async def test_answered_before_it_was_whole(answer):
         assert requester.statistics().open_streams == 0
 
 
+@pytest.mark.parametrize("chunks", [[b"x" * 100], [b"few"], []], ids=["sent", "unsent", "none"])
 @pytest.mark.parametrize("interaction", ["request_response", "fire_and_forget"])
-async def test_the_connection_ends_meanwhile(interaction):
-    """A source that waits does not keep its caller waiting."""
-    source = Source([b"x" * 100], then=trio.sleep_forever)
+async def test_the_connection_ends_meanwhile(interaction, chunks):
+    """A source that waits does not keep its caller waiting, also where nothing has left yet."""
+    source = Source(chunks, then=trio.sleep_forever)
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
@@ -267,7 +268,7 @@ async def test_the_connection_is_being_closed():
 
     async def close():
         server.requester._connection.close_gracefully()
-        requester._connection.drain(LocalProtocolError("too late"))
+        requester._connection.lifecycle.drain(LocalProtocolError("too late"))
 
     class Server(Responder):
         async def accept(self, setup, requester):
@@ -297,7 +298,7 @@ async def test_refused_at_the_last_moment():
     """A stream that may not be opened any more once its first chunks are here, is not."""
 
     async def refuse():
-        requester._connection.streams.refuse(LocalProtocolError("too late"))
+        requester._connection.streams.admission.refuse(LocalProtocolError("too late"))
 
     async with connected_pair(Echo()) as requester:
         source = Source([b"few"], then=refuse)

@@ -76,7 +76,7 @@ async def writer_of(outbox, transport, broken=None):
 
 async def test_a_turn_is_one_write():
     """What several tasks queue in one turn leaves in one write; stream 0 goes first."""
-    outbox, transport = Outbox(1000, 1000), Immediate()
+    outbox, transport = Outbox(1000, 1000, 10**9), Immediate()
 
     async def put(frame):
         outbox.put(frame)
@@ -87,19 +87,19 @@ async def test_a_turn_is_one_write():
                 nursery.start_soon(put, b"%d" % number)
         outbox.put_control(b"control")
         outbox.put_urgent(b"urgent")
-        assert (outbox.size, outbox.control_size) == (0, 13)
+        assert (outbox.room.used, outbox.control_size) == (0, 13)
         await trio.testing.wait_all_tasks_blocked()
         assert transport.writes == [("loop", 5), ("loop", 2)]
         assert sorted(transport.sent[:5]) == [b"0", b"1", b"2", b"3", b"4"]
         assert transport.sent[5:] == [b"urgent", b"control"]
-        assert (outbox.size, outbox.control_size, outbox.batches) == (0, 0, 2)
+        assert (outbox.room.used, outbox.control_size, outbox.batches) == (0, 0, 2)
         assert not outbox.writing
         await outbox.wait_idle()
 
 
 async def test_the_writer_goes_on():
     """What the transport could not take at once, the writer sends, before all that came later."""
-    outbox, transport = Outbox(1000, 1000), Immediate(room=1)
+    outbox, transport = Outbox(1000, 1000, 10**9), Immediate(room=1)
     async with writer_of(outbox, transport):
         for frame in (b"one", b"two", b"three"):
             outbox.put(frame)
@@ -117,7 +117,7 @@ async def test_the_writer_goes_on():
 
 async def test_errors_are_the_writers():
     """An error does not come out of the loop: the writer meets it, with all frames still there."""
-    outbox, transport, broken = Outbox(1000, 1000), Immediate(), []
+    outbox, transport, broken = Outbox(1000, 1000, 10**9), Immediate(), []
     async with writer_of(outbox, transport, broken):
         transport.broken = True
         outbox.put(b"frame")
@@ -131,7 +131,7 @@ async def test_errors_are_the_writers():
 
 async def test_those_who_wait_are_told():
     """Whoever waits for room, or for an idle outbox, is woken by the writer."""
-    outbox, transport = Outbox(10, 1000), Immediate()
+    outbox, transport = Outbox(10, 1000, 10**9), Immediate()
     served = []
 
     async def produce(name):
@@ -146,7 +146,7 @@ async def test_those_who_wait_are_told():
                 nursery.start_soon(produce, name)
         await outbox.wait_idle()
         assert sorted(transport.sent) == sorted([b"x" * 10, *(name * 10 for name in served)])
-        assert outbox.size == 0
+        assert outbox.room.used == 0
         # Room that is reserved becomes free when what it was for has left.
         await outbox.reserve(10)
         async with trio.open_nursery() as nursery:
@@ -156,14 +156,14 @@ async def test_those_who_wait_are_told():
         await outbox.wait_idle()
         assert transport.sent[-2:] == [b"f" * 10, b"e" * 10]
         # No room at all, as without a lease: what may leave without it leaves all the same.
-        outbox.set_limit(0)
+        outbox.room.set_limit(0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(produce, b"d")
             await trio.testing.wait_all_tasks_blocked()
             outbox.put_control(b"control")
             await trio.testing.wait_all_tasks_blocked()
             assert transport.sent[-1] == b"control"
-            outbox.set_limit(10)
+            outbox.room.set_limit(10)
         await outbox.wait_idle()
         assert transport.sent[-1] == b"d" * 10
 
@@ -176,7 +176,7 @@ def test_nothing_is_lost_or_reordered(plan, rooms):
     """However much the transport takes, and whoever waits: all arrives, in the order it was put."""
 
     async def run():
-        outbox, transport = Outbox(40, 10**6), Immediate()
+        outbox, transport = Outbox(40, 10**6, 10**9), Immediate()
         expected = []
 
         async def produce(number, size):
@@ -190,7 +190,7 @@ def test_nothing_is_lost_or_reordered(plan, rooms):
                 for number, (step, size) in enumerate(plan):
                     transport.room = rooms[number % len(rooms)]
                     frame = b"%d:" % number + bytes(size)
-                    if step == "p" and outbox.size < outbox.limit:
+                    if step == "p" and outbox.room.used < outbox.room.limit:
                         outbox.put(frame)
                         expected.append(frame)
                     elif step == "c":
@@ -204,14 +204,14 @@ def test_nothing_is_lost_or_reordered(plan, rooms):
                         nursery.start_soon(outbox.wait_idle)
             await outbox.wait_idle()
             assert transport.sent == expected
-            assert outbox.size == 0
+            assert outbox.room.used == 0
 
     trio.run(run)
 
 
 async def test_a_cancelled_writer():
     """Nothing is sent for a writer that was cancelled after frames were marked."""
-    outbox, transport = Outbox(1000, 1000), Immediate()
+    outbox, transport = Outbox(1000, 1000, 10**9), Immediate()
     async with writer_of(outbox, transport):
         outbox.put(b"frame")
     assert transport.sent == []
@@ -230,13 +230,13 @@ async def test_one_hook_while_it_is_needed(monkeypatch):
     monkeypatch.setattr(FlushHook, "__init__", noted)
     one, two = Immediate(), Immediate()
     for _ in range(2):
-        async with writer_of(Outbox(1, 1), one), writer_of(Outbox(1, 1), two):
+        async with writer_of(Outbox(1, 1, 10**9), one), writer_of(Outbox(1, 1, 10**9), two):
             assert hooks[-1].connections == 2
         assert hooks[-1].connections == 0
         with pytest.raises(KeyError):
             trio.lowlevel.remove_instrument(hooks[-1])
     assert len(hooks) == 2
-    async with writer_of(Outbox(1, 1), memory_transport_pair()[0]):
+    async with writer_of(Outbox(1, 1, 10**9), memory_transport_pair()[0]):
         assert len(hooks) == 2  # this transport has no way to send without waiting
 
 

@@ -17,7 +17,7 @@ from rsocket_trio import (
     connect,
     serve_transport,
 )
-from rsocket_trio.frames import ErrorFrame, KeepaliveFrame, RequestResponseFrame
+from rsocket_trio.frames import ErrorFrame, KeepaliveFrame, PayloadFrame, RequestResponseFrame
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
 from rsocket_trio.transports.memory import memory_transport_pair
@@ -172,19 +172,48 @@ async def test_a_peer_that_reads_nothing_delays_a_close_by_close_timeout(autojum
         assert trio.current_time() - begin == 3
 
 
-async def test_a_peer_that_makes_us_answer_without_reading(autojump_clock):
-    """Past max_control_size we stop reading from it, until it reads."""
-    config = ConnectionConfig(limits=Limits(max_control_size=1000))
+async def test_a_peer_that_makes_us_answer_without_reading():
+    """Past max_unsent_size the connection ends, with a reason; what came before is answered."""
+    config = ConnectionConfig(limits=Limits(max_control_size=1000, max_unsent_size=5000))
     here, there = memory_transport_pair(max_bytes=1000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: serve_transport(Responder(), here, config=config))
         async with FramePeer(there) as peer:
             await peer.setup()
-            sent = 0
-            with trio.move_on_after(1):
-                while True:
-                    await peer.send(KeepaliveFrame(respond=True, data=b"x" * 100))
-                    sent += 1
-            assert sent < 100
-            for _ in range(sent - 10):
-                assert (await peer.receive(KeepaliveFrame)).data == b"x" * 100
+            for _ in range(62):
+                await peer.send(KeepaliveFrame(respond=True, data=b"x" * 100))
+                await trio.testing.wait_all_tasks_blocked()
+            answered = 0
+            while not isinstance(
+                frame := await peer._next("a frame", skip_keepalive=False), ErrorFrame
+            ):
+                assert frame == KeepaliveFrame(respond=False, data=b"x" * 100)
+                answered += 1
+            assert 40 < answered < 80
+            assert (frame.code, frame.data[-20:]) == (0x101, b"nswers were not read")
+
+
+async def test_a_peer_that_reads_late():
+    """Past max_control_size its requests wait, and are answered once it has read; none is lost."""
+    config = ConnectionConfig(limits=Limits(max_control_size=1000))
+    began = []
+
+    class Echo(Responder):
+        async def request_response(self, payload):
+            began.append(payload.data)
+            return payload
+
+    here, there = memory_transport_pair(max_bytes=1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: serve_transport(Echo(), here, config=config))
+        async with FramePeer(there) as peer:
+            await peer.setup()
+            for _ in range(30):
+                await peer.send(KeepaliveFrame(respond=True, data=b"x" * 100))
+            await trio.testing.wait_all_tasks_blocked()
+            await peer.send(RequestResponseFrame(1, data=b"late"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert began == []
+            for _ in range(30):
+                await peer.receive(KeepaliveFrame)
+            assert (await peer.receive(PayloadFrame)).data == b"late"

@@ -1,4 +1,7 @@
-"""The sources of leases, what they are asked and when; and requests that wait for a lease."""
+"""The sources of leases, what they are asked and when; and requests that wait for a lease.
+
+Modules of rsocket_trio.connection: leases, admission.
+"""
 
 from __future__ import annotations
 
@@ -246,10 +249,45 @@ async def test_an_iterable_that_never_waits():
         assert isinstance(await peer.receive(), LeaseFrame)
 
 
+async def leave_scope(statistics):
+    scope = trio.CancelScope()
+    scope.__enter__()
+    scope.cancel()
+
+
+async def raise_no_exception(statistics):
+    raise GeneratorExit
+
+
+async def raise_a_kept_cancellation(statistics):
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            kept = error
+            raise
+    raise kept
+
+
 @pytest.mark.parametrize(
     "source",
-    [lambda statistics: 1 / 0, lambda statistics: "a lease", lambda: None],
-    ids=["raises", "answers nonsense", "takes no argument"],
+    [
+        lambda statistics: 1 / 0,
+        lambda statistics: "a lease",
+        lambda: None,
+        raise_no_exception,
+        raise_a_kept_cancellation,
+        leave_scope,
+    ],
+    ids=[
+        "raises",
+        "answers nonsense",
+        "takes no argument",
+        "raises no exception",
+        "raises a cancellation",
+        "leaves a cancel scope open",
+    ],
 )
 async def test_a_source_that_fails(source, caplog):
     """It is logged; the connection lives, and leases granted by hand still work."""
@@ -524,7 +562,7 @@ async def test_on_sockets(kind, tmp_path):
                 await requester.request_response(Payload(b"x"))
             assert scope.cancelled_caught
             # An impolite client: it sends all the same.
-            requester.leases._held.replace(1, 3600, trio.current_time())
+            requester.leases._leases.held.replace(1, 3600, trio.current_time())
             with pytest.raises(Rejected, match="beyond the lease"):
                 await requester.request_response(Payload(b"x"))
         nursery.cancel_scope.cancel()

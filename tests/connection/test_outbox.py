@@ -19,21 +19,21 @@ def error():
 
 async def test_the_urgent_go_first():
     """Frames of stream 0 overtake; all others leave as they were put, control or not."""
-    outbox = Outbox(100, 100)
+    outbox = Outbox(100, 100, 10**9)
     outbox.put(b"one")
     outbox.put_control(b"two")
     outbox.put_urgent(b"zero")
     await outbox.reserve(5)
     outbox.put_reserved(b"three")
     outbox.put_urgent(b"null")
-    assert (outbox.size, outbox.control_size) == (8, 11)
+    assert (outbox.room.used, outbox.control_size) == (8, 11)
     assert await outbox.take() == [b"zero", b"null", b"one", b"two", b"three"]
-    assert (outbox.size, outbox.control_size, outbox.batches) == (0, 0, 1)
+    assert (outbox.room.used, outbox.control_size, outbox.batches) == (0, 0, 1)
 
 
 async def test_the_writer_is_woken():
     """A writer that waits gets the frame at once, and an empty batch on a bare wake-up."""
-    outbox = Outbox(100, 100)
+    outbox = Outbox(100, 100, 10**9)
     taken = []
 
     async def write():
@@ -62,7 +62,7 @@ async def producer(outbox, name, size, log):
 
 async def test_room_is_handed_out_in_order():
     """Those who wait get room first come, first served, as much as the limit allows."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     log = []
     outbox.put(b"x" * 10)
     async with trio.open_nursery() as nursery:
@@ -72,14 +72,14 @@ async def test_room_is_handed_out_in_order():
         assert log == []
         for expected in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4, 5]):
             await outbox.take()
-            assert outbox.size == 12
+            assert outbox.room.used == 12
             await trio.testing.wait_all_tasks_blocked()
             assert sorted(log) == expected
 
 
 async def test_a_cancelled_waiter_takes_no_room():
     """One that gives up is forgotten, and those behind it move up."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     log = []
     outbox.put(b"x" * 10)
     scope = trio.CancelScope()
@@ -97,12 +97,12 @@ async def test_a_cancelled_waiter_takes_no_room():
         await trio.testing.wait_all_tasks_blocked()
         await outbox.take()
     assert log == ["next"]
-    assert outbox.size == 10
+    assert outbox.room.used == 10
 
 
 async def test_room_given_back_goes_to_the_next():
     """Room that was reserved and is not used does not stay with nobody."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     log = []
     await outbox.reserve(10)
     async with trio.open_nursery() as nursery:
@@ -111,12 +111,12 @@ async def test_room_given_back_goes_to_the_next():
         assert log == []
         outbox.release(10)
     assert log == ["next"]
-    assert outbox.size == 10
+    assert outbox.room.used == 10
 
 
 async def test_room_handed_out_is_still_counted_after_a_quick_batch():
     """A writer that takes again before a woken producer has run does not forget its room."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     log = []
     outbox.put(b"x" * 10)
     async with trio.open_nursery() as nursery:
@@ -126,15 +126,15 @@ async def test_room_handed_out_is_still_counted_after_a_quick_batch():
         outbox.put_control(b"!")
         await outbox.take()
         assert log == []
-        assert outbox.size == 10
-    assert outbox.size == 10
+        assert outbox.room.used == 10
+    assert outbox.room.used == 10
     assert await outbox.take() == [b"x" * 10]
-    assert outbox.size == 0
+    assert outbox.room.used == 0
 
 
 async def test_idle():
     """It is idle once the writer has come back for more and found nothing."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x")
     steps = []
 
@@ -165,7 +165,7 @@ async def test_idle():
 
 async def test_clogged():
     """It is clogged while more control bytes wait than may, and not once they are taken."""
-    outbox = Outbox(10, 3)
+    outbox = Outbox(10, 3, 10**9)
     outbox.put_control(b"123")
     assert not outbox.clogged
     await outbox.wait_unclogged()
@@ -180,7 +180,7 @@ async def test_clogged():
 
 async def test_a_cancelled_watcher():
     """Giving up on a clogged outbox changes nothing."""
-    outbox = Outbox(10, 1)
+    outbox = Outbox(10, 1, 10**9)
     outbox.put_control(b"12")
     with trio.move_on_after(0) as scope:
         await outbox.wait_unclogged()
@@ -190,7 +190,7 @@ async def test_a_cancelled_watcher():
 
 async def test_closing():
     """Those who wait for room learn why, each for itself; what is queued still leaves."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x" * 10)
     failure = error()
     caught = []
@@ -206,6 +206,10 @@ async def test_closing():
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         outbox.close(failure)
+        outbox.room.let_go(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(caught) == 1  # so many at a time as is asked for
+        outbox.room.let_go()
     await wait()
     assert len({id(reason) for reason in [failure, *caught]}) == 4
     assert all(reason.__cause__ is failure.__cause__ for reason in caught)
@@ -215,7 +219,7 @@ async def test_closing():
 
 async def test_a_broken_one_is_idle():
     """Where nothing can be sent any more, nobody waits for it, whatever is put."""
-    outbox = Outbox(10, 100)
+    outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x")
     await outbox.take()
     outbox.put(b"y")
@@ -239,13 +243,13 @@ def test_room_is_never_lost(sizes, quits, drops):
     limit = 20
 
     async def run():
-        outbox = Outbox(limit, 100)
+        outbox = Outbox(limit, 100, 10**9)
         served = []
 
         async def produce(number, size, scope):
             with scope:
                 await outbox.reserve(size)
-                assert outbox.size < limit + 30
+                assert outbox.room.used < limit + 30
                 if number in drops:
                     outbox.release(size)
                 else:
@@ -265,7 +269,7 @@ def test_room_is_never_lost(sizes, quits, drops):
                 await trio.testing.wait_all_tasks_blocked()
         outbox.wake_writer()
         await outbox.take()
-        assert outbox.size == 0
+        assert outbox.room.used == 0
         assert set(range(len(sizes))) - quits <= set(served)
 
     trio.run(run)

@@ -1,4 +1,7 @@
-"""Requests of the peer on their way to a handler: fragments, limits, and what ends them."""
+"""Requests of the peer on their way to a handler: fragments, limits, and what ends them.
+
+Modules of rsocket_trio.connection: fragmented_request.
+"""
 
 from __future__ import annotations
 
@@ -154,12 +157,27 @@ async def test_thousands_of_frames_at_once():
 
 
 async def test_cancelled_before_it_began():
-    """A request and its CANCEL in one read: no handler runs, nothing is left, nothing is sent."""
-    handlers = Handlers()
-    async with frame_peer_client(handlers) as peer:
-        await peer.send(RequestResponseFrame(1, data=b"x"), CancelFrame(1))
+    """A request behind one that waits, and its CANCEL in the same read: its handler never runs."""
+    seen = []
+
+    class Waits(Responder):
+        async def request_response(self, payload):
+            seen.append(payload.data)
+            await trio.sleep_forever()
+
+    async with frame_peer_client(Waits()) as peer:
+        first, second = RequestResponseFrame(1, data=b"1"), RequestResponseFrame(3, data=b"2")
+        await peer.send(first, second, CancelFrame(3))
         await peer.expect_nothing()
-        assert handlers.seen == []
+        assert seen == [b"1"]
+
+
+async def test_answered_before_its_cancel_is_read():
+    """A handler that does not wait has answered when the CANCEL of the same read is reached."""
+    async with frame_peer_client(Handlers()) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"x"), CancelFrame(1))
+        assert (await peer.receive(PayloadFrame)).stream_id == 1
+        await peer.expect_nothing()
 
 
 async def test_cancelled_channels_do_not_add_up():

@@ -1,4 +1,7 @@
-"""The transport that outlives connections, by itself."""
+"""The transport that outlives connections, by itself.
+
+Modules of rsocket_trio.connection: resumable_link, retention.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,28 @@ async def test_what_an_old_transport_still_brings_is_dropped(autojump_clock):
     assert link.log.received == len(frame(2))
 
 
+async def test_what_came_right_behind_a_resume_is_not_the_old_transports(
+    monkeypatch, autojump_clock
+):
+    """Two RESUMEs in one turn, each with frames behind it: those of the second are received."""
+    link, _ = new_link()
+    await attach(link, received=[frame(1)])
+    wait_attached = link.wait_attached
+    near, _ = memory_transport_pair()
+
+    async def wait_and_lose():
+        """Another task attaches before this one goes on, as it may at any checkpoint."""
+        attachment = await wait_attached()
+        if link.info is not near.info:
+            link.attach(near, received=[frame(2)])
+        return attachment
+
+    monkeypatch.setattr(link, "wait_attached", wait_and_lose)
+    with trio.fail_after(1):
+        assert await link.receive_frames() == [frame(2)]
+    assert link.log.received == len(frame(2))
+
+
 async def test_junk_is_for_the_reader():
     """What is no frame passes the link uncounted, and the engine judges it."""
     link, far = new_link()
@@ -125,7 +150,7 @@ async def test_a_peer_that_reads_nothing_costs_the_transport(autojump_clock):
 async def test_a_client_sends_keepalives(autojump_clock):
     """R-KEEP-01: one per interval, by the engine's writer, anew on each transport."""
     link, far = new_link(interval=10)
-    outbox = Outbox(10**6, 10**6)
+    outbox = Outbox(10**6, 10**6, 10**9)
     link.wake_writer = outbox.wake_writer
 
     async def write():
@@ -147,52 +172,52 @@ async def test_a_client_sends_keepalives(autojump_clock):
 async def test_payloads_wait_for_the_confirmation(autojump_clock):
     """Half a log of unconfirmed frames closes the outbox; the peer's word opens it."""
     link, far = new_link(limit=10_000)
-    outbox = Outbox(10**6, 10**6)
+    outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
-    room = outbox.limit
+    room = outbox.room.limit
     assert 0 < room <= 10_000 // 64
     await link.send_frames([frame(n, 900) for n in range(8)])
-    assert outbox.limit == 0
+    assert outbox.room.limit == 0
     question = decode((await far.receive_frames())[-1])
     assert question.respond
     # Another KEEPALIVE is no answer, and what it confirms is not enough.
     await far.send_frames([KeepaliveFrame(False, len(frame(0, 900)), b"").encode()])
     await link.receive_frames()
-    assert outbox.limit == 0
+    assert outbox.room.limit == 0
     await far.send_frames([KeepaliveFrame(False, link.log.sent, question.data).encode()])
     await link.receive_frames()
-    assert outbox.limit == room
+    assert outbox.room.limit == room
     assert link.log.size == 0
 
 
 async def test_the_question_is_asked_again_on_a_new_connection(autojump_clock):
     """What was asked is forgotten with the connection; what is retained is not."""
     link, _far = new_link(limit=10_000)
-    outbox = Outbox(10**6, 10**6)
+    outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
     sent = [frame(n, 900) for n in range(6)]
     await link.send_frames(sent)
     _, new = await attach(link)
-    assert outbox.limit == 0
+    assert outbox.room.limit == 0
     await link.send_frames([])
     *again, question = await new.receive_frames()
     assert again == sent
     await new.send_frames([KeepaliveFrame(False, link.log.sent, decode(question).data).encode()])
     await link.receive_frames()
-    assert outbox.limit
+    assert outbox.room.limit
 
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_clock):
     """It answers without a position, or not at all: the session goes on, less safe."""
     link, far = new_link(limit=10_000)
-    outbox = Outbox(10**6, 10**6)
+    outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.watch)
         await link.send_frames([frame(n, 900) for n in range(6)])
         question = decode((await far.receive_frames())[-1])
-        assert outbox.limit == 0
+        assert outbox.room.limit == 0
         if answers:
             await far.send_frames([KeepaliveFrame(False, 0, question.data).encode()])
             await link.receive_frames()
@@ -201,9 +226,9 @@ async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_
                 await trio.sleep(LIFETIME / 3)
                 await far.send_frames([frame(0)])
                 await link.receive_frames()
-        assert outbox.limit
+        assert outbox.room.limit
         await link.send_frames([frame(n, 900) for n in range(20)])
-        assert outbox.limit
+        assert outbox.room.limit
         assert link.log.evicted
         assert link.log.size <= link.log.limit
         nursery.cancel_scope.cancel()

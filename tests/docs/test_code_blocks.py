@@ -26,9 +26,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from tests.programs import environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,8 +42,9 @@ NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
     "make bench": "it takes minutes",
-    "pip install rsocket-trio": "tests install nothing",
-    "pip install 'rsocket-trio[test]'": "likewise",
+    "python -m benchmarks.compare --base ../before": "likewise, and there is no such checkout",
+    "pip install .": "tests install nothing",
+    "pip install '.[test]'": "likewise",
     "pip install trustme": "likewise",
 }
 BLOCK = re.compile(
@@ -58,9 +62,12 @@ def blocks(page: Path) -> Iterator[tuple[int, str, str, str]]:
             yield source.count("\n", 0, match.start("text")), language, mark, match["text"]
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
+def free_ports(count: int) -> list[str]:
+    with ExitStack() as held:  # all at once, so that none is given twice
+        listeners = [
+            held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [str(listener.getsockname()[1]) for listener in listeners]
 
 
 class Runner:
@@ -68,7 +75,7 @@ class Runner:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.ports = {"7878": free_port(), "7879": free_port()}
+        self.ports = dict(zip(("7878", "7879"), free_ports(2), strict=True))
         self.server: subprocess.Popen[str] | None = None
         self.output = ""
         programs = directory / "bin"
@@ -77,11 +84,9 @@ class Runner:
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             program.chmod(0o755)
-        self.environment = os.environ | {
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONUNBUFFERED": "1",
-        }
+        self.environment = environment(
+            PATH=f"{programs}{os.pathsep}{os.environ['PATH']}", PYTHONUNBUFFERED="1"
+        )
 
     def run(self, language: str, mark: str, text: str) -> None:
         for printed, free in self.ports.items():

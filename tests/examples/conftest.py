@@ -1,7 +1,6 @@
 """The examples as a user runs them: as programs, beside a telemetry server started by the CLI."""
 
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import rsocket_trio
+from tests import programs
 
 ROOT = Path(rsocket_trio.__file__).parents[1]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -29,7 +29,7 @@ def examples() -> Path:
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
     """For a program that is to use the package under test, wherever it is run."""
-    return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return programs.environment(PYTHONWARNINGS="error")
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rsocket_trio.frames
+import rsocket_trio.reactivesocket.frames
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.frames import (
     HEADER,
@@ -132,3 +135,36 @@ def test_no_fields_of_what_is_no_frame():
     """Malformed bytes raise, as they do in ``decode``."""
     with pytest.raises(MalformedFrame):
         as_fields(b"\x00")
+
+
+LETTERS_ONLY = {"ignore", "has_metadata", "n_flag"}
+"""Of the draft's frames: flags that have no meaning of their own in a table of fields."""
+
+
+@pytest.mark.parametrize("protocol", [rsocket_trio.frames, rsocket_trio.reactivesocket.frames])
+def test_nothing_is_left_out(protocol):
+    """What a frame of either protocol holds has its name in the table of fields."""
+    kinds = [
+        kind
+        for kind in vars(protocol).values()
+        if isinstance(kind, type) and hasattr(kind, "frame_type")
+    ]
+    assert len(kinds) >= 14
+    for kind in kinds:
+        # A value of its own for each field, to find it again.
+        values = {field.name: sample(field, at) for at, field in enumerate(attrs.fields(kind), 1)}
+        frame = kind(**values)
+        table = protocol.as_fields(frame.encode())
+        for name, value in values.items():
+            shown = value.hex() if isinstance(value, bytes) else value
+            if protocol is rsocket_trio.frames or name not in LETTERS_ONLY:
+                assert shown in table.values(), f"{kind.__name__}.{name}"
+                assert not isinstance(value, bool) or name in table
+
+
+def sample(field, at):
+    if "bool" in str(field.type):
+        return True
+    if "bytes" in str(field.type):
+        return b"%d" % at
+    return f"text/{at}" if "str" in str(field.type) else at

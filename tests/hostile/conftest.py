@@ -22,6 +22,7 @@ from rsocket_trio import connect
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.payload import Payload
 from rsocket_trio.testing.memory import peak_memory
+from tests.programs import environment
 
 LIMITS = {
     "max_frame_size": 2**20,
@@ -189,7 +190,7 @@ def target():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parent.parent.parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        env=environment(),
     ) as process:
         try:
             tcp, ws = json.loads(process.stdout.readline())

@@ -13,18 +13,47 @@ from functools import partial
 
 import trio
 
-from rsocket_trio import serve
+from rsocket_trio import Metadata, Rejected, Router, StreamedPayload, serve
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.lease import Lease
+from rsocket_trio.metadata import MIME, CompositeMetadata
 from rsocket_trio.payload import Payload
+from rsocket_trio.responder import Responder, Setup
 from rsocket_trio.server import Server
 from rsocket_trio.testing.peer import KnownAnswers
 
 
+async def authenticate(auth, facts):
+    """Knows every client, and whoever says nothing in a request."""
+    if auth is not None and not isinstance(facts, Setup):
+        raise Rejected("nobody knows you")
+    return "client"
+
+
+router = Router(authenticate=authenticate)
+
+
+@router.request_response("metadata")
+async def with_metadata(metadata: Metadata, entries: CompositeMetadata) -> int:
+    return len(metadata.extra) + len(entries)
+
+
+@router.metadata_push()
+async def pushed(entries: CompositeMetadata) -> None: ...
+
+
 class Target(KnownAnswers):
-    """The known answers, the number of connections, and handlers that never get anywhere."""
+    """The known answers, the number of connections, and handlers that never get anywhere.
+
+    Clients whose data are JSON are served by a router.
+    """
 
     server: Server
+
+    async def accept(self, setup, requester) -> Responder:
+        if setup.data_mime_type == MIME.JSON:
+            return await router.accept(setup, requester)
+        return await super().accept(setup, requester)
 
     async def request_response(self, payload):
         if payload.data == b"connections":
@@ -40,6 +69,20 @@ class Target(KnownAnswers):
         if metadata.startswith(b"stuck"):
             await trio.sleep_forever()
         await super().metadata_push(metadata)
+
+    def request_stream(self, payload):
+        if payload.data == b"large":
+            return self.large_items()
+        return super().request_stream(payload)
+
+    async def large_items(self):
+        while True:
+            yield StreamedPayload(self.chunks())
+
+    async def chunks(self):
+        """Sixteen mebibytes, which nobody has in memory."""
+        for _ in range(256):
+            yield bytes(65536)
 
     async def request_channel(self, payload, payloads):
         if payload.data == b"stuck":

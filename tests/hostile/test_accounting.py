@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
+import trio
 
 from rsocket_trio.config import ConnectionConfig, Limits
-from rsocket_trio.errors import ErrorCode
+from rsocket_trio.errors import CustomError, ErrorCode
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
+    MetadataPushFrame,
     PayloadFrame,
     RequestChannelFrame,
     RequestFnfFrame,
@@ -16,6 +20,7 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
+from rsocket_trio.interactions.inbox import UNREAD_COST
 from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.testing.peer import KnownAnswers
 
@@ -25,7 +30,7 @@ CONFIG = ConnectionConfig(
         max_payload_size=500,
         max_reassembly_size=1000,
         max_requests_size=1000,
-        max_unread_size=1000,
+        max_unread_size=1100,
     )
 )
 DATA = b"x" * 60
@@ -121,7 +126,77 @@ async def test_what_is_abandoned_is_given_back(name, in_one_batch):
 async def test_a_first_item_past_the_limit_ends_its_channel_only():
     """A REQUEST_CHANNEL whose own item is past the limit of unread bytes is an error of it."""
     async with frame_peer_client(KnownAnswers(), config=CONFIG) as peer:
-        await peer.send(RequestChannelFrame(1, 1, data=b"x" * 1001))
+        await peer.send(RequestChannelFrame(1, 1, data=b"x" * 1101))
         error = await peer.receive(ErrorFrame)
         assert error.stream_id == 1
         await peer.expect_alive()
+
+
+class Stuck(KnownAnswers):
+    """Never reads a channel."""
+
+    async def request_channel(self, payload, payloads):
+        await trio.sleep_forever()
+        yield payload
+
+
+async def test_empty_items_count_too():
+    """Thousands of channels full of empty items would cost gigabytes, and not a byte."""
+    limits = Limits(max_unread_size=100 * UNREAD_COST)
+    async with frame_peer_client(Stuck(), config=ConnectionConfig(limits=limits)) as peer:
+        for stream_id in (1, 3, 5):
+            await peer.send(RequestChannelFrame(stream_id, 1))
+            await peer.send(*[PayloadFrame(stream_id, next=True)] * 40)
+        (error,) = [frame for frame in await peer.drain() if isinstance(frame, ErrorFrame)]
+        assert (error.stream_id, error.code) == (5, ErrorCode.CANCELED)
+        await peer.expect_alive()
+
+
+async def test_items_of_a_half_that_is_over_are_not_kept():
+    """Fragments behind the end of their half are ignored, however many, and harm nobody."""
+    async with frame_peer_client(Stuck(), config=CONFIG) as peer:
+        await peer.send(RequestChannelFrame(1, 1, complete=True))
+        await peer.send(*[part(1, 2)] * 20)
+        assert [type(frame) for frame in await peer.drain()] == [RequestNFrame]
+        await peer.expect_alive()
+
+
+class SlowPushes(KnownAnswers):
+    """Takes its time with each METADATA_PUSH."""
+
+    async def metadata_push(self, metadata):
+        await trio.sleep(1)
+
+
+async def test_messages_do_not_keep_a_closing_connection(autojump_clock):
+    """A peer that has said CONNECTION_CLOSE, and sends on, is ended once its streams have."""
+    async with frame_peer_client(SlowPushes(), config=CONFIG) as peer:
+        await peer.send(MetadataPushFrame(b"m"), ErrorFrame(0, ErrorCode.CONNECTION_CLOSE))
+        with pytest.raises(trio.BrokenResourceError), trio.fail_after(10):
+            while True:
+                await trio.sleep(0.4)
+                await peer.send(MetadataPushFrame(b"m"))
+
+
+class Listening(KnownAnswers):
+    """Reads a channel to its end."""
+
+    async def request_channel(self, payload, payloads):
+        async for item in payloads:
+            yield item
+
+
+async def test_an_error_of_megabytes_is_let_go_with_its_channel():
+    """It is gone once the handler is, also where Python does not look for cycles for a while."""
+    async with frame_peer_client(Listening()) as peer:
+        await peer.send(RequestChannelFrame(1, 9, data=DATA))
+        await peer.drain()
+        gc.collect()
+        gc.disable()
+        try:
+            await peer.send(ErrorFrame(1, 0x301, b"x" * 1000))
+            await peer.drain()
+            errors = [each for each in gc.get_objects() if isinstance(each, CustomError)]
+            assert not [each for each in errors if len(each.data) == 1000]
+        finally:
+            gc.enable()

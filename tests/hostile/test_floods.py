@@ -51,7 +51,7 @@ async def test_keepalives_whose_answers_are_not_read(target):
 
 
 async def test_requests_whose_answers_are_not_read(target):
-    """A hundred thousand requests without a reader: the server stops, and then ends it."""
+    """A hundred thousand requests without a reader: most are refused; then the client is dead."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime)
@@ -61,9 +61,7 @@ async def test_requests_whose_answers_are_not_read(target):
                     *(RequestResponseFrame(i, data=data) for i in range(first, first + 2000, 2))
                 )
                 if await raw.flood(requests, len(requests)) < len(requests):
-                    break
-            else:
-                raise AssertionError("the server read a hundred thousand requests")
+                    break  # it has been ended already
             await target.wait_until_alone(requester)
 
 

@@ -44,12 +44,12 @@ async def test_requests_beyond_the_lease(target):
 
 
 async def test_beyond_the_lease_without_reading(target):
-    """The server stops reading from a client that does not read its REJECTEDs, and ends it."""
+    """A client that does not read its REJECTEDs is ended: 1.5 MiB of them (max_unsent_size)."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime, lease=True)
             requests = raw.encode(*(RequestResponseFrame(i) for i in range(1, 20_001, 2)))
-            assert await raw.flood(requests, 512 * MIB) < 100 * MIB
+            assert await raw.flood(requests, 512 * MIB) < 100 * MIB  # 5 MiB of answers a time
             await target.wait_until_alone(requester)
 
 

@@ -1,5 +1,7 @@
 """Responses that are read while they arrive."""
 
+from types import SimpleNamespace
+
 import pytest
 import trio
 
@@ -8,12 +10,15 @@ from rsocket_trio import (
     ConnectionConfig,
     Limits,
     Payload,
+    PayloadBody,
     Rejected,
     RemoteProtocolError,
     Responder,
     StreamedPayload,
 )
 from rsocket_trio.frames import CancelFrame, ErrorFrame, PayloadFrame, RequestResponseFrame
+from rsocket_trio.interactions.body import BodyInbox
+from rsocket_trio.sealed import make
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 
 COST = 64
@@ -49,7 +54,6 @@ async def test_all_of_it(size, metadata):
     async with connected_pair(Answer(response), config=config) as requester:
         async with requester.request_response_streamed(route="x") as body:
             assert body.metadata == metadata
-            assert body.present
             chunks = [chunk async for chunk in body]
             assert b"".join(chunks) == response.data
             assert all(chunks)
@@ -63,8 +67,9 @@ async def test_without_a_value():
     """A request completed without a value has no payload, not an empty one."""
     async with connected_pair(Answer(None)) as requester:
         async with requester.request_response_streamed() as body:
-            assert not body.present
-            assert [chunk async for chunk in body] == []
+            assert body is None
+        statistics = requester.statistics()
+        assert (statistics.unread, statistics.open_streams) == (0, 0)
 
 
 async def test_a_refusal():
@@ -267,3 +272,34 @@ async def test_both_in_chunks():
         async with requester.request_response_streamed(request) as body:
             assert body.metadata == b"m"
             assert b"".join([chunk async for chunk in body]) == b"x" * 10_000
+
+
+async def test_large_metadata_are_joined_once(counted_bytes):
+    """Each fragment is added to those before it, and they are not copied for that."""
+    unread = SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9)
+    inbox = BodyInbox(unread)
+    body = make(PayloadBody, inbox)
+    for _ in range(1000):
+        inbox.deliver(counted_bytes(b"m" * 100), b"")
+    assert counted_bytes.copied == 0
+    assert body.metadata == b"m" * 100_000
+    inbox.deliver(counted_bytes(b"last"), b"data")
+    inbox.deliver(counted_bytes(b"behind data they mean nothing"), b"data")
+    assert body.metadata == b"m" * 100_000 + b"last"
+    assert type(body.metadata) is bytes
+    assert body.metadata is body.metadata
+    assert counted_bytes.copied == 0
+
+
+@pytest.mark.parametrize("fragments", [[], [b""], [b"a"], [b"", b""], [b"a", b"", b"bc"]])
+async def test_metadata_so_far(fragments):
+    """They can be looked at while they come."""
+    inbox = BodyInbox(SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9))
+    body = make(PayloadBody, inbox)
+    seen = None
+    for fragment in fragments:
+        inbox.deliver(fragment, b"")
+        seen = (seen or b"") + fragment
+        assert body.metadata == seen
+    inbox.end()
+    assert body.metadata == seen

@@ -9,6 +9,8 @@ from cbor2 import loads
 from trio.abc import ReceiveChannel
 
 from rsocket_trio import (
+    BodyResponder,
+    Caller,
     ConnectionConfig,
     Invalid,
     Lease,
@@ -134,29 +136,29 @@ class Reader(Responder):
         self.outcome = None
         self.go = trio.Event()
 
-    def takes_body(self, interaction, metadata):
-        return True
+    def body_responder(self, interaction, metadata):
+        return self
 
-    async def request_response(self, payload):
-        assert isinstance(payload, StreamedPayload)
+    async def request_response(self, body):
+        assert isinstance(body, PayloadBody)
         try:
             await self.go.wait()
-            async for _ in payload.data:
+            async for _ in body:
                 pass
         except BaseException as error:
             self.outcome = error
             raise
         return Payload(b"done")
 
-    async def fire_and_forget(self, payload):
-        await self.request_response(payload)
+    async def fire_and_forget(self, body):
+        await self.request_response(body)
 
-    def request_stream(self, payload):
-        return self._items(payload)
+    def request_stream(self, body):
+        return self._items(body)
 
-    async def _items(self, payload):
-        yield await self.request_response(payload)
-        yield await self.request_response(payload)
+    async def _items(self, body):
+        yield await self.request_response(body)
+        yield await self.request_response(body)
 
 
 @pytest.mark.parametrize(
@@ -267,9 +269,9 @@ async def test_damaged_metadata():
 
 
 class Undecided(Responder):
-    """Fails to say whether it reads bodies; `Invalid` is meant for the peer."""
+    """Fails to say who reads bodies; `Invalid` is meant for the peer."""
 
-    def takes_body(self, interaction, metadata):
+    def body_responder(self, interaction, metadata):
         raise Invalid("not this") if metadata else KeyError("internal")
 
     async def request_response(self, payload):
@@ -277,7 +279,7 @@ class Undecided(Responder):
 
 
 async def test_a_responder_that_cannot_tell(caplog):
-    """What `takes_body` raises ends that request, as a failing handler does, and nothing else."""
+    """What `body_responder` raises ends that request, as what a handler raises does."""
     async with frame_peer_client(Undecided()) as peer:
         for stream_id, metadata in ((1, None), (3, b"m")):
             await peer.send(
@@ -290,3 +292,87 @@ async def test_a_responder_that_cannot_tell(caplog):
         assert await peer.receive() == PayloadFrame(7, next=True, complete=True, data=b"whole")
         await peer.expect_alive()
     assert caplog.text.count("KeyError: 'internal'") == 2
+
+
+class Unusual(BaseException):
+    """As those of other frameworks' cancellations."""
+
+
+@pytest.mark.parametrize("error", [Unusual, GeneratorExit])
+async def test_a_responder_that_raises_what_is_no_exception(error, caplog):
+    """Likewise: it ends one request of this connection, and no server."""
+
+    class Raises(Undecided):
+        def body_responder(self, interaction, metadata):
+            raise error
+
+    async with frame_peer_client(Raises()) as peer:
+        await peer.send(RequestResponseFrame(1, follows=True, data=b"x"))
+        assert await peer.receive() == ErrorFrame(1, 0x201, b"the handler failed")
+        await peer.expect_alive()
+    assert error.__name__ in caplog.text
+
+
+async def test_what_a_body_responder_does_not_offer_is_invalid():
+    """As with `Responder`; fire_and_forget is not answered."""
+
+    class Nothing(Responder):
+        def body_responder(self, interaction, metadata):
+            return BodyResponder()
+
+    async with connected_pair(Nothing(), config=SMALL) as requester:
+        with pytest.raises(Invalid, match="does not answer request_response"):
+            await requester.request_response(StreamedPayload(chunks()))
+        async with requester.request_stream(StreamedPayload(chunks())) as items:
+            with pytest.raises(Invalid, match="does not answer request_stream"):
+                await items.receive()
+        await requester.fire_and_forget(StreamedPayload(chunks()))
+        await trio.testing.wait_all_tasks_blocked()
+        assert requester.statistics().open_streams == 0
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+async def test_who_takes_a_payload_is_given_one(guarded):
+    """Whatever comes in fragments, and whoever reads them, a parameter holds what it says."""
+    seen = []
+
+    class Noting(Responder):
+        """Stands before a router, and lets it read bodies."""
+
+        def __init__(self, router):
+            self.router = router
+
+        def body_responder(self, interaction, metadata):
+            return self.router.body_responder(interaction, metadata)
+
+        async def request_response(self, payload):
+            seen.append(type(payload))
+            return await self.router.request_response(payload)
+
+    async def nobody(auth, facts):
+        return None
+
+    router = Router(authenticate=nobody if guarded else None)
+
+    @router.request_response("whole")
+    async def whole(payload: Payload) -> int:
+        seen.append(type(payload))
+        return len(payload.data)
+
+    @router.request_response("body")
+    async def body(body: PayloadBody) -> int:
+        seen.append(type(body))
+        return sum([len(chunk) async for chunk in body])
+
+    async def accept(setup, requester):
+        return Noting(await router.accept(setup, requester))
+
+    async with connected_pair(accept, config=SMALL) as requester:
+        caller = Caller(requester)
+        for route in ("whole", "body"):
+            answer = await requester.request_response(StreamedPayload(chunks()), route=route)
+            assert caller.decode(answer, int) == 1000
+            await requester.request_response(Payload(b"few"), route=route)
+    # Behind a guard nothing is put together before it has been asked.
+    first = [Payload] if guarded else [Payload, Payload]
+    assert seen == [*first, Payload, Payload, PayloadBody, Payload, PayloadBody]

@@ -8,9 +8,16 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio import ApplicationError, LocalProtocolError, Payload, RemoteProtocolError
+from rsocket_trio import (
+    ApplicationError,
+    LocalProtocolError,
+    Payload,
+    RemoteProtocolError,
+    sealed,
+)
 from rsocket_trio.interactions.credit_gate import CreditGate
-from rsocket_trio.interactions.demand import PayloadStream
+from rsocket_trio.interactions.demand import PayloadInbox, PayloadStream
+from rsocket_trio.interactions.inbox import UNREAD_COST
 from rsocket_trio.protocol.credit import Window
 
 
@@ -32,16 +39,17 @@ class Recorder:
 
 def make(prefetch=4, max_unread=1000, **window):
     recorder = Recorder(max_unread)
-    return PayloadStream(recorder, recorder, Window(prefetch, **window), 10), recorder
+    inbox = PayloadInbox(recorder, recorder, Window(prefetch, **window), 10)
+    return inbox, sealed.make(PayloadStream, inbox), recorder
 
 
 async def test_every_way_to_read():
     """receive, async for, receive_nowait and receive_many take the items in order."""
-    stream, recorder = make(8)
+    inbox, stream, recorder = make(8)
     for number in range(7):
-        stream.deliver(Payload(b"%d" % number, b"m"))
-    stream.end()
-    assert recorder.unread == 14
+        inbox.deliver(Payload(b"%d" % number, b"m"))
+    inbox.end()
+    assert recorder.unread == 7 * (2 + UNREAD_COST)
     got = [await stream.receive(), stream.receive_nowait(), await anext(stream)]
     got += await stream.receive_many(2)
     got += await stream.receive_many()
@@ -58,7 +66,7 @@ async def test_every_way_to_read():
 
 async def test_arguments():
     """What makes no sense is a ValueError, or a LocalProtocolError where it is about demand."""
-    stream, _ = make()
+    _, stream, _ = make()
     with pytest.raises(ValueError, match="limit"):
         await stream.receive_many(0)
     with pytest.raises(LocalProtocolError, match="at least 1"):
@@ -69,11 +77,11 @@ async def test_arguments():
 
 async def test_manual_demand():
     """request_n grants what it says, up to max_prefetch outstanding or unread."""
-    stream, recorder = make(0, initial=1)
+    inbox, stream, recorder = make(0, initial=1)
     stream.request_n(9)
     with pytest.raises(LocalProtocolError, match="max_prefetch"):
         stream.request_n(1)
-    stream.deliver(Payload())
+    inbox.deliver(Payload())
     await stream.receive()
     stream.request_n(1)
     assert recorder.grants == [9, 1]
@@ -84,19 +92,19 @@ async def test_manual_demand():
 
 async def test_overruns():
     """More items than granted, or more bytes than allowed, are the peer's fault."""
-    stream, _ = make(1)
-    stream.deliver(Payload())
+    inbox, _, _ = make(1)
+    inbox.deliver(Payload())
     with pytest.raises(RemoteProtocolError, match="than it was granted"):
-        stream.deliver(Payload())
-    stream, _ = make(4, max_unread=5)
-    stream.deliver(Payload(b"123", b"45"))
+        inbox.deliver(Payload())
+    inbox, _, _ = make(4, max_unread=5 + UNREAD_COST)
+    inbox.deliver(Payload(b"123", b"45"))
     with pytest.raises(RemoteProtocolError, match="max_unread_size"):
-        stream.deliver(Payload(b"6"))
+        inbox.deliver(Payload())  # an empty one takes memory too
 
 
 async def test_one_reader_at_a_time():
     """A second task that waits is told so, and the first goes on."""
-    stream, _ = make()
+    inbox, stream, _ = make()
     got = []
 
     async def read():
@@ -107,14 +115,14 @@ async def test_one_reader_at_a_time():
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(trio.BusyResourceError):
             await stream.receive()
-        stream.deliver(Payload(b"x"))
+        inbox.deliver(Payload(b"x"))
     assert got == [Payload(b"x")]
 
 
 @pytest.mark.parametrize("how", ["end", "fail", "close"])
 async def test_a_waiting_reader_is_told_of_the_end(how):
     """Completion, failure and closing wake the reader."""
-    stream, recorder = make()
+    inbox, stream, recorder = make()
     outcome = []
 
     async def read():
@@ -128,10 +136,10 @@ async def test_a_waiting_reader_is_told_of_the_end(how):
         await trio.testing.wait_all_tasks_blocked()
         match how:
             case "end":
-                stream.end()
-                stream.end(ApplicationError("too late"))
+                inbox.end()
+                inbox.end(ApplicationError("too late"))
             case "fail":
-                stream.end(ApplicationError("x"))
+                inbox.end(ApplicationError("x"))
             case "close":
                 stream.close()
                 stream.close()
@@ -142,8 +150,8 @@ async def test_a_waiting_reader_is_told_of_the_end(how):
 
 async def test_closing_gives_unread_bytes_back():
     """What nobody will read does not count, and aclose is a checkpoint that closes anyway."""
-    stream, recorder = make()
-    stream.deliver(Payload(b"123", b"4"))
+    inbox, stream, recorder = make()
+    inbox.deliver(Payload(b"123", b"4"))
     with trio.CancelScope() as scope:
         scope.cancel()
         await stream.aclose()
@@ -156,8 +164,8 @@ async def test_closing_gives_unread_bytes_back():
 
 async def test_cancelled_readers_lose_nothing():
     """Each way to read is a cancellation point, also where an item is there."""
-    stream, _ = make()
-    stream.deliver(Payload(b"x"))
+    inbox, stream, _ = make()
+    inbox.deliver(Payload(b"x"))
     for read in (stream.receive, stream.receive_many, stream.__anext__):
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -166,15 +174,15 @@ async def test_cancelled_readers_lose_nothing():
     assert await stream.receive() == Payload(b"x")
     with trio.move_on_after(0) as scope:
         await stream.receive()
-    stream.deliver(Payload(b"y"))
+    inbox.deliver(Payload(b"y"))
     assert stream.receive_nowait() == Payload(b"y")
 
 
 async def test_iteration_lets_others_run():
     """Iterating over what is there yields to other tasks at least every 64 items."""
-    stream, _ = make(1000, max_unread=10**6)
+    inbox, stream, _ = make(1000, max_unread=10**6)
     for _ in range(650):
-        stream.deliver(Payload())
+        inbox.deliver(Payload())
     turns = []
 
     async def other():
@@ -193,12 +201,12 @@ async def test_iteration_lets_others_run():
 @given(prefetch=st.integers(1, 20), steps=st.lists(st.booleans(), max_size=200))
 def test_never_more_than_the_window(prefetch, steps):
     """However peer and reader take turns: unread and granted items never pass the window."""
-    stream, recorder = make(prefetch)
+    inbox, stream, recorder = make(prefetch)
     sent = 0
     for deliver in steps:
         credit = prefetch + sum(recorder.grants) - sent
         if deliver and credit:
-            stream.deliver(Payload())
+            inbox.deliver(Payload())
             sent += 1
         elif not deliver and stream.statistics().unread:
             stream.receive_nowait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import trio
 import trio.testing
@@ -333,3 +335,64 @@ async def test_a_request_that_cannot_be_made(link):
             await exchange(here.requester, source(), route="r" * 300)
         assert closed == [1]
         here.assert_idle()
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_leaving_in_the_turn_in_which_room_came(link, size, fails):
+    """The request had waited for room: whatever of it leaves is cancelled, or nothing leaves."""
+    begun = []
+
+    async def handle(payload, _payloads):
+        begun.append(payload)
+        await trio.sleep_forever()
+        yield payload
+
+    config = ConnectionConfig(fragment_size=64)
+    async with link(Channels(handle), config) as here:
+        outbox = here.requester._connection.outbox
+        limit = outbox.room.limit
+        for room in (1, 100, limit):
+            with pytest.raises(OSError) if fails else nullcontext():
+                outbox.room.set_limit(0)
+                async with here.requester.request_channel([Payload(b"x" * size)]):
+                    await trio.testing.wait_all_tasks_blocked()
+                    outbox.room.set_limit(room)
+                    if fails:
+                        raise OSError
+            outbox.room.set_limit(limit)
+            await trio.testing.wait_all_tasks_blocked()
+            here.assert_idle()
+            assert not here.requester._connection.streams._unopened
+        assert begun == []
+        assert await exchange(here.requester, []) == []
+
+
+async def waits_for_ever():
+    await trio.sleep_forever()
+    yield Payload()
+
+
+async def raises():
+    raise OSError
+    yield Payload()
+
+
+@pytest.mark.parametrize(
+    "source", [lambda: numbers(3), list, raises, waits_for_ever], ids=lambda each: each.__name__
+)
+async def test_a_channel_is_expected_no_longer(link, source, autojump_clock):
+    """Once it is open, or never will be, the connection forgets that it was going to be."""
+    async with link(Channels(echo)) as here:
+        streams = here.requester._connection.streams
+        for _ in range(3):
+            failing = pytest.raises(OSError) if source is raises else nullcontext()
+            with failing, trio.move_on_after(1):
+                async with here.requester.request_channel(source()) as replies:
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert len(streams._unopened) == (source is waits_for_ever)
+                    async for _ in replies:
+                        pass
+            assert not streams._unopened
+            await trio.testing.wait_all_tasks_blocked()
+            here.assert_idle()

@@ -9,7 +9,6 @@ import trio
 import trio.testing
 
 from rsocket_trio import (
-    NO_PAYLOAD,
     ApplicationError,
     Canceled,
     ConnectionConfig,
@@ -71,12 +70,10 @@ async def test_sixteen_mebibytes_both_ways(link, config):
 
 
 async def test_completion_without_a_value(link):
-    """None is NO_PAYLOAD by identity; an empty payload is not."""
+    """None on both sides; an empty payload is a value."""
     async with link(Handler(lambda request: None if request.data else Payload())) as here:
-        assert await here.requester.request_response(Payload(b"none")) is NO_PAYLOAD
-        empty = await here.requester.request_response(Payload())
-        assert empty == NO_PAYLOAD
-        assert empty is not NO_PAYLOAD
+        assert await here.requester.request_response(Payload(b"none")) is None
+        assert await here.requester.request_response(Payload()) == Payload()
 
 
 @pytest.mark.parametrize(

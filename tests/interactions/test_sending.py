@@ -8,7 +8,15 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ApplicationError, ConnectionConfig, Limits, Payload, Responder
+from rsocket_trio import (
+    ApplicationError,
+    ConnectionConfig,
+    Limits,
+    Payload,
+    Responder,
+    StreamedPayload,
+)
+from rsocket_trio.testing.in_memory import connected_pair
 
 
 class Streams(Responder):
@@ -112,3 +120,60 @@ async def test_a_nursery_around_the_yield(link):
                 await items.receive()
             await trio.testing.wait_all_tasks_blocked()
             here.assert_idle()
+
+
+@pytest.mark.parametrize("kind", ["response", "stream", "fnf", "streamed", "channel"])
+async def test_a_generator_that_has_been_sent_already(kind):
+    """It is no empty one: who tries again with the same is told so, and nothing is sent."""
+
+    class Echo(Responder):
+        async def request_response(self, payload):
+            received.append(payload)
+            return payload
+
+        async def request_stream(self, payload):
+            received.append(payload)
+            yield payload
+
+        async def fire_and_forget(self, payload):
+            received.append(payload)
+
+        async def request_channel(self, payload, payloads):
+            async for item in payloads:
+                received.append(item)
+                yield item
+
+    async def chunks():
+        yield b"chunk"
+
+    async def source():
+        yield Payload(b"chunk")
+
+    async def send():
+        if kind == "response":
+            await requester.request_response(payload)
+        elif kind == "fnf":
+            await requester.fire_and_forget(payload)
+        elif kind == "streamed":
+            async with requester.request_response_streamed(payload) as body:
+                async for _ in body:
+                    pass
+        else:
+            opened = (
+                requester.request_stream(payload)
+                if kind == "stream"
+                else requester.request_channel(items)
+            )
+            async with opened as answers:
+                async for _ in answers:
+                    pass
+
+    received = []
+    payload, items = StreamedPayload(chunks()), source()
+    async with connected_pair(Echo()) as requester:
+        await send()
+        with pytest.raises(RuntimeError, match="iterated already"):
+            await send()
+        await trio.testing.wait_all_tasks_blocked()
+        assert received == [Payload(b"chunk")]
+        assert requester.statistics().open_streams == 0

@@ -68,9 +68,9 @@ async def test_application_error(stack):
 
 @pytest.mark.needs("to complete without a value")
 async def test_completion_without_a_value(stack):
-    """A response completed without a value is NO_PAYLOAD."""
+    """A response completed without a value is None."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
-        assert await requester.request_response(Payload(b"empty")) is rsocket_trio.NO_PAYLOAD
+        assert await requester.request_response(Payload(b"empty")) is None
 
 
 async def test_cancelled_request_response(stack):

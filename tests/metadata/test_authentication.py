@@ -34,6 +34,19 @@ def test_other_types_both_ways(auth_type):
     assert decode_authentication(custom.encode()) == custom
 
 
+@pytest.mark.parametrize("username", ["", "x", "x" * 65535])
+@pytest.mark.parametrize("password", ["", "y" * 70_000])
+def test_simple_authentication_of_any_size(username, password):
+    """A user name has up to 65535 bytes, a password as many as there is room for; or none."""
+    simple = SimpleAuthentication(username, password)
+    encoded = simple.encode()
+    assert encoded[1:3] == len(username).to_bytes(2, "big")
+    assert decode_authentication(encoded) == simple
+    for end in (2, 2 + len(username)):
+        with pytest.raises(MetadataError, match=r"the user name of simple .* is cut short"):
+            decode_authentication(encoded[:end])
+
+
 def test_names_are_written_with_their_length_less_one():
     """Six characters, so the first byte is five: as everybody does."""
     assert CustomAuthentication("digest", b"\x01").encode() == b"\x05digest\x01"

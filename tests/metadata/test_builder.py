@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import MetadataError
+from rsocket_trio.config import Limits
+from rsocket_trio.errors import MetadataError, MetadataTooLarge
 from rsocket_trio.metadata import (
     MIME,
     BearerAuthentication,
@@ -133,6 +134,21 @@ def test_repeated_entries_are_kept():
     ]
     read = Metadata.decode(CompositeMetadata(entries).encode())
     assert (read.route, len(read.extra)) == ("a", 2)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(max_metadata_entries=6), Limits(max_routing_tags=2), Limits(max_accept_types=1)],
+)
+def test_limits(limits):
+    """What is past a limit by one is refused, and what keeps to it is read."""
+    data = FULL.encode()
+    with pytest.raises(MetadataTooLarge):
+        Metadata.decode(data, limits=limits)
+    one_more = Limits(max_metadata_entries=7, max_routing_tags=3, max_accept_types=2)
+    assert Metadata.decode(data, limits=one_more) == FULL
+    with pytest.raises(MetadataTooLarge):
+        Metadata.decode(bytes(3), MIME.ROUTING, Limits(max_routing_tags=2))
 
 
 def test_repr_hides_secrets():

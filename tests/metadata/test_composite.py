@@ -1,8 +1,11 @@
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import MetadataError
+from rsocket_trio.config import DEFAULT_LIMITS, Limits
+from rsocket_trio.errors import MetadataError, MetadataTooLarge
 from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
 
@@ -63,17 +66,141 @@ def test_entries_of_one_type_keep_their_order():
     assert [entry.mime_type for entry in composite] == [MIME.JSON, "x", "Application/Json"]
 
 
+class Watched(bytes):
+    """Bytes that count what is taken out of them, in bytes."""
+
+    taken = 0
+
+    def __getitem__(self, key):
+        part = super().__getitem__(key)
+        self.taken += 1 if isinstance(part, int) else len(part)
+        return part
+
+
 def test_reading_is_lazy():
     """`first` reads no further than the entry it finds, so damage behind that stays unseen."""
     composite = CompositeMetadata.decode(TWO + b"\xff")
     assert composite
-    assert "15 bytes unread" in repr(composite)
-    assert composite.first(MIME.ROUTING) == b"\x04echo"
-    assert "6 bytes unread" in repr(composite)
     for _ in range(2):
+        assert composite.first(MIME.ROUTING) == b"\x04echo"
         with pytest.raises(MetadataError, match="at 14 is cut short"):
             composite.first("x")
     assert composite.first(MIME.TRACING_ZIPKIN) == b"\x10"
+
+
+def test_what_nobody_asks_for_is_not_read():
+    """Of an entry that is passed over only its type and its length are looked at."""
+    large = CompositeMetadata(
+        [MetadataEntry("x/" + "y" * 100, bytes(10_000)), MetadataEntry(7, bytes(10_000))]
+    )
+    data = Watched(large.encode() + TWO)
+    assert CompositeMetadata.decode(data).first(MIME.ROUTING) == b"\x04echo"
+    assert data.taken < 130
+    data = Watched(TWO + large.encode())
+    assert CompositeMetadata.decode(data).first(MIME.ROUTING) == b"\x04echo"
+    assert data.taken < 12
+
+
+def test_no_more_entries_are_read_than_the_limit_says():
+    """Whatever is sent, and whoever reads: an entry past the limit is not looked at."""
+    data = Watched(b"\xd0\0\0\0" * 250_000)
+    composite = CompositeMetadata.decode(data)
+    readers = [
+        lambda: composite.first("x"),
+        lambda: composite.find(["x", "y"]),
+        lambda: composite.all("x"),
+        lambda: composite.entries,
+        lambda: len(composite),
+        lambda: list(composite),
+        lambda: composite.encode(),
+        lambda: hash(composite),
+        lambda: composite == CompositeMetadata(),
+    ]
+    for read in readers:
+        with pytest.raises(
+            MetadataTooLarge, match=r"^more than 128 entries of metadata \(max_metadata_entries\)$"
+        ):
+            read()
+    assert repr(composite) == "<CompositeMetadata 1000000 bytes as received>"
+    assert data.taken < len(readers) * DEFAULT_LIMITS.max_metadata_entries * 8
+
+
+@pytest.mark.parametrize(("limit", "refused"), [(3, False), (2, True)])
+def test_the_limit_of_entries_at_its_edge(limit, refused):
+    """As many entries as the limit says are read; of one more none behind the limit is found."""
+    entries = [MetadataEntry("a", b"1"), MetadataEntry("b", b"2"), MetadataEntry("c", b"3")]
+    data = CompositeMetadata(entries).encode()
+    composite = CompositeMetadata.decode(data, Limits(max_metadata_entries=limit))
+    with pytest.raises(MetadataTooLarge) if refused else nullcontext():
+        assert composite.entries == tuple(entries)
+    with pytest.raises(MetadataTooLarge) if refused else nullcontext():
+        assert composite.first("c") == b"3"
+    with pytest.raises(MetadataTooLarge) if refused else nullcontext():
+        assert composite.first("d") is None
+    assert composite.first("b") == b"2"
+
+
+def test_several_types_in_one_pass():
+    """`find` gives the first of each type, by the name it was asked for, and stops at the last."""
+    composite = CompositeMetadata.decode(TWO + b"\xfe\0\0\1?" + b"\0x\0\0\0" + b"\xff")
+    wanted = [MIME.ROUTING.upper(), "X"]
+    assert composite.find(wanted) == {MIME.ROUTING.upper(): b"\x04echo", "X": b""}
+    with pytest.raises(MetadataError, match="at 24 is cut short"):
+        composite.find([*wanted, "y"])
+    assert composite.find(wanted, optional=["y", MIME.TRACING_ZIPKIN]) == {
+        MIME.ROUTING.upper(): b"\x04echo",
+        "X": b"",
+        MIME.TRACING_ZIPKIN: b"\x10",
+    }
+    with pytest.raises(MetadataError, match="at 24 is cut short"):
+        composite.find(["y"], optional=wanted)
+    made = CompositeMetadata([MetadataEntry("X/y", b"1"), MetadataEntry("x/Y", b"2")])
+    assert made.find(["x/y", "z"]) == {"x/y": b"1"}
+    assert composite.find([]) == {}
+
+
+known = st.sampled_from([MIME.ROUTING, MIME.JSON, "Application/Json", "x/y", "X/Y", 0x50, 0x51])
+few = st.builds(MetadataEntry, known, st.binary(max_size=3))
+
+
+@given(st.lists(few, max_size=8), st.lists(known, max_size=4), st.binary(max_size=6))
+def test_what_is_found_is_what_is_there(written, wanted, rest):
+    """Passing over bytes finds what going through the entries finds, made and received alike."""
+    made = CompositeMetadata(written)
+    received = CompositeMetadata.decode(made.encode())
+    damaged = CompositeMetadata.decode(made.encode() + rest)
+
+    def same(one, other):
+        return str(one).lower() == str(other).lower()
+
+    for mime_type in wanted:
+        contents = tuple([e.content for e in written if same(e.mime_type, mime_type)])
+        for composite in (made, received):
+            assert composite.all(mime_type) == contents
+            assert composite.first(mime_type) == next(iter(contents), None)
+        if contents:
+            assert damaged.first(mime_type) == contents[0]
+    expected = {
+        mime_type: received.first(mime_type)
+        for number, mime_type in enumerate(wanted)
+        if received.first(mime_type) is not None
+        and not any(same(mime_type, other) for other in wanted[:number])
+    }
+    for composite in (made, received):
+        assert composite.find(wanted) == composite.find([], wanted) == expected
+
+
+def test_a_name_is_not_taken_for_a_number():
+    """The one byte of a name may be that of a number: then it is no ASCII, and no such type."""
+    composite = CompositeMetadata.decode(b"\x00\xfe\0\0\1a" + TWO)
+    assert composite.first(MIME.ROUTING) == b"\x04echo"
+    for length in (1, 66, 98, 128):
+        name = "a" * length
+        entry = MetadataEntry(name.upper(), b"1").encode()
+        composite = CompositeMetadata.decode(entry)
+        assert composite.first(name) == b"1"
+        assert composite.first(name + "a") is None
+        assert composite.first(name[1:]) is None
 
 
 def test_iterations_do_not_disturb_each_other():

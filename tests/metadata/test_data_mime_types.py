@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import MetadataError
-from rsocket_trio.metadata.data_mime_types import AcceptMimeTypes, DataMimeType
+from rsocket_trio.config import Limits
+from rsocket_trio.errors import MetadataError, MetadataTooLarge
+from rsocket_trio.metadata.data_mime_types import AcceptMimeTypes, DataMimeType, each_mime_type
 from rsocket_trio.metadata.mime_types import MIME
 
 
@@ -44,6 +45,23 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
         except MetadataError:
             continue
         assert kind.decode(decoded.encode()) == decoded
+
+
+def test_the_limit_of_accepted_types_at_its_edge():
+    """64 types are read, and one more is too much; who takes them one by one may stop before."""
+    assert AcceptMimeTypes.decode(b"\x85" * 64).mime_types == (MIME.JSON,) * 64
+    with pytest.raises(
+        MetadataTooLarge, match=r"^more than 64 accepted types \(max_accept_types\)$"
+    ):
+        AcceptMimeTypes.decode(b"\x85" * 65)
+    one = Limits(max_accept_types=1)
+    assert AcceptMimeTypes.decode(b"\x85", one).mime_types == (MIME.JSON,)
+    with pytest.raises(MetadataTooLarge):
+        AcceptMimeTypes.decode(b"\x85\x81", one)
+    types = each_mime_type(b"\x85\xd0\x20")
+    assert [next(types), next(types)] == [MIME.JSON, 0x50]
+    with pytest.raises(MetadataError, match="cut short"):
+        next(types)
 
 
 def test_what_cannot_be_written_is_refused():

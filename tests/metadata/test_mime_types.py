@@ -81,7 +81,13 @@ def test_what_cannot_be_written_is_refused(wrong):
 
 @pytest.mark.parametrize(
     ("data", "reason"),
-    [(b"", "missing"), (b"\x01x", "cut short"), (b"\x01\xc3\xa4", "not ASCII")],
+    [
+        (b"", "a MIME type is missing at byte 0"),
+        (b"\x00", "a MIME type of 1 bytes at byte 1 is cut short"),
+        (b"\x01x", "a MIME type of 2 bytes at byte 1 is cut short"),
+        (b"\x7f" + b"x" * 127, "a MIME type of 128 bytes at byte 1 is cut short"),
+        (b"\x01\xc3\xa4", "the MIME type at byte 1 is not ASCII"),
+    ],
 )
 def test_damaged_names_are_metadata_errors(data, reason):
     """Nothing but MetadataError comes of a damaged name."""

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import MetadataError
+from rsocket_trio.config import Limits
+from rsocket_trio.errors import MetadataError, MetadataTooLarge
 from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
 from rsocket_trio.metadata.routing import decode_route, encode_route, find_route, route_metadata
@@ -46,6 +47,23 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
     except MetadataError:
         return
     assert encode_route(*tags) == data
+
+
+def test_the_limit_of_tags_at_its_edge():
+    """64 tags are read, and one more is too much; empty ones count like all others."""
+    assert decode_route(bytes(64)) == ("",) * 64
+    with pytest.raises(MetadataTooLarge, match=r"^more than 64 routing tags \(max_routing_tags\)$"):
+        decode_route(bytes(65))
+    few = Limits(max_routing_tags=2)
+    assert decode_route(b"\1a\1b", few) == ("a", "b")
+    with pytest.raises(MetadataTooLarge):
+        decode_route(b"\1a\1b\xff", few)  # what is behind is not looked at
+    metadata = route_metadata("a", metadata=MetadataEntry("x").encode())
+    assert find_route(metadata, MIME.COMPOSITE_METADATA, few) == ("a",)
+    with pytest.raises(MetadataTooLarge):
+        find_route(bytes(3), MIME.ROUTING, few)
+    with pytest.raises(MetadataTooLarge):
+        find_route(b"\xd0\0\0\0" * 2, MIME.COMPOSITE_METADATA, Limits(max_metadata_entries=1))
 
 
 def test_a_route_is_an_entry_of_composite_metadata():

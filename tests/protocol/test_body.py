@@ -86,3 +86,16 @@ def test_too_small():
     """Below the least size there is no room for anything."""
     with pytest.raises(LocalProtocolError, match="at least"):
         BodyFragments(9, NEXT, None)
+
+
+def test_large_metadata_are_cut_once(counted_bytes):
+    """What is copied is what leaves, and not all the rest with each fragment."""
+    metadata = counted_bytes(b"m" * 100_000)
+    fragments = BodyFragments(64, NEXT, metadata)
+    fragments.end()
+    frames = []
+    while fragments.ready:
+        frames.append(fragments.next())
+    assert len(frames) > 1000
+    assert counted_bytes.copied == len(metadata)
+    assert b"".join(decode(frame).metadata for frame in frames) == metadata

@@ -12,78 +12,14 @@ from rsocket_trio.protocol.legality import (
     Side,
     State,
 )
-
-ITEMS = {Event.NEXT, Event.NEXT_COMPLETE}
-COMPLETIONS = {Event.NEXT_COMPLETE, Event.COMPLETE}
-SEND_COMPLETIONS = {Event.SEND_NEXT_COMPLETE, Event.SEND_COMPLETE}
-SEND_ITEMS = {Event.SEND_NEXT, Event.SEND_NEXT_COMPLETE}
-
-ROWS = [
-    (interaction, side, state, event)
-    for interaction in Interaction
-    for side in Side
-    for state in State
-    for event in Event
-]
-
-
-def expected(interaction, side, state, event):
-    """The next state by the rules, from two flags instead of a table; None for not legal."""
-    requester = side is Side.REQUESTER
-    channel = interaction is Interaction.REQUEST_CHANNEL
-    if interaction is Interaction.FIRE_AND_FORGET or state is State.CLOSED:
-        return None
-    if not channel and state is not State.OPEN:
-        return None
-    local = state in {State.OPEN, State.REMOTE_DONE} and (channel or not requester)
-    remote = state in {State.OPEN, State.LOCAL_DONE} and (channel or requester)
-    single = interaction is Interaction.REQUEST_RESPONSE
-    match event:
-        case Event.NEXT | Event.NEXT_COMPLETE | Event.COMPLETE:
-            if not remote:
-                return None
-            remote = not (single or event in COMPLETIONS)
-        case Event.ERROR:
-            return State.CLOSED if channel or requester else None
-        case Event.CANCEL:
-            if not requester:
-                return State.CLOSED
-            if not (channel and local):
-                return None
-            local = False
-        case Event.REQUEST_N:
-            if not local or single:
-                return None
-        case Event.SEND_NEXT | Event.SEND_NEXT_COMPLETE | Event.SEND_COMPLETE:
-            if not local or (single and event is Event.SEND_NEXT):
-                return None
-            local = event not in SEND_COMPLETIONS
-        case Event.SEND_ERROR:
-            return State.CLOSED if local else None
-        case Event.SEND_CANCEL:
-            if requester:
-                return State.CLOSED
-            if not (channel and remote):
-                return None
-            remote = False
-        case Event.SEND_REQUEST_N:
-            if not remote or single:
-                return None
-    if not channel:
-        return State.OPEN if local or remote else State.CLOSED
-    return {
-        (True, True): State.OPEN,
-        (False, True): State.LOCAL_DONE,
-        (True, False): State.REMOTE_DONE,
-        (False, False): State.CLOSED,
-    }[local, remote]
+from tests.rules.legality_statement import ROWS, next_state
 
 
 @pytest.mark.parametrize(("interaction", "side", "state", "event"), ROWS)
 def test_every_cell_follows_the_rules(interaction, side, state, event):
     """Each cell of each table is what the rules say, a missing one included."""
     after = TABLES[interaction, side].get((state, event))
-    assert after is expected(interaction, side, state, event)
+    assert after is next_state(interaction, side, state, event)
 
 
 @pytest.mark.parametrize("interaction", Interaction)

@@ -14,6 +14,7 @@ from rsocket_trio.protocol.reassembly import (
     FRAGMENT_COST,
     Reassembler,
     ReassemblyBudget,
+    has_payload,
     is_followed,
 )
 
@@ -170,11 +171,15 @@ def test_repr():
         (NEXT, False),
         (NEXT | FOLLOWS, True),
         (FOLLOWS, True),
-        (NEXT | FOLLOWS | COMPLETE, False),
+        (NEXT | FOLLOWS | COMPLETE, True),
+        (FOLLOWS | COMPLETE, False),
+        (NEXT | COMPLETE, False),
         (COMPLETE, False),
         (METADATA | FOLLOWS, True),
     ],
 )
 def test_is_followed(flags, followed):
-    """F counts, but on a PAYLOAD that has C too it is ignored."""
+    """F counts, but on a PAYLOAD that has C and no item it is ignored."""
     assert is_followed(flags) is followed
+    assert is_followed(flags | METADATA) is followed
+    assert has_payload(flags) is (followed or bool(flags & NEXT))

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from rsocket_trio.protocol.retry import Retry
+from rsocket_trio.protocol.retry import Attempts, Retry
 
 
 def test_waits_grow_up_to_the_maximum():
@@ -48,3 +48,37 @@ def test_what_makes_no_schedule_is_refused(wrong):
     """Times above 0, a factor of 1 or more, jitter 0 to 1, one attempt at least."""
     with pytest.raises(ValueError):
         Retry(**wrong)
+
+
+def test_a_connection_that_does_not_last_is_no_success():
+    """The waits go on growing until a connection has lasted for longer than the wait before it."""
+    attempts = Attempts(Retry(initial=1, factor=2, maximum=100, jitter=0), lambda: 0.0)
+    waits = []
+    for lasted in [0.0, 1.9, 4.0, 8.1, 1.1, 0.5, 2.5]:
+        waits.append(next(attempts.within(1000)))
+        attempts.lost(lasted)
+    assert waits == [1, 2, 4, 8, 1, 1, 2]
+    assert list(islice(attempts.within(1000), 3)) == [1, 2, 4]
+
+
+def test_a_moment_is_not_lasting():
+    """However short the wait: a tenth of a second is as good as nothing."""
+    attempts = Attempts(Retry(initial=0.01, jitter=0), lambda: 0.0)
+    assert next(attempts.within(1000)) == 0.01
+    attempts.lost(0.1)
+    assert next(attempts.within(1000)) == 0.02
+
+
+def test_there_is_one_attempt_in_time():
+    """Where the waits have grown beyond the time there is, the first takes half of that."""
+    attempts = Attempts(Retry(initial=8, factor=2, maximum=100, jitter=0), lambda: 0.0)
+    assert list(islice(attempts.within(10), 3)) == [5, 16, 32]
+
+
+def test_attempts_that_did_not_last_are_counted():
+    """As those that failed, until one lasts."""
+    attempts = Attempts(Retry(attempts=3), lambda: 0.0)
+    for _ in range(3):
+        assert len(list(islice(attempts.within(60), 1))) == 1
+        attempts.lost(0)
+    assert list(attempts.within(60)) == []

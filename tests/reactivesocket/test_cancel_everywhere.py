@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectionConfig, Payload, Responder, connect, serve_transport
-from rsocket_trio.reactivesocket import ReactiveSocketTransport
+from rsocket_trio.reactivesocket import ReactiveSocketTransport, request_subscription
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.transports.memory import memory_transport_pair
 
@@ -58,7 +58,7 @@ async def stream(requester):
 
 
 async def subscription(requester):
-    async with requester.request_subscription(LARGE) as items:
+    async with request_subscription(requester, LARGE) as items:
         for _ in range(5):
             await items.receive()
 

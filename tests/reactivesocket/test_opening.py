@@ -27,7 +27,7 @@ from rsocket_trio.reactivesocket.frames import (
     decode,
     encode_length,
 )
-from rsocket_trio.reactivesocket.opening import Opening, speak_reactivesocket
+from rsocket_trio.reactivesocket.opening import recognise_wire, speak_reactivesocket
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.base import TransportInfo
 from rsocket_trio.transports.byte_stream import ByteStreamTransport
@@ -143,35 +143,27 @@ async def test_a_server_of_the_draft_alone_reads_messages_as_that(nursery, lengt
     await ours.aclose()
 
 
-async def test_a_client_that_goes_away(nursery):
-    """Without a word there is no answer."""
+async def test_a_client_that_goes_away():
+    """Without a word nothing is known, and nothing is answered."""
     ours, theirs = memory_transport_pair()
-    opening = Opening(theirs, BOTH, 1000)
     await ours.close_sending()
-    assert await opening.receive_frames() == []
-    assert await opening.receive_frames() == []
-    assert opening.chosen is theirs
-    await opening.aclose()
+    assert await recognise_wire(theirs, BOTH, 1000) == (theirs, [])
+    await theirs.aclose()
     assert await ours.receive_frames() == []
 
 
-async def test_waiting_may_be_cancelled():
-    """Bytes that have come are not lost."""
-    ours, theirs = trio.testing.memory_stream_pair()
-    opening = Opening(transport_of(theirs), BOTH, 1000)
-    data = with_length(SETUP)
-    for part in (data[:3], data[3:5]):
-        await ours.send_all(part)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(opening.receive_frames)
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
-    await ours.send_all(data[5:])
-    (frame,) = await opening.receive_frames()
-    assert decode_engine(frame).keepalive_interval_ms == 500
-    await opening.send_frames([EngineKeepalive(False).encode()])
-    assert await ours.receive_some() == with_length(KeepaliveFrame(False))
-    assert await opening.close_sending()
+async def test_what_to_go_on_with():
+    """The transport itself for RSocket 1.0, with the messages that told it; else one around it."""
+    for message, draft in ((EngineKeepalive(False).encode(), False), (SETUP.encode(), True)):
+        ours, theirs = memory_transport_pair()
+        await ours.send_frames([message])
+        chosen, frames = await recognise_wire(theirs, BOTH, 1000)
+        assert (chosen is theirs) is not draft
+        assert frames == ([] if draft else [message])
+    for protocols in (["rsocket"], BOTH):
+        already = ReactiveSocketTransport(theirs, client=False)
+        assert await recognise_wire(already, protocols, 1000) == (already, [])
+    assert await recognise_wire(theirs, ["rsocket"], 1000) == (theirs, [])
 
 
 async def test_a_transport_of_ones_own(nursery):
@@ -200,32 +192,6 @@ async def test_what_a_client_is_answered_in():
     assert [frame.data for frame in received] == [b"x", b"y"]
     await transport.send_frames([keepalive])
     assert await theirs.receive_frames() == [with_length(KeepaliveFrame(True, b"x"))]
-    await transport.aclose()
-
-
-async def test_the_writer_is_woken_for_what_waited():
-    """Items that waited for credit leave when it comes, also where nothing else is sent."""
-    ours, theirs = memory_transport_pair()
-    transport = ReactiveSocketTransport(ours, client=False)
-    woken = []
-    await theirs.send_frames([SETUP.encode(), bytes.fromhex("0006000000000002 00000000")])
-    _, request = await transport.receive_frames()
-    stream_id = decode_engine(request).stream_id
-    item = bytes.fromhex(f"{stream_id:08x} 2820 61")
-    for wake in (None, lambda: woken.append(True)):
-        transport.wake_writer = wake
-        assert transport.wake_writer is ours.wake_writer is wake
-        await transport.send_frames([item])
-        await theirs.send_frames([bytes.fromhex("0009000000000002 00000002")])
-        await transport.receive_frames()
-        await transport.send_frames([])
-        assert await theirs.receive_frames() == [ResponseFrame(2, data=b"a").encode()]
-        await theirs.send_frames(
-            [bytes.fromhex("000a000000000002"), bytes.fromhex("0006000000000002 00000000")]
-        )
-        _, request = await transport.receive_frames()
-        item = decode_engine(request).stream_id.to_bytes(4, "big") + item[4:]
-    assert woken == [True]
     await transport.aclose()
 
 

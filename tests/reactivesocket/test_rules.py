@@ -21,7 +21,9 @@ from rsocket_trio import (
     UnsupportedSetup,
     connect,
 )
+from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import ClosedByPeer
+from rsocket_trio.reactivesocket import request_subscription
 from rsocket_trio.reactivesocket.frames import (
     CancelFrame,
     ErrorFrame,
@@ -278,8 +280,16 @@ async def test_what_a_setup_says(draft_client, version):
 
 @pytest.mark.parametrize("times", [(0, 0), (0, 10), (500, 0), (2**32 - 1, 2**32 - 1)])
 async def test_times_of_a_setup_that_mean_no_limit(draft_client, autojump_clock, times):
-    """D.3 no. 16, V0-KEEP-04: with 0 for either, silence is no reason to close."""
+    """D.3 no. 16, V0-KEEP-04: with 0 for either, silence is no reason to close, but our limit."""
     async with draft_client(setup=SetupFrame(0, *times)) as peer:
+        await trio.sleep(890)
+        await peer.expect_alive()
+        await trio.sleep(890)
+        await peer.expect_alive()
+        await trio.sleep(910)
+        await peer.expect_closed(0x101)
+    config = ConnectionConfig(limits=Limits(max_client_lifetime=2_000_000))
+    async with draft_client(setup=SetupFrame(0, *times), config=config) as peer:
         await trio.sleep(1_000_000)
         await peer.expect_alive()
 
@@ -537,9 +547,9 @@ async def test_a_completed_subscription(draft_server):
     """V0-SUB-01: a C that comes against the rules ends it all the same."""
 
     async def use(requester):
-        async with requester.request_subscription(Payload(b"x"), prefetch=8) as stream:
+        async with request_subscription(requester, Payload(b"x"), prefetch=8) as stream:
             assert [item.data async for item in stream] == [b"a"]
-        async with requester.request_subscription(Payload(b"y"), prefetch=8) as stream:
+        async with request_subscription(requester, Payload(b"y"), prefetch=8) as stream:
             assert (await stream.receive()).data == b"b"
 
     async with draft_server(use) as peer:

@@ -84,7 +84,8 @@ async def test_an_answered_stream_is_over(draft_client):
 
 async def test_missing_credit_is_waited_for(draft_client, autojump_clock):
     """V0-UNX-01, V0-KEEP-04: a stream without credit waits for hours, and goes on."""
-    async with draft_client(setup=PATIENT) as peer:
+    config = ConnectionConfig(limits=Limits(max_client_lifetime=100_000))
+    async with draft_client(setup=PATIENT, config=config) as peer:
         await peer.send(RequestStreamFrame(2, 1, data=b"2"))
         assert await peer.receive() == ResponseFrame(2, data=b"0")
         await trio.sleep(36_000)

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsocket_trio import frames as new
-from rsocket_trio.errors import ErrorCode, RemoteProtocolError
+from rsocket_trio.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from rsocket_trio.frames.header import NEXT
 from rsocket_trio.protocol.fragmentation import fragment_payload, fragment_request
 from rsocket_trio.reactivesocket import frames as old
 from rsocket_trio.reactivesocket import streams
 from rsocket_trio.reactivesocket.incoming import Incoming
-from rsocket_trio.reactivesocket.outgoing import SUBSCRIPTION, Outgoing
+from rsocket_trio.reactivesocket.outgoing import Outgoing
 from rsocket_trio.reactivesocket.streams import Kind, StreamTable
+from rsocket_trio.transports.base import SUBSCRIPTION
 
 
 class Ends:
@@ -104,33 +105,22 @@ def test_what_is_not_sent(server, frame):
         ),
     ],
 )
-def test_requests_in_fragments_are_put_together(client, kind, n, expected):
-    """Only RESPONSE and REQUEST_CHANNEL have an F (V0-FRAG-01)."""
-    frames = list(fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 64))
-    assert len(frames) > 3
-    for frame in frames[:-1]:
-        assert client.send(frame) == []
-    assert client.send(frames[-1]) == [expected]
+def test_requests_have_no_fragments(client, kind, n, expected):
+    """Only RESPONSE and REQUEST_CHANNEL have an F (V0-FRAG-01); nothing waits here to be whole."""
+    first, *_ = fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 64)
+    with pytest.raises(LocalProtocolError, match=f"{kind.name} cannot be cut"):
+        client.send(first)
+    assert client.open == 0
+    (whole,) = fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 1000)
+    assert client.send(whole) == [expected]
     assert client.open == (kind is not new.FrameType.REQUEST_FNF)
 
 
-def test_a_subscription_in_fragments(client):
-    """The mark of a subscription is on the first fragment; credit adds up meanwhile."""
+def test_a_subscription(client):
+    """Its mark makes a REQUEST_SUB of a REQUEST_STREAM."""
     kind = new.FrameType.REQUEST_STREAM
-    first, last = fragment_request(kind, 1, SUBSCRIPTION, 5, None, b"d" * 99, 64)
-    assert client.send(first) == []
-    assert client.send(new.RequestNFrame(1, 3)) == []
-    assert client.receive(old.ResponseFrame(2, data=b"before it was asked")) == []
-    assert client.send(last) == [old.RequestSubFrame(2, 8, None, b"d" * 99, n_flag=True)]
-
-
-def test_a_request_that_is_cancelled_before_it_is_whole(client):
-    """Nothing of it is sent."""
-    first, last = fragment_request(new.FrameType.REQUEST_FNF, 1, 0, None, None, b"d" * 99, 64)
-    assert client.send(first) == []
-    assert client.send(new.CancelFrame(1)) == []
-    assert client.send(last) == []
-    assert client.open == 0
+    (request,) = fragment_request(kind, 1, SUBSCRIPTION, 5, None, b"d", 64)
+    assert client.send(request) == [old.RequestSubFrame(2, 5, None, b"d", n_flag=True)]
 
 
 def test_channel_items_keep_their_fragments(client):
@@ -155,14 +145,71 @@ def test_a_last_item_without_data(server, kind):
     assert server.open == 0
 
 
-def test_an_error_while_an_item_waits_for_credit(server):
-    """It does not wait, and the item is lost with the stream."""
-    (request,) = server.receive(old.RequestStreamFrame(2, 0))
-    assert request.initial_request_n == 1
-    assert server.send(new.PayloadFrame(request.stream_id, next=True, data=b"a")) == []
-    assert server.send(new.ErrorFrame(request.stream_id, 0x201)) == [old.ErrorFrame(2, 0x201)]
-    assert server.receive(old.RequestNFrame(2, 1)) == []
-    assert server.incoming.released == []
+@pytest.mark.parametrize(
+    "frame",
+    [old.RequestStreamFrame(2, 0), old.RequestSubFrame(2, 0), old.RequestChannelFrame(2, None)],
+    ids=repr,
+)
+def test_a_request_without_credit(server, frame):
+    """It is one here too: nothing waits in the translation for the credit to come."""
+    (request,) = server.receive(frame)
+    assert request.initial_request_n == 0
+    assert server.receive(old.RequestNFrame(2, 3)) == [new.RequestNFrame(request.stream_id, 3)]
+    assert server.receive(old.RequestNFrame(2, 0)) == []
+
+
+def end_early(ends, wire_id):
+    """A channel that its responder completes while the requester goes on."""
+    (request,) = ends.receive(old.RequestChannelFrame(wire_id, 1))
+    ends.send(new.PayloadFrame(request.stream_id, complete=True))
+
+
+def test_late_items_of_as_many_channels_as_are_remembered(server):
+    """To the exact number; of one more the oldest is forgotten, and its item is a request."""
+    for wire_id in range(1, streams._MAX_STRAGGLERS + 1):
+        end_early(server, wire_id)
+    late = [old.RequestChannelFrame(wire_id) for wire_id in (1, 2, streams._MAX_STRAGGLERS)]
+    assert [server.receive(frame) for frame in late] == [[], [], []]
+    end_early(server, 5000)
+    assert server.receive(late[1]) == []
+    assert server.receive(late[2]) == []
+    assert server.receive(late[0]) != []
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        old.RequestChannelFrame(2, None, complete=True),
+        old.RequestChannelFrame(2, 0, complete=True),
+        old.CancelFrame(2),
+        old.ErrorFrame(2, 0x201),
+    ],
+    ids=repr,
+)
+def test_the_last_late_frame(server, last):
+    """After it no more can be late: the id is free for a new channel, also one without credit."""
+    end_early(server, 2)
+    for _ in range(2):
+        assert server.receive(old.RequestChannelFrame(2, data=b"late")) == []
+    assert server.receive(last) == []
+    (request,) = server.receive(old.RequestChannelFrame(2, data=b"new"))
+    assert (request.initial_request_n, request.data) == (0, b"new")
+
+
+def test_who_is_not_late(server):
+    """Requesters that were done, and streams, which have no items of the requester's."""
+    (request,) = server.receive(old.RequestChannelFrame(2, 1, complete=True))
+    server.send(new.PayloadFrame(request.stream_id, complete=True))
+    assert server.receive(old.RequestChannelFrame(2)) != []
+    for wire_id, frame in ((4, old.RequestStreamFrame(4, 1)), (6, old.RequestResponseFrame(6))):
+        (request,) = server.receive(frame)
+        server.send(new.ErrorFrame(request.stream_id, 0x201))
+        assert server.receive(old.RequestChannelFrame(wire_id)) != []
+    # A new channel on the id of one that has ended is known by its credit.
+    end_early(server, 8)
+    assert server.receive(old.RequestChannelFrame(8)) == []
+    assert server.receive(old.RequestChannelFrame(8, 1)) != []
+    assert not server.table.is_straggler(8)
 
 
 def test_ids_are_used_up_and_begin_again(client, monkeypatch):
@@ -209,16 +256,16 @@ OPENING = st.sampled_from(
     [
         new.RequestResponseFrame,
         new.RequestFnfFrame,
-        lambda i, **options: new.RequestStreamFrame(i, 1, **options),
-        lambda i, **options: new.RequestChannelFrame(i, 1, **options),
+        lambda i: new.RequestStreamFrame(i, 1),
+        lambda i: new.RequestChannelFrame(i, 1, follows=True),
     ]
 )
 STEPS = st.lists(
-    st.tuples(st.just("in"), ANY) | st.tuples(st.just("out"), ENGINE) | st.tuples(
-        st.just("open"), st.tuples(OPENING, FLAG)
-    ),
+    st.tuples(st.just("in"), ANY)
+    | st.tuples(st.just("out"), ENGINE)
+    | st.tuples(st.just("open"), OPENING),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -234,8 +281,7 @@ def test_any_traffic(client, steps):
         elif step == "out":
             ends.send(frame)
         else:
-            make, follows = frame
-            ends.send(make(ours, follows=follows))
+            ends.send(frame(ours))
             ours += 2
         for stream in ends.table.by_wire.values():
             assert ends.table.by_engine[stream.engine_id] is stream

@@ -230,7 +230,7 @@ async def test_data_that_cannot_be_converted_are_invalid(bind, caplog):
         await bound.request_response(request(b'[{"name":5}]', "people"))
     assert caught.value.code == ErrorCode.INVALID
     assert caught.value.message == "route 'people' expects list[Person] as 'application/json'"
-    assert "str wanted, not int" in caplog.text
+    assert "everybody[0].name: expected str, got int" in caplog.text
     assert "Traceback" not in caplog.text  # of a peer's mistake, unless one looks for more
     with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid):
         await bound.request_response(request(b"?", "people"))
@@ -439,7 +439,7 @@ async def test_what_is_remembered_of_requests_is_bounded(bind):
         assert await bound.request_response(request(more=more)) == Payload(b"1")
     long = request(more=[MetadataEntry("x", bytes(1000))])
     assert await bound.request_response(long) == Payload(b"1")
-    remembered = [metadata for calls in bound._requests.values() for metadata in calls]
+    remembered = [metadata for calls in bound._finder._requests.values() for metadata in calls]
     assert 0 < len(remembered) <= 64
     assert max(map(len, remembered)) <= 128
 

@@ -1,6 +1,7 @@
 """Objects to routes, and objects back."""
 
 from collections.abc import AsyncIterator
+from typing import Annotated
 
 import attrs
 import pytest
@@ -110,10 +111,13 @@ async def test_completed_without_a_value():
     """That is None where None is an answer, and an error elsewhere."""
     async with connected_pair(make_router()) as requester:
         caller = Caller(requester)
-        for annotation in (None, type(None), Point | None):
+        for annotation in (None, type(None), Point | None, Annotated[Point | None, "a note"]):
             assert await caller.request_response("nothing", returns=annotation) is None
         with pytest.raises(CodecError, match="without a value, and Point is due"):
             await caller.request_response("nothing", returns=Point)
+        # An empty payload is a value, and not this.
+        with pytest.raises(CodecError, match="0 bytes of application/cbor are no Point"):
+            caller.decode(Payload(), Point)
 
 
 async def test_types_of_single_streams():

@@ -125,8 +125,31 @@ async def test_what_is_remembered_of_handlers_is_bounded(bind):
     bound = await bind(make_router())
     for i in range(200):
         await ask(bound, Metadata(route="raw", tags=[str(i)]))
-    assert all(len(handlers) <= 64 for handlers in bound._handlers.values())
-    kept = [set(handlers) for handlers in bound._handlers.values()]
-    await ask(bound, Metadata(route="raw", tags=["x"] * 100))
-    await ask(bound, Metadata(route="raw", accept=["image/png"] * 100))
-    assert [set(handlers) for handlers in bound._handlers.values()] == kept
+    assert all(len(handlers) <= 64 for handlers in bound._finder._handlers.values())
+    kept = [set(handlers) for handlers in bound._finder._handlers.values()]
+    await ask(bound, Metadata(route="raw", tags=["x"] * 60))
+    assert [set(handlers) for handlers in bound._finder._handlers.values()] == kept
+    await ask(bound, Metadata(route="text"))
+    for i in range(200):
+        await ask(bound, Metadata(route="text", accept=[f"x/{i}", MIME.TEXT]))
+    # Not the wishes are kept, but what came of them.
+    assert (
+        sum([len(handlers) for handlers in bound._finder._handlers.values()])
+        == sum(map(len, kept)) + 2
+    )
+
+
+@pytest.mark.parametrize(("before", "answer"), [(63, Payload(b"6", JSON_NAMED)), (64, None)])
+async def test_the_limit_of_wishes_at_its_edge(bind, before, answer):
+    """The 64th wish counts and the next does not: then the answer is of the connection's type."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    metadata = Metadata(route="older", accept=["image/png"] * before + [MIME.JSON] * 1000)
+    assert await ask(bound, metadata, b"\x05") == (answer or Payload(b"\x06", CBOR_NAMED))
+
+
+async def test_wishes_behind_the_one_that_is_granted_are_not_read(bind):
+    """So damage there is not seen, and a list of any length costs what its beginning costs."""
+    bound = await bind(make_router(), data=MIME.CBOR)
+    for mime_type, answer in [(b"\x85", Payload(b"6", JSON_NAMED)), (b"\x81", Payload(b"\x06"))]:
+        wishes = (MIME.ACCEPT_MIME_TYPES, mime_type + b"\x20")
+        assert await ask(bound, Metadata(route="older", extra=[wishes]), b"\x05") == answer

@@ -8,7 +8,6 @@ from trio.abc import ReceiveChannel
 
 from rsocket_trio import Invalid, Payload, Requester, connect, serve
 from rsocket_trio.metadata.mime_types import MIME
-from rsocket_trio.payload import NO_PAYLOAD
 from rsocket_trio.routing import Router
 
 
@@ -59,7 +58,7 @@ async def test_a_router_serves_a_connection(nursery):
         async with connect(server.uris[0], data_mime_type=MIME.TEXT, responder=client) as requester:
             answer = await requester.request_response(Payload(b"you"), route="greet")
             assert answer == Payload(b"hello you")
-            assert await requester.request_response(route="nothing") is NO_PAYLOAD
+            assert await requester.request_response(route="nothing") is None
             assert (await requester.request_response(route="ask-back")).data == b"client"
             async with requester.request_stream(Payload(b"5"), route="count") as numbers:
                 assert [(await numbers.receive()).data for _ in range(3)] == [b"5", b"6", b"7"]

@@ -93,6 +93,7 @@ async def test_what_happens_to_an_item_happens_in_the_generator():
     await anext(encoded)
     assert await encoded.athrow(KeyError()) == Payload(b"2")
     assert await anext(encoded) == Payload(b"3")
+    await encoded.aclose()
     send, receive = trio.open_memory_channel(1)
     with pytest.raises(KeyError):
         await EncodedItems(receive, bytes).athrow(KeyError())

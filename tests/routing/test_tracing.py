@@ -7,7 +7,6 @@ import trio
 from trio.abc import ReceiveChannel
 
 from rsocket_trio import (
-    NO_PAYLOAD,
     Invalid,
     Metadata,
     Payload,
@@ -22,6 +21,7 @@ from rsocket_trio.testing.in_memory import connected_pair
 TRACE = ZipkinTracing(trace_id=b"t" * 8, span_id=b"s" * 8)
 TRACING = Tracing(random_bytes=lambda n: b"n" * n)
 ENCODED = TRACE.encode()
+EMPTY = Payload()
 
 
 def make_router(**options):
@@ -132,7 +132,7 @@ async def test_a_trace_as_a_parameter():
     damaged = Payload(b"", b"\xfd\0\0\1\x80")
     async with connected_pair(make_router()) as requester:
 
-        async def ask(route, metadata=None, payload=NO_PAYLOAD):
+        async def ask(route, metadata=None, payload=EMPTY):
             answer = await requester.request_response(payload, route=route, metadata=metadata)
             return answer.data
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 import trio.testing
 
 from rsocket_trio.testing.faulty import FaultyStream, FaultyTransport
-from rsocket_trio.transports import memory_transport_pair
+from rsocket_trio.transports import FrameTransport, TransportInfo, memory_transport_pair
 
 
 async def all_of(stream: trio.abc.ReceiveStream) -> bytes:
@@ -126,9 +128,69 @@ async def test_the_wish_to_write_is_passed_on() -> None:
     """A transport inside that has something to send wakes the writer of the one outside."""
     inner, _ = memory_transport_pair()
     transport = FaultyTransport(inner)
-    assert inner.wake_writer is not None
-    inner.wake_writer()
     woken: list[bool] = []
     transport.wake_writer = lambda: woken.append(True)
+    assert inner.wake_writer is not None
     inner.wake_writer()
     assert woken == [True]
+
+
+class AtOnce(FrameTransport):
+    """Sends so many frames without waiting, and notes all that it has sent."""
+
+    immediate = True
+
+    def __init__(self, room: int = 1000, *, broken: bool = False) -> None:
+        self.info = TransportInfo(scheme="memory")
+        self.room = room
+        self.broken = broken
+        self.sent: list[bytes] = []
+        self.rest: list[bytes] = []
+
+    def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
+        if self.broken:
+            raise ValueError("internal")
+        self.sent += frames[: self.room]
+        self.rest = list(frames[self.room :])
+        return not self.rest
+
+    async def send_frames(self, frames: Sequence[bytes]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.sent += [*self.rest, *frames]
+        self.rest = []
+
+    async def receive_frames(self) -> list[bytes]:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        self.sent.append(b"closed")
+
+
+async def test_a_transport_is_cut_while_it_sends_at_once() -> None:
+    """What fits leaves, also where the inner transport keeps some of it; then there is the cut."""
+    for room in (0, 1, 2, 1000):
+        inner = AtOnce(room)
+        transport = FaultyTransport(inner, cut_after_bytes=6)
+        assert transport.immediate
+        assert not transport.send_frames_nowait([b"12", b"34", b"56", b"78"])
+        with pytest.raises(trio.BrokenResourceError):
+            await transport.send_frames([])
+        assert inner.sent == [b"12", b"34", b"56", b"closed"]
+
+
+async def test_what_does_not_leave_at_once_counts_once() -> None:
+    """Frames that could not be handed over count when they are."""
+    inner = AtOnce(broken=True)
+    transport = FaultyTransport(inner, cut_after_bytes=4)
+    with pytest.raises(ValueError, match="internal"):
+        transport.send_frames_nowait([b"12", b"34", b"56"])
+    inner.broken = False
+    assert transport.send_frames_nowait([b"12", b"34"])
+    assert not transport.send_frames_nowait([b"56"])
+    assert inner.sent == [b"12", b"34"]
+
+
+def test_what_is_slow_does_not_send_at_once() -> None:
+    """A delay is a wait."""
+    assert FaultyTransport(AtOnce()).immediate
+    assert not FaultyTransport(AtOnce(), delay=1).immediate

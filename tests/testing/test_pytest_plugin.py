@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
-import rsocket_trio
+from tests.programs import environment
 
 SUITE = """
     from rsocket_trio.frames import PayloadFrame, RequestResponseFrame
@@ -39,7 +37,7 @@ def test_a_users_suite_gets_the_fixtures(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(rsocket_trio.__file__).parent.parent)},
+        env=environment(),
         capture_output=True,
         text=True,
     )

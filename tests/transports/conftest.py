@@ -20,6 +20,7 @@ from rsocket_trio.transports import (
     open_transport,
     serve_listener,
 )
+from rsocket_trio.uri import Uri, as_uri
 
 MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]
 
@@ -30,6 +31,14 @@ class Contexts:
 
     server: ssl.SSLContext
     client: ssl.SSLContext
+
+    def for_server(self, uri: str | Uri) -> ssl.SSLContext | None:
+        """The server's, where the address is encrypted."""
+        return self.server if as_uri(uri).is_encrypted else None
+
+    def for_client(self, uri: str | Uri) -> ssl.SSLContext | None:
+        """The client's, where the address is encrypted."""
+        return self.client if as_uri(uri).is_encrypted else None
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +63,7 @@ async def served(
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
-        listen = partial(serve_listener, uri, handle, ssl_context=tls.server)
+        listen = partial(serve_listener, uri, handle, ssl_context=tls.for_server(uri))
         uris = await nursery.start(listen)
         with send, receive:
             yield str(uris[0]), receive
@@ -66,7 +75,7 @@ async def pair_over(
     uri: str, tls: Contexts
 ) -> AsyncIterator[tuple[FrameTransport, FrameTransport]]:
     async with served(uri, tls) as (bound, accepted):
-        async with open_transport(bound, ssl_context=tls.client) as client:
+        async with open_transport(bound, ssl_context=tls.for_client(bound)) as client:
             yield client, await accepted.receive()
 
 
@@ -111,7 +120,11 @@ async def trio_websocket_server(
 
 
 @pytest.fixture(
-    params=["tcp", "tls", "unix", "ws", "wss", "trio-websocket client", "trio-websocket server"]
+    params=[
+        *("tcp", "tls", "unix", "ws", "wss"),
+        *("plain tcp", "plain unix", "plain ws"),
+        *("trio-websocket client", "trio-websocket server"),
+    ]
 )
 def make_pair(
     request: pytest.FixtureRequest,
@@ -119,8 +132,10 @@ def make_pair(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> MakePair:
-    """Makes connected transports, the client first."""
-    kind = request.param
+    """Makes connected transports, the client first; plain ones use sockets as trio does."""
+    kind = request.param.removeprefix("plain ")
+    if kind != request.param:
+        monkeypatch.setattr("rsocket_trio.os_support.DIRECT_SOCKETS", False)
     # Time that is real: sockets know no other.
     monkeypatch.setattr("rsocket_trio.transports.websocket._CLOSE_GRACE", 0.02)
     if kind == "trio-websocket client":

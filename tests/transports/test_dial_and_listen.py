@@ -16,6 +16,7 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio import ConnectionConfig, connect
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
 from rsocket_trio.transports.dial import describe_failure
@@ -37,7 +38,7 @@ async def listen(nursery: trio.Nursery, uri: str, handle: Any = echo, **options:
 
 async def test_facts_about_a_transport(make_pair: MakePair, request: Any, tmp_path: Path) -> None:
     """Both ends know the scheme, whom they talk to, and what the handshake said."""
-    kind = request.node.callspec.params["make_pair"]
+    kind = request.node.callspec.params["make_pair"].removeprefix("plain ")
     async with make_pair() as (client, server):
         for info in (client.info, server.info):
             assert info.scheme == (kind if "trio" not in kind else "ws")
@@ -57,6 +58,29 @@ async def test_facts_about_a_transport(make_pair: MakePair, request: Any, tmp_pa
             certificate: Any = client.info.extra["peer_certificate"]
             assert ("DNS", "localhost") in certificate["subjectAltName"]
             assert server.info.extra["peer_certificate"] is None
+        assert client.info.listener == ""
+        if kind in {"tcp", "tls", "unix", "ws", "wss"}:
+            path = "/rsocket" if "ws" in kind else ""
+            assert server.info.listener == f"{kind}://{server.info.local}{path}"
+
+
+async def test_which_listener(nursery: trio.Nursery) -> None:
+    """A name of several addresses is one listener, as it was written down."""
+    heard: list[str] = []
+
+    async def handle(transport: FrameTransport) -> None:
+        heard.append(transport.info.listener)
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for name in (f"tcp://localhost:{port}", "tcp://localhost:0"):
+        uris = await listen(nursery, name, handle)
+        for uri in uris:
+            async with open_transport(str(uri)) as transport:
+                assert await transport.receive_frames() == []
+        wanted = name if name.endswith(str(port)) else str(uris[0])
+        assert heard == [wanted] * len(uris)
+        heard.clear()
 
 
 async def test_a_small_frame_leaves_at_once(nursery: trio.Nursery) -> None:
@@ -198,12 +222,45 @@ async def test_a_handshake_that_never_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A silent client is closed after the time allowed, and others are served meanwhile."""
-    (uri,) = await listen(
-        nursery, f"{scheme}://127.0.0.1:0", ssl_context=tls.server, handshake_timeout=0.05
-    )
+    uri = f"{scheme}://127.0.0.1:0"
+    (uri,) = await listen(nursery, uri, ssl_context=tls.for_server(uri), handshake_timeout=0.05)
     async with await trio.open_tcp_stream("127.0.0.1", uri.port) as silent:
         assert await silent.receive_some() == b""
     assert "no end of it in 0.05 s" in caplog.text
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("scheme", ["tls", "ws", "wss"])
+@pytest.mark.parametrize("drips", [False, True])
+async def test_a_server_that_does_not_shake_hands(
+    scheme: str, drips: bool, nursery: trio.Nursery
+) -> None:
+    """One that is silent, or says a byte now and then, is no server after the time allowed."""
+    ended = trio.Event()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        with pytest.raises(trio.BrokenResourceError):
+            while drips:
+                await stream.send_all(b"\x16" if scheme != "ws" else b"H")
+                await trio.sleep(0.02)
+            while await stream.receive_some():
+                pass
+            raise trio.BrokenResourceError
+        ended.set()
+
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    nursery.start_soon(trio.serve_listeners, serve, [listener])
+    uri = f"{scheme}://localhost:{port}/x" if "ws" in scheme else f"{scheme}://localhost:{port}"
+    what = "handshake in 0.2 s|WRONG_VERSION" if drips and scheme != "ws" else "handshake in 0.2 s"
+    with trio.fail_after(5), pytest.raises(ConnectFailed, match=what):
+        async with open_transport(uri, handshake_timeout=0.2):
+            raise AssertionError("connected")
+    with trio.fail_after(5):
+        await ended.wait()  # nothing is left open
+    with trio.fail_after(5), pytest.raises(ConnectFailed, match=what):
+        async with connect(uri, config=ConnectionConfig(setup_timeout=0.2)):
+            raise AssertionError("connected")
     nursery.cancel_scope.cancel()
 
 

@@ -61,3 +61,38 @@ async def test_closed_meanwhile():
         assert not stream.send_nowait(b"frame")
         with pytest.raises(trio.ClosedResourceError):
             await stream.send_all(b"")
+
+
+@pytest.mark.parametrize("later", [bytes, bytearray, memoryview])
+async def test_what_was_kept_goes_first_however_often(later):
+    """Many writes that do not wait are joined once, in order, before what is sent then."""
+    async with direct_pair() as (stream, peer):
+        sent = []
+        while True:  # until the kernel is full
+            sent.append(b"%08d" % len(sent) * 1000)
+            if not stream.send_nowait(sent[-1]):
+                break
+        for _ in range(5000):
+            sent.append(b"%08d" % len(sent))
+            assert not stream.send_nowait(sent[-1])
+        sent.append(b"last")
+        received = bytearray()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, later(b"last"))
+            size = sum(map(len, sent))
+            while len(received) < size:
+                received += await peer.recv(2**20)
+        assert received == b"".join(sent)
+        assert stream.send_nowait(b"room again")
+        assert await peer.recv(100) == b"room again"
+
+
+async def test_what_is_kept_is_not_copied_for_each_write():
+    """Tens of thousands of writes behind a megabyte are kept as they came: no bytes are moved."""
+    async with direct_pair() as (stream, _peer):
+        while stream.send_nowait(bytes(2**20)):
+            pass
+        pieces = [b"%d" % number for number in range(20_000)]
+        for piece in pieces:
+            stream.send_nowait(piece)
+        assert all(each is piece for each, piece in zip(stream._rest[1:], pieces, strict=True))

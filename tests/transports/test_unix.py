@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
+from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
-from rsocket_trio.transports.unix import connect_unix, listen_unix, peer_credentials
+from rsocket_trio.transports.file_lock import locked
+from rsocket_trio.transports.unix import (
+    UnixListener,
+    connect_unix,
+    listen_unix,
+    peer_credentials,
+)
 from rsocket_trio.uri import Uri
 
 
@@ -62,6 +73,180 @@ async def test_a_stale_file_is_replaced(uri: Uri) -> None:
             raise AssertionError("connected")
     async with await listen_unix(uri) as listener, await connect_unix(uri):
         await (await listener.accept()).aclose()
+
+
+async def test_two_that_begin_at_once_with_a_stale_file(
+    uri: Uri, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """The one that is held up between its question and its answer takes nothing from the other."""
+    leave_stale(uri.path)
+    ask = trio.open_unix_socket
+    asked, go_on = trio.Event(), trio.Event()
+
+    async def held_up(path: str) -> trio.SocketStream:
+        try:
+            return await ask(path)
+        finally:
+            if not asked.is_set():
+                asked.set()
+                await go_on.wait()
+
+    monkeypatch.setattr("trio.open_unix_socket", held_up)
+    outcomes: list[object] = []
+
+    async def begin() -> None:
+        try:
+            outcomes.append(await listen_unix(uri))
+        except OSError as error:
+            outcomes.append(error.errno)
+
+    nursery.start_soon(begin)
+    await asked.wait()
+    nursery.start_soon(begin)
+    await trio.testing.wait_all_tasks_blocked()
+    go_on.set()
+    with trio.fail_after(20):
+        while len(outcomes) < 2:
+            await trio.lowlevel.checkpoint()
+    assert outcomes.count(errno.EADDRINUSE) == 1
+    (listener,) = [each for each in outcomes if isinstance(each, UnixListener)]
+    await (await listener.accept()).aclose()  # The question of the other.
+    async with listener, await connect_unix(uri):
+        await (await listener.accept()).aclose()
+    assert os.listdir(Path(uri.path).parent) == []
+
+
+async def test_one_who_knows_of_no_lock(uri: Uri, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of another make that takes the place meanwhile keeps it."""
+    leave_stale(uri.path)
+    ask = trio.open_unix_socket
+    with socket.socket(socket.AF_UNIX) as other:
+
+        async def overtaken(path: str) -> trio.SocketStream:
+            try:
+                return await ask(path)
+            except ConnectionRefusedError:
+                os.rename(path, path + ".old")
+                other.bind(path)
+                other.listen()
+                raise
+
+        with monkeypatch.context() as patch:
+            patch.setattr("trio.open_unix_socket", overtaken)
+            with pytest.raises(OSError, match="in use") as caught:
+                await listen_unix(uri)
+        assert caught.value.errno == errno.EADDRINUSE
+        async with await connect_unix(uri):
+            other.accept()[0].close()
+
+
+RACER = """
+import sys, trio
+from rsocket_trio.transports.unix import listen_unix
+from rsocket_trio.uri import Uri
+
+async def main():
+    for path in sys.stdin:
+        try:
+            listener = await listen_unix(Uri(scheme="unix", path=path.strip()))
+        except OSError as error:
+            print(error.errno, flush=True)
+            sys.stdin.readline()
+        else:
+            print("listens", flush=True)
+            sys.stdin.readline()
+            await listener.aclose()
+        print("closed", flush=True)
+
+trio.run(main)
+"""
+
+
+def test_processes_that_begin_at_once(tmp_path: Path) -> None:
+    """Of three processes one listens, every time, and it is the one that is reached."""
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        for _ in range(3)
+    ]
+
+    def tell(line: str) -> list[str]:
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.write(line + "\n")
+        return [racer.stdout.readline().strip() for racer in racers if racer.stdout is not None]
+
+    try:
+        for number in range(20):
+            path = str(tmp_path / f"{number}")
+            leave_stale(path)
+            assert sorted(tell(path)) == [str(errno.EADDRINUSE)] * 2 + ["listens"]
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(path)
+            tell("enough")
+    finally:
+        for racer in racers:
+            racer.communicate()
+    assert [racer.returncode for racer in racers] == [0] * 3
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_lock_that_is_never_given_back(
+    uri: Uri, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Another process that hangs, or a stranger, is not waited for for ever."""
+    with open(f"{uri.path}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="another process") as caught:
+            await listen_unix(uri)
+    assert caught.value.errno == errno.EADDRINUSE
+    assert 5 <= trio.current_time() <= 5.1
+    # What a crash has left is held by nobody.
+    async with await listen_unix(uri):
+        assert os.listdir(Path(uri.path).parent) == [Path(uri.path).name]
+
+
+async def test_the_lock_of_a_file_that_is_gone(
+    uri: Uri, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """Who waited for a lock and gets it when its file was removed asks for the one there is now."""
+    path = f"{uri.path}.lock"
+    holders: list[str] = []
+
+    async def hold(name: str, seconds: float) -> None:
+        async with locked(path):
+            assert not holders
+            holders.append(name)
+            await trio.sleep(seconds)
+            holders.remove(name)
+
+    for number in range(5):
+        nursery.start_soon(hold, f"{number}", 0.5)
+    await trio.sleep(4)
+    assert not holders
+    assert not os.path.exists(path)
+
+
+async def test_a_lock_that_cannot_be(
+    uri: Uri, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where the file system has no locks the error says so, and nothing is left open."""
+
+    def refuse(_file: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    async with assert_no_leaks():
+        with pytest.raises(OSError, match="No locks"):
+            await listen_unix(uri)
+    os.symlink(tmp_path / "elsewhere", f"{uri.path}.lock.lock")
+    with pytest.raises(OSError, match="symbolic"):
+        await listen_unix(Uri(scheme="unix", path=f"{uri.path}.lock"))
 
 
 async def test_a_file_in_use_is_left_alone(uri: Uri) -> None:

@@ -11,15 +11,27 @@ from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
-from rsocket_trio.transports.websocket_frames import MessageReader, encode_messages
+from rsocket_trio.transports.websocket_frames import encode_messages
+from rsocket_trio.transports.websocket_reader import (
+    FRAMES_AT_ONCE,
+    MAX_EMPTY_PARTS,
+    MessageReader,
+)
 
 SIZES = [0, 1, 3, 4, 5, 124, 125, 126, 127, 1023, 1024, 1025, 1027, 65535, 65536, 70001]
 LIMIT = 100_000
 
 
 def reader(*, client: bool, limit: int = LIMIT) -> MessageReader:
-    kind = ConnectionType.CLIENT if client else ConnectionType.SERVER
-    return MessageReader(Connection(kind), limit)
+    return MessageReader(limit, peer_masks=not client)
+
+
+def feed(subject: MessageReader, data: bytes | bytearray) -> list[bytes]:
+    """All the messages in ``data``, in as many calls as it takes."""
+    messages = subject.feed(data)
+    while subject.has_more:
+        messages += subject.feed(b"")
+    return messages
 
 
 def frame(
@@ -97,7 +109,7 @@ def test_messages_are_read_however_they_are_cut(size: int, client: bool, step: i
     subject = reader(client=client)
     received = []
     for begin in range(0, len(data), step):
-        received += subject.feed(bytearray(data[begin : begin + step]))
+        received += feed(subject, bytearray(data[begin : begin + step]))
     assert received == messages
     assert not subject.is_over
 
@@ -130,7 +142,7 @@ def test_both_ways_agree(
     received = []
     bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     for begin, end in pairwise(bounds):
-        received += subject.feed(data[begin:end])
+        received += feed(subject, data[begin:end])
         if not (other.failed or other.peer_close):
             other.feed(data[begin:end])
     assert received == other.messages
@@ -184,19 +196,77 @@ def test_fragments_are_joined_up_to_the_limit() -> None:
     assert subject.failure_code == 1009
 
 
-def test_empty_fragments_cost_nothing() -> None:
-    """A message may have any number of empty fragments."""
-    subject = reader(client=True, limit=10)
-    subject.feed(frame(0x02, b"", masked=False))
-    assert subject.feed(frame(0x00, b"", masked=False) * 10_000) == []
-    assert subject.feed(frame(0x80, b"x", masked=False)) == [b"x"]
+@pytest.mark.parametrize("client", [False, True])
+def test_empty_parts_are_limited(client: bool) -> None:
+    """A message may have some empty parts, the last one apart; one more is the end of it."""
+    subject = reader(client=client, limit=10)
+    part = frame(0x00, b"", masked=not client)
+    for _ in range(2):
+        assert subject.feed(frame(0x02, b"", masked=not client)) == []
+        assert subject.feed(part * (MAX_EMPTY_PARTS - 1)) == []
+        for byte in (b"a", b"b"):  # cut behind the header: that is no empty part
+            cut = frame(0x00, byte, masked=not client)
+            assert subject.feed(cut[:-1]) == []
+            assert subject.feed(cut[-1:]) == []
+        assert subject.feed(frame(0x80, b"", masked=not client)) == [b"ab"]
+    subject.feed(frame(0x02, b"x", masked=not client) + part * MAX_EMPTY_PARTS)
+    assert not subject.is_over
+    assert subject.feed(part + frame(0x82, b"late", masked=not client)) == []
+    assert "empty parts" in str(subject.failure)
+    assert subject.failure_code == 1008
 
 
 def test_only_the_latest_ping_is_kept() -> None:
     """A flood of pings leaves one pong to be sent."""
     subject = reader(client=True)
-    subject.feed(b"".join(frame(0x89, b"%d" % n, masked=False) for n in range(10_000)))
+    feed(subject, b"".join(frame(0x89, b"%d" % n, masked=False) for n in range(10_000)))
     assert subject.ping == b"9999"
+
+
+TINY = {
+    "pings": frame(0x89, b"", masked=True),
+    "pongs": frame(0x8A, b"", masked=True),
+    "messages": frame(0x82, b"", masked=True),
+    "parts": frame(0x00, b"x", masked=True),
+    "messages in two parts": frame(0x02, b"", masked=True) + frame(0x80, b"", masked=True),
+    "all kinds": b"".join(frame(first, b"", masked=True) for first in (0x82, 0x89, 0x8A)),
+}
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_one_call_looks_at_so_many_frames(kind: str) -> None:
+    """However many frames there are, a call ends after its share, and nothing is lost."""
+    subject = reader(client=False)
+    if kind == "parts":
+        subject.feed(frame(0x02, b"", masked=True))
+    data = TINY[kind] * 3000
+    frames = 3000 * {"messages in two parts": 2, "all kinds": 3}.get(kind, 1)
+    messages = subject.feed(data)
+    calls = 1
+    while subject.has_more:
+        before = subject._position
+        messages += subject.feed(b"")
+        assert subject._position == 0 or subject._position - before <= 7 * FRAMES_AT_ONCE
+        calls += 1
+    assert calls == -(-frames // FRAMES_AT_ONCE)
+    if kind == "parts":
+        assert subject.feed(frame(0x80, b"", masked=True)) == [b"x" * 3000]
+    else:
+        expected = {"pings": 0, "pongs": 0}.get(kind, 3000)
+        assert messages == [b""] * expected
+    assert not subject.is_over
+
+
+def test_a_call_without_more_to_read() -> None:
+    """The beginning of a header, or of a frame, is nothing to go on with."""
+    subject = reader(client=False)
+    data = frame(0x82, b"message" * 20, masked=True)
+    for byte in data[:-1]:
+        assert subject.feed(bytes([byte])) == []
+        assert not subject.has_more
+        assert subject.feed(b"") == []
+    assert subject.feed(data[-1:]) == [b"message" * 20]
+    assert not subject.has_more
 
 
 def test_text_is_refused_by_its_header() -> None:

@@ -11,6 +11,7 @@ import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.transports.websocket_handshake import (
+    MAX_HEAD_LINES,
     MAX_HEAD_SIZE,
     Handshake,
     accept_websocket,
@@ -116,6 +117,21 @@ async def test_what_is_no_handshake_gets_an_http_error(data: bytes, status: int,
     assert f"Content-Length: {len(body)}".encode() in head
     assert why.encode() in body
     assert (b"Sec-WebSocket-Version: 13" in head) == (status == 426)
+
+
+@pytest.mark.parametrize("filler", [b"a:\r\n", b" \r\n", b"a:\n"])
+async def test_so_many_lines(filler: bytes) -> None:
+    """A head may have so many lines, with the blank one; the size of each has no part in it."""
+    bare = request().removesuffix(b"\r\n")
+    lines = MAX_HEAD_LINES - bare.count(b"\n") - 1
+    outcome, _ = await ask(bare + filler * lines + b"\r\n")
+    assert isinstance(outcome, Handshake)
+    for many in (lines + 1, 3000):
+        outcome, answer = await ask(bare + filler * many + b"\r\n")
+        assert isinstance(outcome, ConnectFailed)
+        assert answer.startswith(b"HTTP/1.1 431 ")
+    with pytest.raises(ConnectFailed, match="lines of headers"):
+        await answered(SWITCHING + filler * MAX_HEAD_LINES + b"\r\n")
 
 
 async def test_a_request_that_ends_early() -> None:

@@ -2,6 +2,23 @@
 
 `decode` gives an object for any frame, and the object's ``encode()`` the bytes. No state, no
 rules of use.
+
+The modules, in reading order:
+
+- ``header``: what every frame shares: header, flags, metadata length
+- ``length``: the length in front of a frame on byte streams
+- ``setup``: SETUP, the first frame of a connection
+- ``request``: the five requests, and the requester's later items
+- ``response``: RESPONSE, an item, its completion, or both
+- ``request_n``: REQUEST_N, more credit for a stream
+- ``cancel``: CANCEL, the requester wants no more
+- ``error``: ERROR, of a stream or of the connection
+- ``keepalive``: KEEPALIVE, a sign of life
+- ``lease``: LEASE, how many requests the peer may send
+- ``metadata_push``: METADATA_PUSH, metadata about the connection
+- ``extension``: EXT, frame types to come
+- ``union``: any frame, from bytes of unknown type
+- ``dump``: frames for people
 """
 
 from __future__ import annotations

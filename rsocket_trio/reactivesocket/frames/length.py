@@ -49,6 +49,11 @@ class LengthDecoder:
         self._refused: int | None = None  # The length that ended it all.
 
     @property
+    def refused(self) -> bool:
+        """Whether every further `feed` raises."""
+        return self._refused is not None
+
+    @property
     def pending(self) -> bool:
         """Whether a frame, or its length, is half received, so that an end now is no clean end."""
         return bool(self._buffer)

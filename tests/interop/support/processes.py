@@ -14,6 +14,8 @@ from pathlib import Path
 
 import trio
 
+from tests.programs import environment
+
 LONGEST = 30.0
 """Seconds a peer's program may run: one that does not answer fails its test instead of stopping
 the suite. No measurement, and many times what any test takes."""
@@ -61,6 +63,7 @@ async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                env=environment(),
             )
         try:
             with trio.fail_after(LONGEST):

@@ -1,0 +1,371 @@
+"""What annotations say, taken apart: qualifiers, unions, the fields of classes, type variables.
+
+All of it at run time, and of modules with ``from __future__ import annotations`` too: there the
+annotations of a class are text, and what Python has made of them when the class was made (a
+TypedDict's required keys, the types of a NamedTuple) was made without understanding them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from .mismatch import Unconvertible
+
+__all__ = [
+    "ANY",
+    "NONE",
+    "Field",
+    "annotation_name",
+    "class_fields",
+    "has_fields",
+    "is_named_tuple",
+    "is_typed_dict",
+    "members_of",
+    "named_tuple_fields",
+    "stripped",
+    "typed_dict_fields",
+    "with_names",
+]
+
+NONE: Final = type(None)
+ANY: Final = (Any, object)
+"""Annotations that say nothing."""
+
+_MAX_NAME: Final = 100
+_UNIONS: Final = (typing.Union, types.UnionType)
+_REQUIRED: Final[Any] = typing.Required
+_NOT_REQUIRED: Final[Any] = typing.NotRequired
+# By name: there are more of them with every version of Python.
+_QUALIFIERS: Final = tuple(
+    [
+        getattr(typing, name)
+        for name in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
+        if hasattr(typing, name)
+    ]
+)
+
+Variables: TypeAlias = "dict[Any, Any]"
+"""Type variables, and what stands for them."""
+
+
+@attrs.frozen
+class Field:
+    """One field of a class, a TypedDict or a NamedTuple.
+
+    Attributes:
+        key: Its name in data.
+        argument: Its name for the class's ``__init__``.
+        annotation: Its type.
+        required: There is no default.
+    """
+
+    key: str
+    argument: str
+    annotation: Any
+    required: bool
+
+
+def annotation_name(annotation: Any) -> str:
+    """The name of an annotated type as people write it: without the modules, and not too long."""
+    if annotation in (None, NONE):
+        return "None"
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        name = annotation.__name__
+    else:
+        name = re.sub(r"[\w.<>]+\.(?=\w)", "", str(annotation))
+    return name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}..."
+
+
+def stripped(annotation: Any) -> Any:
+    """An annotation without what says nothing of its values.
+
+    `Annotated`, `NewType`, names for types, `Final`, `Required` and their kin. A type variable is
+    what it is bound to; without a bound it is anything.
+
+    Raises:
+        Unconvertible: It is text that nobody has resolved.
+    """
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is typing.Annotated or origin in _QUALIFIERS:
+            annotation = typing.get_args(annotation)[0]
+        elif isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif isinstance(annotation, typing.TypeVar):
+            annotation = _bound_of(annotation)
+        elif isinstance(annotation, dataclasses.InitVar):
+            annotation = annotation.type
+        elif isinstance(annotation, _Named):
+            annotation = annotation.resolved()
+        elif _is_alias(annotation):
+            annotation = with_names(annotation.__value__, _names_of(annotation))
+        elif _is_alias(origin):
+            variables = dict(zip(origin.__type_params__, typing.get_args(annotation), strict=False))
+            value = with_names(origin.__value__, _names_of(origin))
+            annotation = _substituted(value, variables)
+        elif isinstance(annotation, str | typing.ForwardRef):
+            name = getattr(annotation, "__forward_arg__", annotation)
+            raise Unconvertible(f"{name!r} cannot be resolved at run time")
+        else:
+            return annotation
+
+
+def _is_alias(annotation: object) -> bool:
+    # Python has had them since 3.12, and typing_extensions has one of its own.
+    return type(annotation).__name__ == "TypeAliasType"
+
+
+def _bound_of(variable: typing.TypeVar) -> Any:
+    if variable.__constraints__:
+        return typing.Union[variable.__constraints__]  # noqa: UP007 - of a tuple
+    return Any if variable.__bound__ is None else variable.__bound__
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, flat and stripped; of anything else that alone, stripped.
+
+    Raises:
+        Unconvertible: One of them is text that nobody has resolved.
+    """
+    plain = stripped(annotation)
+    if typing.get_origin(plain) not in _UNIONS:
+        return (plain,)
+    members: dict[Any, None] = {}
+    for member in typing.get_args(plain):
+        members.update(dict.fromkeys(members_of(member)))
+    return tuple(members)
+
+
+def has_fields(cls: Any) -> bool:
+    """Whether it is an attrs class or a dataclass (not an instance of one)."""
+    return isinstance(cls, type) and (attrs.has(cls) or dataclasses.is_dataclass(cls))
+
+
+def is_typed_dict(cls: Any) -> bool:
+    """Whether it is a TypedDict, be it of typing or of typing_extensions."""
+    return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
+
+
+def is_named_tuple(cls: Any) -> bool:
+    """Whether it is a NamedTuple, or made by `collections.namedtuple`."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def class_fields(annotation: Any) -> list[Field]:
+    """The fields of an attrs class or a dataclass that its ``__init__`` takes.
+
+    Raises:
+        Unconvertible: An annotation cannot be resolved.
+    """
+    cls = typing.get_origin(annotation) or annotation
+    hints = _hints(annotation)
+    if attrs.has(cls):
+        return [
+            Field(
+                a.name,
+                a.alias or a.name,
+                hints.get(a.name, Any if a.type is None else a.type),
+                a.default is attrs.NOTHING,
+            )
+            for a in attrs.fields(cls)
+            if a.init
+        ]
+    return [
+        Field(
+            field.name,
+            field.name,
+            hints[field.name],
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+        )
+        for field in dataclasses.fields(cls)
+        if field.init
+    ]
+
+
+def typed_dict_fields(annotation: Any) -> list[Field]:
+    """The keys of a TypedDict.
+
+    ``__required_keys__`` knows which class's ``total`` a key comes under. What is written at the
+    key itself (`Required`, `NotRequired`) counts more, and it has not seen that where annotations
+    are text.
+
+    Raises:
+        Unconvertible: An annotation cannot be resolved.
+    """
+    cls = typing.get_origin(annotation) or annotation
+    variables: Variables = {typing.Self: annotation}
+    for bound in _variables(annotation).values():
+        variables |= bound
+    fields = []
+    for name, hint in _resolved(cls, cls.__annotations__).items():
+        required = name in cls.__required_keys__
+        qualified = hint
+        while typing.get_origin(qualified) in (typing.Annotated, *_QUALIFIERS):
+            if typing.get_origin(qualified) in (_REQUIRED, _NOT_REQUIRED):
+                required = typing.get_origin(qualified) is _REQUIRED
+            qualified = typing.get_args(qualified)[0]
+        fields.append(Field(name, name, _substituted(hint, variables), required))
+    return fields
+
+
+def named_tuple_fields(annotation: Any) -> list[Field]:
+    """The fields of a NamedTuple, in order.
+
+    Raises:
+        Unconvertible: An annotation cannot be resolved.
+    """
+    cls: Any = typing.get_origin(annotation) or annotation
+    hints = _hints(annotation)
+    defaults: Mapping[str, Any] = getattr(cls, "_field_defaults", {})
+    return [Field(name, name, hints.get(name, Any), name not in defaults) for name in cls._fields]
+
+
+def _hints(annotation: Any) -> dict[str, Any]:
+    """The annotations of a class and its bases, with the types that stand for variables."""
+    cls: type = typing.get_origin(annotation) or annotation
+    variables = _variables(annotation)
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        own = inspect.get_annotations(base)
+        bound = {**variables.get(base, {}), typing.Self: annotation}
+        for name, hint in _resolved(base, own).items():
+            hints[name] = _substituted(hint, bound)
+    return hints
+
+
+def _resolved(cls: type, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations of that class, which may be text."""
+    if not annotations:
+        return {}
+    module = _names_of(cls)
+    known = {**vars(builtins), **module}
+    # As in the body of the class, except that no field's default hides what its type is named.
+    names = {name: thing for name, thing in vars(cls).items() if name not in known}
+    if cls.__name__ not in known:
+        names.setdefault(cls.__name__, cls)
+    # Bases are resolved apart: the same name may mean something else in their modules.
+    holder = type(cls.__name__, (), {"__annotations__": annotations, "__module__": cls.__module__})
+    try:
+        hints = typing.get_type_hints(holder, localns=names, include_extras=True)
+    except NameError as error:
+        raise Unconvertible(
+            f"{cls.__name__} is annotated with {error.name!r}, which cannot be resolved at run "
+            "time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
+        ) from error
+    return {name: with_names(hint, module) for name, hint in hints.items()}
+
+
+def _names_of(thing: Any) -> Mapping[str, Any]:
+    """The names of the module where it is defined."""
+    names: Mapping[str, Any] = getattr(sys.modules.get(thing.__module__), "__dict__", {})
+    return names
+
+
+def _variables(annotation: Any) -> dict[type, Variables]:
+    """By class, what stands for the type variables it is generic in: it and its bases."""
+    cls = typing.get_origin(annotation) or annotation
+    parameters = getattr(cls, "__parameters__", ())
+    found: dict[type, Variables] = {
+        cls: dict(zip(parameters, typing.get_args(annotation), strict=False))
+    }
+    for each in cls.__mro__:
+        own = found.get(each, {})
+        for base in vars(each).get("__orig_bases__", ()):
+            origin = typing.get_origin(base)
+            if isinstance(origin, type) and origin is not typing.Generic:
+                given = [_substituted(argument, own) for argument in typing.get_args(base)]
+                of_base = getattr(origin, "__parameters__", ())
+                found.setdefault(origin, dict(zip(of_base, given, strict=False)))
+    return found
+
+
+def _substituted(annotation: Any, variables: Variables) -> Any:
+    """An annotation with types in place of its type variables, and of `Self`."""
+
+    def replaced(part: Any) -> Any:
+        try:
+            return variables.get(part, part)
+        except TypeError:  # something unhashable is in it
+            return part
+
+    return _rebuilt(annotation, replaced) if variables else annotation
+
+
+def with_names(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+    """An annotation whose text is resolved later, where it is of a type that has itself as a part.
+
+    ``Json = dict[str, "Json"] | str``: what Python resolves of this has the name in it again.
+
+    Args:
+        annotation: As `typing.get_type_hints` gives it.
+        namespace: Where it is written: the names of a module.
+    """
+
+    def replaced(part: Any) -> Any:
+        if isinstance(part, typing.ForwardRef):
+            return _Named(part.__forward_arg__, namespace)
+        return _Named(part, namespace) if isinstance(part, str) else part
+
+    return _rebuilt(annotation, replaced)
+
+
+class _Named:
+    """A type by its name in a module."""
+
+    def __init__(self, name: str, namespace: Mapping[str, Any]) -> None:
+        self._name = name
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Named):
+            return NotImplemented
+        return self._name == other._name and self._namespace is other._namespace
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def resolved(self) -> Any:
+        """The type.
+
+        Raises:
+            Unconvertible: There is none of that name.
+        """
+        holder = type("Holder", (), {"__annotations__": {"value": self._name}})
+        try:
+            hints = typing.get_type_hints(holder, dict(self._namespace), include_extras=True)
+        except Exception as error:
+            raise Unconvertible(f"{self._name!r} cannot be resolved at run time") from error
+        return with_names(hints["value"], self._namespace)
+
+
+def _rebuilt(annotation: Any, replaced: Callable[[Any], Any]) -> Any:
+    """An annotation some parts of which are replaced."""
+    other = replaced(annotation)
+    if other is not annotation:
+        return other
+    arguments = typing.get_args(annotation)
+    origin: Any = typing.get_origin(annotation)
+    if not arguments or origin is typing.Literal:
+        return annotation
+    if origin is typing.Annotated:
+        plain, *notes = arguments
+        return typing.Annotated[(_rebuilt(plain, replaced), *notes)]
+    done = tuple([_rebuilt(argument, replaced) for argument in arguments])
+    if all(one is other for one, other in zip(done, arguments, strict=True)):
+        return annotation
+    if origin in _UNIONS:
+        return typing.Union[done]  # noqa: UP007 - of a tuple
+    return origin[done[0] if origin in _QUALIFIERS else done]

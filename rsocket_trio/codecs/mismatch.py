@@ -1,0 +1,65 @@
+"""What is wrong with a value, or with an annotation, and where: `Mismatch` and `Unconvertible`.
+
+Both name places and types, never values: those are a peer's, and may be long or secret.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+__all__ = ["Mismatch", "Unconvertible", "kind_of", "raise_missing"]
+
+_MAX_STEPS: Final = 12
+"""Of a place that many steps are named, the outermost and the innermost: data may be deep."""
+
+
+def kind_of(value: object) -> str:
+    """The type of a value, as messages name it."""
+    return "None" if value is None else type(value).__name__
+
+
+class _Located(Exception):
+    """Something found within something; each level that it passes adds a step to the place."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.steps: list[str] = []
+
+    def within(self, step: str) -> None:
+        """Add the step that leads here from one level up: ``.name``, ``[2]``."""
+        self.steps.append(step)
+
+    def at(self, root: str) -> str:
+        """Place and reason, for a place that begins with ``root``."""
+        steps = self.steps[::-1]
+        if len(steps) > _MAX_STEPS:
+            half = _MAX_STEPS // 2
+            steps = [*steps[:half], "...", *steps[-half:]]
+        place = root + "".join(steps)
+        return f"{place.removeprefix('.')}: {self.reason}" if place else self.reason
+
+    def __str__(self) -> str:
+        return self.at("")
+
+
+class Mismatch(_Located):
+    """A value that is not what its annotation says, or cannot be written so."""
+
+    @classmethod
+    def of(cls, expected: str, value: object) -> Mismatch:
+        """For a value of another type than the one that is due."""
+        return cls(f"expected {expected}, got {kind_of(value)}")
+
+
+class Unconvertible(_Located, TypeError):
+    """An annotation that no value can be converted by."""
+
+
+def raise_missing(expected: str) -> NoReturn:
+    """Of a field that is not there.
+
+    Raises:
+        Mismatch: Always.
+    """
+    raise Mismatch(f"expected {expected}, got nothing")

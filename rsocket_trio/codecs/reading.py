@@ -1,0 +1,280 @@
+"""Plain values (dicts, lists, numbers, text) into annotated types, strictly: `Readers`.
+
+What comes from a peer is taken at its word: a value of the wrong type is an error, ``int("7")`` is
+not tried, and the letters of a text are no list. Keys that a class does not know are ignored, so
+that peers can grow.
+
+An annotation is compiled once, into a function. So what no value can ever be converted to is found
+then, and not with the first request.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections import Counter, OrderedDict, abc, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from .annotations import (
+    ANY,
+    NONE,
+    Field,
+    annotation_name,
+    class_fields,
+    has_fields,
+    is_named_tuple,
+    is_typed_dict,
+    members_of,
+    named_tuple_fields,
+    stripped,
+    typed_dict_fields,
+)
+from .compiling import Compiled, Compiler
+from .containers import (
+    ARRAY,
+    DICT,
+    as_it_is,
+    check_alike,
+    items,
+    mapping,
+    positions,
+    set_of,
+    steps_of,
+)
+from .mismatch import Mismatch, Unconvertible, raise_missing
+from .shapes import PLAIN, Reader, Shape, enum, literal, made, made_from
+from .unions import choice_of
+
+__all__ = ["Readers", "no_way"]
+
+_SEQUENCES: Final = (
+    list,
+    abc.Sequence,
+    abc.MutableSequence,
+    abc.Iterable,
+    abc.Collection,
+)
+_SETS: Final = (set, abc.MutableSet)
+_FROZEN_SETS: Final = (frozenset, abc.Set)
+_MAPPINGS: Final[tuple[Any, ...]] = (dict, abc.Mapping, abc.MutableMapping)
+_SPECIAL_MAPPINGS: Final[tuple[Any, ...]] = (OrderedDict, defaultdict, Counter)
+_BARE_TUPLES: Final[tuple[Any, ...]] = (tuple, typing.Tuple)  # noqa: UP006 - a user may
+_ANYTHING: Final = Shape(as_it_is, frozenset())
+
+
+class Readers:
+    """Functions that read plain values, by annotation.
+
+    Args:
+        leaves: How the types are read that have no parts of their own; `int`, `str` and their
+            like are known without.
+        key: How keys of mappings annotated `int` are read, where they are no plain ints.
+    """
+
+    def __init__(self, leaves: Mapping[type, Shape], key: Shape | None = None) -> None:
+        self.leaves = {**PLAIN, **leaves}
+        self.key = key
+        self._shapes = Compiled(lambda: _Compiler(self))
+
+    def reader(self, annotation: Any) -> Reader:
+        """What makes a plain value one of the annotated type, or raises `Mismatch`.
+
+        It raises besides what is a `StreamError` of the constructor of a class of the
+        application's, and `RecursionError` for values that are too deep.
+
+        Raises:
+            Unconvertible: No value can be converted to that type.
+        """
+        return self._shapes.of(annotation).read
+
+
+class _Compiler(Compiler[Shape]):
+    """How one annotation is read, with all the types it is made of."""
+
+    def __init__(self, readers: Readers) -> None:
+        super().__init__()
+        self._readers = readers
+
+    def _reference(self, annotation: Any, whole: list[Shape]) -> Shape:
+        return Shape(lambda value: whole[0].read(value), _taken_by(annotation))
+
+    def _compile(self, annotation: Any) -> Shape:
+        members = members_of(annotation)
+        if not set(ANY).isdisjoint(members):
+            return _ANYTHING
+        if len(members) > 1:
+            shapes = [(member, self.compiled(member)) for member in members]
+            return choice_of(annotation_name(stripped(annotation)), shapes)
+        plain = NONE if members[0] is None else members[0]
+        cls = typing.get_origin(plain) or plain
+        name = annotation_name(plain)
+        if cls is typing.Literal:
+            return literal(name, typing.get_args(plain))
+        if not isinstance(cls, type):
+            raise no_way(plain)
+        if issubclass(cls, Enum):
+            return enum(cls)
+        if has_fields(cls):
+            return self._class(plain, cls, name)
+        if is_typed_dict(cls):
+            return Shape(self._fields(typed_dict_fields(plain), name), DICT)
+        if is_named_tuple(cls):
+            return self._named_tuple(plain, cls, name)
+        return self._leaf(cls) or self._container(plain, cls, typing.get_args(plain), name)
+
+    def _leaf(self, cls: type) -> Shape | None:
+        leaves = self._readers.leaves
+        if cls in leaves:
+            return leaves[cls]
+        base = next((base for base in (str, int, float, bytes) if issubclass(cls, base)), None)
+        return None if base is None or base not in leaves else made_from(cls, leaves[base])
+
+    def _container(self, plain: Any, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
+        if cls is tuple:
+            return self._tuple(plain, arguments, name)
+        if cls in _MAPPINGS or cls in _SPECIAL_MAPPINGS:
+            return self._mapping(cls, arguments, name)
+        if cls in _SEQUENCES or cls is deque:
+            return items(self._part("[]", arguments), name, deque if cls is deque else list)
+        if cls in _SETS or cls in _FROZEN_SETS:
+            make = set_of(set if cls in _SETS else frozenset, name, _check_of(arguments))
+            return items(self._part("[]", arguments), name, make, (*ARRAY, set, frozenset))
+        raise no_way(plain)
+
+    def _tuple(self, plain: Any, arguments: tuple[Any, ...], name: str) -> Shape:
+        if arguments[-1:] == (...,) or plain in _BARE_TUPLES:
+            return items(self._part("[]", arguments), name, tuple)
+        if any(_is_unpacked(argument) for argument in arguments):
+            raise no_way(plain)
+        parts = [
+            (step, self._part(step, (argument,)))
+            for step, argument in zip(steps_of(arguments), arguments, strict=True)
+        ]
+        return positions(parts, len(parts), name, tuple)
+
+    def _mapping(self, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
+        values = (int,) if cls is Counter and arguments else arguments[1:]
+        check = _check_of(arguments)
+        read_key = self._part("[key]", arguments)
+        if arguments and stripped(arguments[0]) is int and self._readers.key is not None:
+            read_key = self._readers.key.read
+        make: Callable[[Any], Any] = dict
+        if cls in (OrderedDict, Counter):
+            make = cls
+        elif cls is defaultdict:
+            factory = typing.get_origin(values[0]) or values[0] if values else None
+            make = partial(defaultdict, factory if isinstance(factory, type) else None)
+        return mapping(read_key, self._part("[value]", values), name, make, check)
+
+    def _class(self, plain: Any, cls: Any, name: str) -> Shape:
+        fields = class_fields(plain)
+        _check_constructor(cls, {field.argument for field in fields})
+        read = self._fields(fields, name)
+        return Shape(lambda value: made(cls, (), read(value)), DICT)
+
+    def _named_tuple(self, plain: Any, cls: Any, name: str) -> Shape:
+        fields = named_tuple_fields(plain)
+        steps = [f".{field.key}" for field in fields]
+        parts = [
+            (step, self._part(step, (field.annotation,)))
+            for step, field in zip(steps, fields, strict=True)
+        ]
+        required = sum([field.required for field in fields])
+        return positions(parts, required, name, lambda values: made(cls, values, {}))
+
+    def _fields(self, fields: list[Field], name: str) -> Reader:
+        required, optional = [], []
+        for field in fields:
+            read_field = self._part(f".{field.key}", (field.annotation,))
+            if field.required:
+                expected = annotation_name(stripped(field.annotation))
+                required.append((field.key, field.argument, read_field, expected))
+            else:
+                optional.append((field.key, field.argument, read_field))
+
+        def read(value: Any) -> dict[str, Any]:
+            if type(value) is not dict and not isinstance(value, Mapping):
+                raise Mismatch.of(name, value)
+            arguments: dict[str, Any] = {}
+            key = ""
+            try:
+                for key, argument, read_field, expected in required:
+                    if key not in value:
+                        raise_missing(expected)
+                    arguments[argument] = read_field(value[key])
+                for key, argument, read_field in optional:
+                    if key in value:
+                        arguments[argument] = read_field(value[key])
+            except Mismatch as error:
+                error.within(f".{key}")
+                raise
+            return arguments
+
+        return read
+
+    def _part(self, step: str, annotations: tuple[Any, ...]) -> Reader:
+        """What reads a part of the type the first of ``annotations``; of any type without."""
+        if not annotations:
+            return as_it_is
+        try:
+            return self.compiled(annotations[0]).read
+        except Unconvertible as error:
+            error.within(step)
+            raise
+
+
+def no_way(annotation: Any) -> Unconvertible:
+    """Of an annotation that means nothing to any format."""
+    name = annotation_name(annotation)
+    if isinstance(annotation, type):
+        return Unconvertible(
+            f"{name} is no type that data are converted to: an attrs class, a dataclass, a "
+            "TypedDict or a NamedTuple is"
+        )
+    return Unconvertible(f"{name} is no type that data are converted to")
+
+
+def _taken_by(annotation: Any) -> frozenset[type]:
+    """What a class or a container takes that is not compiled yet."""
+    plain = stripped(annotation)
+    cls = typing.get_origin(plain) or plain
+    if has_fields(cls) or is_typed_dict(cls) or cls in (*_MAPPINGS, *_SPECIAL_MAPPINGS):
+        return DICT
+    return frozenset((list, tuple, set, frozenset) if cls in _SETS + _FROZEN_SETS else ARRAY)
+
+
+def _check_of(arguments: tuple[Any, ...]) -> Callable[[Collection[Hashable]], None] | None:
+    """What checks the items of a set or the keys of a mapping, where that is needed.
+
+    Raises:
+        Unconvertible: They cannot be in there.
+    """
+    plain = stripped(arguments[0]) if arguments else Any
+    cls = typing.get_origin(plain) or plain
+    if isinstance(cls, type) and cls.__hash__ is None:
+        raise Unconvertible(f"{annotation_name(plain)} cannot be in a set, nor be a key")
+    return None if plain in (str, bytes) else check_alike  # nobody can choose the hashes of those
+
+
+def _is_unpacked(annotation: Any) -> bool:
+    unpacked = getattr(annotation, "__unpacked__", False)
+    return bool(unpacked) or typing.get_origin(annotation) is typing.Unpack
+
+
+def _check_constructor(cls: Any, arguments: set[str]) -> None:
+    try:
+        parameters = inspect.signature(cls).parameters.values()
+    except (TypeError, ValueError):
+        return
+    for parameter in parameters:
+        if (
+            parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            and parameter.name not in arguments
+        ):
+            raise Unconvertible(
+                f"{cls.__name__} cannot be made of its fields: {parameter.name!r} is none"
+            )

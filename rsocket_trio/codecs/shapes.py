@@ -1,0 +1,173 @@
+"""How values are read that have no parts of their own: numbers, text, dates, enums, literals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, Flag
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from ..errors import StreamError
+from .annotations import NONE
+from .mismatch import Mismatch, Unconvertible, kind_of
+
+__all__ = [
+    "PLAIN",
+    "Reader",
+    "Shape",
+    "enum",
+    "exactly",
+    "from_text",
+    "literal",
+    "made",
+    "made_from",
+]
+
+Reader: TypeAlias = Callable[[Any], Any]
+"""Makes a plain value one of some type, or raises `Mismatch`."""
+
+
+@attrs.frozen
+class Shape:
+    """How values of one type are read.
+
+    Attributes:
+        read: Reads one.
+        takes: The types of plain values there is hope for.
+        leaf: Its values have no parts, so that trying costs little.
+    """
+
+    read: Reader
+    takes: frozenset[type]
+    leaf: bool = False
+
+
+def exactly(kind: type) -> Shape:
+    """Values that are of the type already, and of no subclass: True is no int."""
+    name = kind.__name__
+
+    def read(value: Any) -> Any:
+        if type(value) is kind:
+            return value
+        raise Mismatch.of(name, value)
+
+    return Shape(read, frozenset((kind,)), leaf=True)
+
+
+def from_text(kind: type, convert: Callable[[str], object]) -> Shape:
+    """Values that are written as text; ``convert`` raises any exception for what is none."""
+    name = kind.__name__
+
+    def read(value: Any) -> Any:
+        if type(value) is not str:
+            raise Mismatch.of(name, value)
+        try:
+            return convert(value)
+        except Exception:
+            # Not its cause: the texts of most of these show the value.
+            raise Mismatch(f"expected {name}, got a str that is none") from None
+
+    return Shape(read, frozenset((str,)), leaf=True)
+
+
+def _read_float(value: Any) -> float:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        # JSON writers do not tell 1 from 1.0.
+        try:
+            return float(value)
+        except OverflowError:
+            raise Mismatch("expected float, got an int too large for one") from None
+    raise Mismatch.of("float", value)
+
+
+def _read_none(value: Any) -> None:
+    if value is not None:
+        raise Mismatch.of("None", value)
+
+
+PLAIN: Final[Mapping[type, Shape]] = {
+    bool: exactly(bool),
+    int: exactly(int),
+    str: exactly(str),
+    float: Shape(_read_float, frozenset((float, int)), leaf=True),
+    NONE: Shape(_read_none, frozenset((NONE,)), leaf=True),
+}
+"""What every format has values for."""
+
+
+def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call the constructor of a class of the application's, which may refuse.
+
+    Raises:
+        StreamError: It is meant for the peer, so it comes out as it is.
+        Mismatch: It raised anything else.
+    """
+    try:
+        return cls(*arguments, **keywords)
+    except StreamError:
+        raise
+    except Exception as error:
+        name = cls.__name__
+        raise Mismatch(f"expected {name}, got what it refuses ({kind_of(error)})") from error
+
+
+def made_from(cls: type, base: Shape) -> Shape:
+    """A class of the application's that is a str, a number or bytes."""
+    return Shape(lambda value: made(cls, (base.read(value),), {}), base.takes, leaf=True)
+
+
+_MISSING: Final = [kind.__dict__["_missing_"].__func__ for kind in (Enum, Flag)]
+_VALUES: Final = (str, int, float, bytes, bool, NONE, tuple)
+"""Types of the values of enums and literals that data can hold."""
+
+
+def enum(cls: type[Enum]) -> Shape:
+    """Members by value; the value has to be of the type of one.
+
+    Raises:
+        Unconvertible: Its values are none that data can hold.
+    """
+    kinds = {type(member.value) for member in cls}
+    name = cls.__name__
+    # A `_missing_` of its own may take what is no value of a member.
+    lenient = getattr(cls._missing_, "__func__", None) not in _MISSING
+    if not kinds <= set(_VALUES) and not lenient:
+        raise Unconvertible(f"{name} has values that are neither text nor numbers")
+    takes = kinds | {list} if tuple in kinds else kinds
+
+    def read(value: Any) -> Any:
+        if type(value) is list and tuple in kinds:
+            value = tuple(value)
+        if type(value) not in kinds and not lenient:
+            raise Mismatch.of(name, value)
+        try:
+            return cls(value)
+        except Exception:
+            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
+
+    return Shape(read, frozenset((*takes, *(_VALUES if lenient else ()))), leaf=True)
+
+
+def literal(name: str, values: tuple[Any, ...]) -> Shape:
+    """One of these values, and of its type too; members of enums by their values.
+
+    Raises:
+        Unconvertible: They are none that data can hold.
+    """
+    table = {}
+    for value in values:
+        plain = value.value if isinstance(value, Enum) else value
+        if type(plain) not in _VALUES:
+            raise Unconvertible(f"{name} has values that are neither text nor numbers")
+        table[type(plain), plain] = value
+
+    def read(value: Any) -> Any:
+        try:
+            return table[type(value), value]
+        except (KeyError, TypeError):  # TypeError: a list or a dict cannot be looked up
+            raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
+
+    return Shape(read, frozenset([kind for kind, _ in table]), leaf=True)

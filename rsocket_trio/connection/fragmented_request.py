@@ -1,0 +1,118 @@
+"""A request of which fragments are still to come: `FragmentedRequest`.
+
+It stands in the table of streams until the request is whole, or until there are data and the
+responder wants to read them while they arrive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ErrorCode, RemoteProtocolError
+from ..frames.header import COMPLETE, FrameType
+from ..interactions.handler_errors import error_frame_for
+from ..interactions.isolation import outcome_of
+from ..interactions.operation import Operation
+
+if TYPE_CHECKING:
+    from .requests import Requests
+    from .streams import Streams
+
+__all__ = ["FragmentedRequest"]
+
+_REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
+_REQUEST_FNF: Final = FrameType.REQUEST_FNF.value
+_REQUEST_STREAM: Final = FrameType.REQUEST_STREAM.value
+_REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
+_KINDS: Final = {
+    _REQUEST_RESPONSE: "request_response",
+    _REQUEST_FNF: "fire_and_forget",
+    _REQUEST_STREAM: "request_stream",
+}
+
+
+class FragmentedRequest(Operation):
+    """A request of which fragments are still to come (PAYLOAD frames on its stream)."""
+
+    __slots__ = ("complete", "frame_type", "initial_n", "requests", "undecided")
+
+    def __init__(
+        self,
+        requests: Requests,
+        streams: Streams,
+        frame_type: int,
+        stream_id: int,
+        initial_n: int,
+    ) -> None:
+        super().__init__(streams, stream_id)
+        self.requests = requests
+        self.frame_type = frame_type
+        self.initial_n = initial_n
+        self.complete = 0  # or COMPLETE, once a frame has had it
+        # Whether the responder reads it while it arrives; nobody reads channels so.
+        self.undecided = frame_type != _REQUEST_CHANNEL
+
+    def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
+        self.complete |= flags & COMPLETE
+        try:
+            whole = self.whole(flags, metadata, data)
+        except RemoteProtocolError as error:
+            self._drop()
+            self.requests.answer(self.stream_id, self.frame_type, error.code, str(error))
+            return
+        if whole is not None:
+            payload, _ = whole
+            self.requests.forget(self)
+            size = len(payload.data) + len(payload.metadata or b"")
+            self.requests.take_on(
+                self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
+            )
+        elif data and self.undecided:
+            self._decide()
+
+    def _decide(self) -> None:
+        """There are data, so the metadata are complete: the responder knows who it is for."""
+        self.undecided = False
+        assembling = self.assembling
+        if assembling is None:
+            return
+        refusal = self.requests.refusal(assembling.size)
+        if refusal is not None:
+            # Before anything of the metadata is read.
+            self._drop()
+            self.requests.answer(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
+            return
+        kind = _KINDS[self.frame_type]
+        try:
+            responder = self.requests.responder.body_responder(kind, assembling.metadata)
+        except BaseException as error:
+            # As where a handler fails: it ends this one request.
+            self._drop()
+            failure = outcome_of(error)
+            answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)
+            if self.frame_type != _REQUEST_FNF:
+                self.outbound.send_control(answer)
+            return
+        if responder is not None:
+            self.assembling = None
+            so_far = assembling.finish()
+            self.requests.forget(self)
+            self.requests.take_on_body(self, so_far, responder)
+
+    def receive_request_n(self, n: int) -> None:
+        # A requester may grant more at any time, also before its request is whole.
+        if self.frame_type >= _REQUEST_STREAM:
+            self.initial_n += n
+
+    def receive_cancel(self) -> None:
+        self._drop()
+
+    def receive_error(self, code: int, data: bytes) -> None:
+        self._drop()
+
+    def connection_closed(self, error: Exception) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        self.discard_fragments()
+        self.requests.forget(self)

@@ -1,0 +1,144 @@
+"""What both sides of a channel do: `ChannelOperation`.
+
+`rsocket_trio.interactions.request_channel` has the rest: who may end what.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final
+
+from ..errors import RemoteProtocolError, stream_error
+from ..frames.cancel import encode_cancel
+from ..frames.error import encode_error
+from ..frames.header import COMPLETE, FOLLOWS, NEXT
+from ..frames.payload import encode_payload
+from ..frames.request_n import encode_request_n
+from ..payload import Payload
+from ..protocol.frame_rules import payload_event
+from ..protocol.legality import Event
+from ..protocol.reassembly import has_payload
+from .operation import Operation
+
+if TYPE_CHECKING:
+    from ..protocol.stream_state import StreamState
+    from .credit_gate import CreditGate
+    from .demand import PayloadInbox
+
+__all__ = ["ChannelOperation"]
+
+_PART: Final = NEXT | FOLLOWS
+
+
+class ChannelOperation(Operation):
+    """What requester and responder have in common: they differ in who may end what.
+
+    Attributes:
+        state: Which halves are open.
+        credit: What the peer granted us.
+        inbox: What the peer sends.
+    """
+
+    __slots__ = ()
+
+    state: StreamState
+    credit: CreditGate
+    inbox: PayloadInbox
+
+    @abstractmethod
+    def stop_sending(self, reason: str) -> None:
+        """The peer wants no more of our half."""
+
+    # -- from the reader of the connection --------------------------------------------------
+
+    def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
+        payload: Payload | None = None
+        try:
+            if flags & _PART == NEXT and self.assembling is None:
+                # What nearly every item is, without a call more.
+                payload = Payload(data, metadata)
+            elif self.assembling is not None or has_payload(flags):
+                if not self.state.expects(Event.NEXT):
+                    return  # the peer's half is over: nothing of it is kept
+                whole = self.whole(flags, metadata, data)
+                if whole is None:
+                    return
+                payload, flags = whole
+            event = payload_event(flags, reassembled=payload is not None)
+            if event is None or not self.state.receive(event):
+                return
+            if payload is not None:
+                self.inbox.deliver(payload)
+        except RemoteProtocolError as error:
+            error.__traceback__ = None  # it would keep the item alive for as long as the error
+            self.reject(error)
+            return
+        if flags & COMPLETE:
+            self.inbox.end()
+            self.settle()
+
+    def receive_request_n(self, n: int) -> None:
+        if self.state.receive(Event.REQUEST_N):
+            self.credit.add(n)
+
+    def receive_error(self, code: int, data: bytes) -> None:
+        if self.state.receive(Event.ERROR):
+            error = stream_error(code, data, self.stream_id)
+            self.quit(error)
+            self.stop_sending(f"the peer sent ERROR: {error}")
+
+    # -- from our own side ------------------------------------------------------------------
+
+    def grant(self, n: int) -> None:
+        if self.stream_id and self.state.may_send(Event.SEND_REQUEST_N):
+            self.outbound.send_control(encode_request_n(self.stream_id, n))
+
+    def abandon(self) -> None:
+        self.discard_fragments()
+        self.send_cancel()
+
+    def cut_short(self) -> None:
+        self.credit.cut = True
+
+    def send_complete(self) -> None:
+        """Our half is done."""
+        self.live = False
+        if self.state.send(Event.SEND_COMPLETE):
+            complete = encode_payload(self.stream_id, COMPLETE, None, b"")
+            self.outbound.send_control(complete)
+            self.settle()
+
+    def send_cancel(self) -> None:
+        if self.stream_id and self.state.send(Event.SEND_CANCEL):
+            self.outbound.send_control(encode_cancel(self.stream_id))
+            self.settle()
+
+    def send_error(self, frame: bytes, failure: Exception) -> None:
+        """End both halves with an ERROR."""
+        if self.stream_id and self.state.send(Event.SEND_ERROR):
+            self.outbound.send_control(frame)
+        self.quit(failure)
+
+    def reject(self, error: RemoteProtocolError) -> None:
+        """The peer broke the rules on this stream: it ends, the connection lives."""
+        if self.state.may_send(Event.SEND_ERROR):
+            self.send_error(encode_error(self.stream_id, error.code, str(error).encode()), error)
+        else:
+            # Our half is complete: what is left to say is that we want no more.
+            self.inbox.end(error)
+            self.send_cancel()
+            self.quit(error)
+        self.stop_sending(str(error))
+
+    def settle(self) -> None:
+        """Forget the id once both halves are over."""
+        if self.state.closed:
+            self.quit(None)
+
+    def quit(self, failure: Exception | None) -> None:
+        """The stream is over now."""
+        self.live = False
+        self.discard_fragments()
+        self.credit.close()
+        self.inbox.end(failure)
+        self.outbound.finish(self)

@@ -1,0 +1,214 @@
+"""From the metadata of a request to its handler: `Finder`."""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from ..errors import MetadataError
+from ..metadata.authentication import decode_authentication
+from ..metadata.builder import Metadata
+from ..metadata.data_mime_types import DataMimeType, each_mime_type
+from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
+from ..metadata.routing import decode_route
+from .access import as_composite
+from .guards import Guards, Registered, read_auth
+from .handler import Context, Handler, decode_trace
+from .refusals import named, unreadable
+from .request import Request
+from .signature import Interaction, Route, Signature
+
+__all__ = ["Finder", "Registrations"]
+
+Registrations: TypeAlias = dict[Interaction, dict[str | None, Registered]]
+"""What is registered: by interaction and route, where ``None`` is for requests without one."""
+
+_CACHED: Final = 64
+_CACHED_METADATA_SIZE: Final = 128
+_CACHED_PARTS: Final = 8
+"""What is known is remembered, per interaction: what 64 metadata of 128 bytes at most say, and 64
+handlers, whose keys are 8 routing tags and 3 MIME types at most.
+
+Most requests of a connection carry the same few routes and nothing else, so they cost one look-up.
+"""
+
+
+class Finder:
+    """Finds the handlers of a router on one connection.
+
+    Args:
+        registered: The handlers there are.
+        context: What they share.
+        guards: Who has to be asked before them.
+        traced: Whether the traces of requests matter.
+    """
+
+    def __init__(
+        self, registered: Registrations, context: Context, guards: Guards, *, traced: bool
+    ) -> None:
+        self._registered = registered
+        self._context = context
+        self._guarded_context = copy(context)
+        self._guarded_context.guarded = True
+        self._guards = guards
+        setup = context.setup
+        self._data_mime_type = setup.data_mime_type
+        self._metadata_mime_type = setup.metadata_mime_type
+        wanted: list[IdOrName] = [MIME.ROUTING, MIME.MIME_TYPE]
+        optional: list[IdOrName] = []
+        if guards.any:
+            wanted.append(MIME.AUTHENTICATION)
+        if same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA):
+            # Else there is no way to name the answer's type.
+            optional.append(MIME.ACCEPT_MIME_TYPES)
+        if traced:
+            optional.append(MIME.TRACING_ZIPKIN)
+        self._wanted, self._optional = tuple(wanted), tuple(optional)
+        self._requests: dict[Interaction, dict[bytes | None, Request]] = {
+            i: {} for i in Interaction
+        }
+        self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
+
+    def push(self, metadata: bytes) -> Request | None:
+        """A metadata_push; ``None``: nobody takes it.
+
+        Raises:
+            Invalid: The metadata cannot be read, and there is a guard who has to.
+        """
+        registered = self._registered[Interaction.METADATA_PUSH].get(None)
+        if registered is None:
+            return None
+        request = Request(Interaction.METADATA_PUSH, Route())
+        request.registered = registered
+        if self._line_up(request):
+            try:
+                request.auth = read_auth(
+                    as_composite(metadata, self._metadata_mime_type, self._context.limits)
+                )
+            except MetadataError as error:
+                raise unreadable(error, self._named(request)) from None
+        own = self._data_mime_type
+        context = self._context_of(registered)
+        request.handler = Handler(context, registered.signature, Route(), own, own)
+        return request
+
+    def find(self, interaction: Interaction, metadata: bytes | None) -> Request:
+        """A request, from its metadata.
+
+        Raises:
+            Invalid: They cannot be read; or nobody answers it, and it has no guard to pass first.
+        """
+        requests = self._requests[interaction]
+        request = requests.get(metadata)
+        if request is None:
+            request = self._resolve(interaction, metadata)
+            fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
+            # Secrets are not kept, and no span comes twice.
+            if fits and request.auth is None and request.trace is None:
+                _remember(requests, metadata, request)
+        return request
+
+    def _resolve(self, interaction: Interaction, metadata: bytes | None) -> Request:
+        """Read as much of the metadata as it takes to say whether the request is admitted."""
+        limits = self._context.limits
+        try:
+            entries = as_composite(metadata, self._metadata_mime_type, limits)
+            found = entries.find(self._wanted, self._optional)
+            tags = decode_route(found.get(MIME.ROUTING, b""), limits)
+            request = Request(interaction, Route(tags[0] if tags else "", tags[1:]))
+            request.routed = bool(tags)
+            request.registered = self._registered[interaction].get(tags[0] if tags else None)
+            if self._line_up(request) and MIME.AUTHENTICATION in found:
+                request.auth = decode_authentication(found[MIME.AUTHENTICATION])
+        except MetadataError as error:
+            raise unreadable(error, named(self._context, interaction, Route())) from None
+        request.mime_type = found.get(MIME.MIME_TYPE)
+        request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
+        if MIME.TRACING_ZIPKIN in found:
+            request.trace = decode_trace(found[MIME.TRACING_ZIPKIN])
+        if not request.visits:
+            handler = self.complete(request)
+            if request.trace is None:
+                request.plain = handler
+        return request
+
+    def _line_up(self, request: Request) -> bool:
+        """Find out which guards a request has to pass, and whether there are any."""
+        if self._guards.any:
+            request.visits = self._guards.visits(
+                request.registered, request.interaction, request.route, request.routed
+            )
+        return bool(request.visits)
+
+    def complete(self, request: Request) -> Handler:
+        """Read the rest, and find the handler of a request that is admitted.
+
+        Raises:
+            Invalid: There is none, or the rest cannot be read.
+        """
+        registered = request.registered
+        if registered is None:
+            raise request.missing()
+        signature = registered.signature
+        mime_type = self._data_mime_type
+        if request.mime_type is not None:
+            try:
+                mime_type = mime_type_name(DataMimeType.decode(request.mime_type).mime_type)
+            except MetadataError as error:
+                raise unreadable(error, self._named(request)) from None
+        answer_type, name = self._answer(signature, request.accept)
+        handlers = self._handlers[request.interaction]
+        route = request.route
+        key = (request.routed, route, mime_type, answer_type, name)
+        handler = handlers.get(key)
+        if handler is None:
+            context = self._context_of(registered)
+            handler = Handler(context, signature, route, mime_type, answer_type, name)
+            if len(route.tags) < _CACHED_PARTS:
+                _remember(handlers, key, handler)
+        request.handler = handler
+        return handler
+
+    def _context_of(self, registered: Registered) -> Context:
+        guarded = self._guards.know(registered)
+        return self._guarded_context if guarded else self._context
+
+    def _named(self, request: Request) -> str:
+        return named(self._context, request.interaction, request.route, request.signature)
+
+    def _answer(self, signature: Signature, accept: bytes | None) -> tuple[str, bytes | None]:
+        """The MIME type to answer in, and metadata that name it where the requester must be told.
+
+        PerStreamDataMimeTypesDefinition.md, "Introduction": without wishes the type of SETUP
+        applies; with wishes, what is outside of them has to be named. What is within is named
+        too, unless it is that of SETUP: there may be more than one wish.
+        """
+        own = self._data_mime_type
+        if not accept:
+            return own, None
+        at_most = self._context.limits.max_accept_types
+        try:
+            for wanted in islice(each_mime_type(accept), at_most):
+                if isinstance(wanted, str):
+                    if same_mime_type(wanted, own):
+                        return own, None
+                    if self._context.codecs.can_encode(signature.result, wanted):
+                        return wanted, _named(wanted)
+        except MetadataError:
+            # They may be disregarded, so damage is no reason to refuse a request.
+            return own, None
+        return own, _named(own)
+
+
+def _named(mime_type: str) -> bytes | None:
+    try:
+        return Metadata(data_mime_type=mime_type).encode()
+    except MetadataError:
+        return None  # a name of SETUP that is too long to be written here
+
+
+def _remember(cache: dict[Any, Any], key: object, value: object) -> None:
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value

@@ -1,0 +1,376 @@
+"""Guards: what stands between a connection and the handlers of a router.
+
+A `Guard` is what a router was given to say who may come in. It belongs to that router's handlers
+and goes with them where they are included. `Guards` are those of one connection: each has been
+asked about the SETUP, and is asked about every request to what it guards, and about every RESUME.
+
+The router that is served may refuse the connection. One that is included refuses what is its own:
+a connection it would have refused meets that refusal at each of its routes, and at those that begin
+like its own, so that a stranger does not learn which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from ..config import DEFAULT_LIMITS, Limits
+from ..connection.resume_server import NO_SESSION
+from ..errors import (
+    InvalidSetup,
+    MetadataError,
+    MetadataTooLarge,
+    Rejected,
+    RejectedResume,
+    RejectedSetup,
+    SetupError,
+    StreamError,
+    sole,
+)
+from ..log_policy import logger
+from ..metadata.authentication import Authentication, decode_authentication
+from ..metadata.mime_types import MIME
+from ..requester import Requester
+from ..responder import ResumeFacts, Setup
+from .access import Authenticate, RequestFacts, as_composite
+from .signature import Interaction, Route, Signature
+
+if TYPE_CHECKING:
+    from ..metadata.composite import CompositeMetadata
+
+__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Registered", "Visit", "read_auth"]
+
+OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
+"""See `rsocket_trio.Router`."""
+
+OnResume: TypeAlias = Callable[[ResumeFacts], Awaitable[None]]
+"""See `rsocket_trio.Router`."""
+
+_Refusal: TypeAlias = SetupError | StreamError | RejectedResume
+
+_UNREADABLE: Final = "the metadata of SETUP cannot be read"
+
+
+def read_auth(metadata: CompositeMetadata) -> Authentication | None:
+    """The authentication in a request's metadata.
+
+    Raises:
+        MetadataError: It is damaged.
+    """
+    content = metadata.first(MIME.AUTHENTICATION)
+    return None if content is None else decode_authentication(content)
+
+
+@attrs.frozen(eq=False)
+class Guard:
+    """What a router was given to say who may come in.
+
+    Attributes:
+        authenticate: See `rsocket_trio.Router`.
+        on_setup: Likewise.
+        on_resume: Likewise.
+    """
+
+    authenticate: Authenticate | None
+    on_setup: OnSetup | None
+    on_resume: OnResume | None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to ask."""
+        asked = (self.authenticate, self.on_setup, self.on_resume)
+        return any(function is not None for function in asked)
+
+    async def accept(
+        self, setup: Setup, requester: Requester, limits: Limits = DEFAULT_LIMITS
+    ) -> Setup:
+        """Decide about a connection.
+
+        Args:
+            setup: Its SETUP.
+            requester: For the way back.
+            limits: How much of the metadata is read.
+
+        Returns:
+            The SETUP, with its principal.
+
+        Raises:
+            SetupError: It is refused.
+
+        Checkpoint: as the application's functions do.
+        If cancelled: as the application's functions do.
+        """
+        # A client's own SETUP says who the client is, and nothing of the server that will ask it.
+        if self.authenticate is not None and not setup.ours:
+            try:
+                auth = read_auth(as_composite(setup.metadata, setup.metadata_mime_type, limits))
+            except MetadataTooLarge as error:
+                raise RejectedSetup(str(error)) from None
+            except MetadataError:
+                raise InvalidSetup(_UNREADABLE) from None
+            try:
+                principal = await self.authenticate(auth, setup)
+            except Exception as error:
+                refusal = _said(error, StreamError)
+                if refusal is not None:
+                    raise RejectedSetup(refusal) from error
+                raise
+            setup = attrs.evolve(setup, principal=principal)
+        if self.on_setup is not None:
+            await self.on_setup(setup, requester)
+        return setup
+
+
+@attrs.frozen
+class Registered:
+    """A handler, and the guards it came with, the outermost first.
+
+    Attributes:
+        signature: The handler.
+        guards: Of the routers it was included from; not that of the router it is in now.
+    """
+
+    signature: Signature
+    guards: tuple[Guard, ...] = ()
+
+
+@attrs.frozen
+class Fence:
+    """What guards the routes of an included router, those that nobody has registered too.
+
+    Attributes:
+        prefix: Of its routes.
+        guards: The outermost first.
+        routeless: It has handlers for requests without a route.
+    """
+
+    prefix: str
+    guards: tuple[Guard, ...]
+    routeless: bool
+
+    def within(self, prefix: str, guards: tuple[Guard, ...]) -> Fence:
+        """This fence in a router that is included itself."""
+        return Fence(prefix + self.prefix, guards + self.guards, self.routeless)
+
+    def encloses(self, route: str | None) -> bool:
+        """Whether a stranger could take a route for one of these."""
+        return self.routeless if route is None else route.startswith(self.prefix)
+
+
+class _Post:
+    """A guard on one connection.
+
+    Attributes:
+        guard: The guard.
+        setup: The SETUP, with the principal it was given.
+        refusal: What it says to this connection, if it has refused it.
+    """
+
+    __slots__ = ("guard", "refusal", "setup")
+
+    def __init__(self, guard: Guard, setup: Setup, refusal: bytes | None = None) -> None:
+        self.guard = guard
+        self.setup = setup
+        self.refusal = refusal
+
+    @property
+    def asks(self) -> bool:
+        """Whether requests have to pass it."""
+        return self.refusal is not None or self.guard.authenticate is not None
+
+
+class Visit:
+    """A request at one of the guards it has to pass.
+
+    Attributes:
+        before: At the guard around this one, if there is one; in line it comes before this.
+    """
+
+    __slots__ = ("_facts", "_post", "before")
+
+    def __init__(
+        self, post: _Post, interaction: Interaction, route: Route, before: Visit | None
+    ) -> None:
+        self._post = post
+        self._facts = RequestFacts(interaction, route, post.setup)
+        self.before = before
+
+    async def admit(self, auth: Authentication | None, outer: Any) -> Any:
+        """The principal of the request.
+
+        Args:
+            auth: What the request says of itself.
+            outer: The principal as the guard around this one says.
+
+        Raises:
+            StreamError: It is refused.
+
+        Checkpoint: as the authenticator does.
+        If cancelled: as the authenticator does.
+        """
+        post = self._post
+        if post.refusal is not None:
+            raise Rejected(post.refusal)
+        authenticate = post.guard.authenticate
+        if authenticate is None:
+            return outer
+        facts = self._facts
+        if outer is not None:
+            facts = RequestFacts(facts.interaction, facts.route, facts.setup, outer)
+        try:
+            return await authenticate(auth, facts)
+        except Exception as error:
+            refusal = _said(error, SetupError, RejectedResume)
+            if refusal is not None:
+                raise Rejected(refusal) from error
+            raise
+
+
+class Guards:
+    """The guards of a router on one connection. Make it with `accept`.
+
+    Attributes:
+        any: There is one that requests have to pass; where there is none, ask no further.
+        setup: The SETUP, with the principal of the router that is served.
+    """
+
+    def __init__(self, served: Guard, setup: Setup, fences: Iterable[Fence]) -> None:
+        self.any = False
+        self.setup = setup
+        self._served = served
+        self._posts = {served: _Post(served, setup)}
+        # The closest first: who refuses a route that is nowhere answers as for those beside it.
+        self._fences = sorted(fences, key=lambda fence: -len(fence.prefix))
+
+    @classmethod
+    async def accept(
+        cls,
+        served: Guard,
+        fences: Iterable[Fence],
+        setup: Setup,
+        requester: Requester,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Guards:
+        """Ask all guards about a connection: that of the router that is served first.
+
+        Args:
+            served: That one.
+            fences: Of the routers it has included.
+            setup: The SETUP.
+            requester: For the way back.
+            limits: How much of its metadata is read.
+
+        Raises:
+            SetupError: That one refuses. What the others say is kept for the requests.
+
+        Checkpoint: as the application's functions do.
+        If cancelled: as the application's functions do.
+        """
+        guards = cls(served, await served.accept(setup, requester, limits), fences)
+        for fence in guards._fences:
+            for guard in fence.guards:
+                if guard not in guards._posts:
+                    guards._posts[guard] = await _stationed(guard, setup, requester, limits)
+        guards.any = any(post.asks for post in guards._posts.values())
+        return guards
+
+    def visits(
+        self, registered: Registered | None, interaction: Interaction, route: Route, routed: bool
+    ) -> tuple[Visit, ...]:
+        """All the guards a request has to pass, one behind those around it.
+
+        Args:
+            registered: Its handler, if there is one.
+            interaction: What is asked for.
+            route: Of whom.
+            routed: Whether it names a route at all.
+        """
+        first: Visit | None = None
+        visits: dict[tuple[Visit | None, Guard], Visit] = {}
+        if self._served.authenticate is not None:
+            first = visits[None, self._served] = Visit(
+                self._posts[self._served], interaction, route, None
+            )
+        for line in self._lines(registered, route, routed):
+            before = first
+            for guard in line:
+                post = self._posts[guard]
+                if post.asks:
+                    key = (before, guard)
+                    if key not in visits:
+                        visits[key] = Visit(post, interaction, route, before)
+                    before = visits[key]
+        return tuple(visits.values())
+
+    def _lines(
+        self, registered: Registered | None, route: Route, routed: bool
+    ) -> Iterable[tuple[Guard, ...]]:
+        """The guards behind that of the router that is served: one line, or those of a fence."""
+        if registered is not None:
+            return (registered.guards,)
+        name = route.name if routed else None
+        return [fence.guards for fence in self._fences if fence.encloses(name)]
+
+    def know(self, registered: Registered) -> bool:
+        """Whether one of those before a handler says who is asking."""
+        guards = (self._served, *registered.guards)
+        return any(guard.authenticate is not None for guard in guards)
+
+    async def accept_resume(self, facts: ResumeFacts, default: OnResume) -> None:
+        """Ask all guards that have let this connection in about its RESUME.
+
+        Args:
+            facts: What is known of it.
+            default: `Responder.accept_resume` of the router that is served, which is asked in
+                place of ``on_resume`` where it has none.
+
+        Raises:
+            RejectedResume: It is refused.
+            StreamError: Likewise.
+            SetupError: Likewise.
+
+        Checkpoint: as the application's functions do.
+        If cancelled: as the application's functions do.
+        """
+        if self._served.on_resume is None:
+            await default(facts)
+        for post in self._posts.values():
+            if post.refusal is None:
+                await _admit_resume(post, attrs.evolve(facts, setup=post.setup))
+
+
+def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
+    """What a refusal says, alone in a group too; ``None`` where it is none of these.
+
+    A text and no exception: one in a variable of a frame that is in its traceback would keep that
+    frame, and with it all that a stranger has sent, until the garbage collector comes by.
+    """
+    alone = sole(error)
+    return alone.data if isinstance(alone, refusals) else None
+
+
+async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:
+    """The guard of an included router on a connection, which it does not refuse as a whole."""
+    try:
+        return _Post(guard, await guard.accept(setup, requester, limits))
+    except Exception as error:
+        refusal = _said(error, SetupError, StreamError)
+        if refusal is not None:
+            return _Post(guard, setup, refusal)
+        # A fault of it costs what it guards, and its text stays here.
+        logger.exception("the guard of an included router failed")
+        return _Post(guard, setup, b"this connection was not admitted")
+
+
+async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:
+    guard = post.guard
+    if guard.on_resume is not None:
+        await guard.on_resume(facts)
+    if guard.authenticate is not None and not facts.setup.ours:
+        principal = await guard.authenticate(None, facts)
+        if facts.principal is not None and principal != facts.principal:
+            peer = facts.transport.peer
+            logger.info("a session was not resumed from %s: it is another principal's", peer)
+            raise RejectedResume(NO_SESSION)

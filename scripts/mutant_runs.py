@@ -1,0 +1,210 @@
+"""How scripts/mutants.py tries mutants: each in a copy of the tree, its nearest tests first."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mutations import Mutant
+
+__all__ = ["Outcome", "check_unchanged", "stages", "try_all"]
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGE: Final = "rsocket_trio"
+
+NO_BEHAVIOUR: Final = (
+    "test_benchmarks",
+    "test_conformance",
+    "test_docstrings",
+    "test_exports",
+    "test_layers",
+    "test_maps",
+    "test_module_sizes",
+    "test_mutants",
+    "test_smoke",
+    "test_tested_modules",
+)
+"""Tests of the tree's top level, and of the rules, that read the source instead of running it, or
+measure."""
+
+IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
+NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
+FILES_IN_THE_COPY: Final = ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
+
+MOST_MEMORY: Final = 4 * 2**30
+"""Bytes of address space for a run: a mutant may fill a list without an end."""
+
+LONGEST_TEST: Final = 40
+"""Seconds for one test, some times what any takes; then it has failed."""
+
+LONGEST_STAGE: Final = 900
+"""Seconds for the tests of one stage; a stage that takes longer hangs somewhere."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: ``caught``, ``hung`` (and so caught), or ``survived``."""
+
+    mutant: Mutant
+    verdict: str
+    by: str
+    seconds: float
+
+
+def stages(file: str) -> list[list[str]]:
+    """The tests for a module, nearest first: each stage is a list of arguments for pytest."""
+    _, package, *_ = parts = Path(file).parts
+    own = ROOT / "tests" / Path(*parts[1:-1]) / f"test_{parts[-1]}"
+    folder = f"tests/{package}"
+    rest = [f"tests/{name}" for name in ("connection", "interactions") if name != package]
+    rules = [
+        path for at in ("tests/rules", "tests") for path in sorted((ROOT / at).glob("test_*.py"))
+    ]
+    near = [str(own.relative_to(ROOT))] if own.is_file() else []
+    return [
+        *([near] if near else []),
+        [folder, *(f"--ignore={path}" for path in near)],
+        [str(path.relative_to(ROOT)) for path in rules if path.stem not in NO_BEHAVIOUR],
+        rest,
+        ["tests/hostile", "tests/testing"],
+    ]
+
+
+class Copy:
+    """A copy of the tree in which one mutant after the other is tried."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = directory
+        for name in IN_THE_COPY:
+            shutil.copytree(
+                ROOT / name, directory / name, ignore=shutil.ignore_patterns(*NOT_IN_THE_COPY)
+            )
+        for name in FILES_IN_THE_COPY:
+            shutil.copy(ROOT / name, directory / name)
+
+    def run(self, arguments: Sequence[str]) -> tuple[int | None, str]:
+        """Run pytest; gives its exit status, or ``None`` if it took too long, and its output."""
+        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        limits = [f"faulthandler_timeout={LONGEST_TEST + 10}", "faulthandler_exit_on_timeout=true"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options]
+            + [part for limit in limits for part in ("-o", limit)]
+            + list(arguments),
+            cwd=self._root,
+            env=os.environ
+            | {
+                "PYTHONPATH": str(self._root),
+                "TEST_SECONDS": str(LONGEST_TEST),
+                "INTEROP": "",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_limit_memory,
+        )
+        try:
+            output, _ = process.communicate(timeout=LONGEST_STAGE)
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            # What a test started must not outlive it, whatever became of the test.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return process.returncode, output
+
+    def judge(self, mutant: Mutant) -> Outcome:
+        """Try a mutant, and put the module back as it was."""
+        began = time.monotonic()
+        self._write(mutant.file, mutant.source)
+        verdict, by = "survived", ""
+        try:
+            for arguments in stages(mutant.file):
+                status, output = self.run(arguments)
+                if status == 0 or status == 5:  # 5: there is no test in that folder
+                    continue
+                hangs = status is None or re.search(r"Timeout \(|the test hangs", output)
+                verdict, by = ("hung" if hangs else "caught"), _first_failure(output)
+                break
+        finally:
+            self._write(mutant.file, (ROOT / mutant.file).read_text())
+        return Outcome(mutant, verdict, by, time.monotonic() - began)
+
+    def _write(self, file: str, source: str) -> None:
+        path = self._root / file
+        path.write_text(source)
+        # Compiled code is told from older by size and whole seconds: that is not enough here.
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+def _first_failure(output: str) -> str:
+    if failed := re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE):
+        return failed[1]
+    if running := re.search(r'File ".*/(tests/\S+)", line (\d+) in (test_\w+)', output):
+        return f"{running[1]}::{running[3]}"
+    return output.strip().splitlines()[-1] if output.strip() else ""
+
+
+def try_all(picked: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
+    """Try mutants in as many copies at once, and give the outcomes as they come."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+        for number in range(jobs):
+            copies.put(Copy(Path(directory) / str(number)))
+
+        def judge(mutant: Mutant) -> Outcome:
+            copy = copies.get()
+            try:
+                return copy.judge(mutant)
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            running = [pool.submit(judge, mutant) for mutant in picked]
+            try:
+                for done in as_completed(running):
+                    yield done.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def check_unchanged(paths: Sequence[str], jobs: int) -> None:
+    """Every stage passes with nothing changed: else all mutants would seem to be caught."""
+    every = {tuple(stage) for path in paths for stage in stages(f"{path}/__init__.py")}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copies = [Copy(Path(directory) / str(number)) for number in range(jobs)]
+        with ThreadPoolExecutor(jobs) as pool:
+            todo = sorted(every)
+            shares = [todo[number::jobs] for number in range(jobs)]
+            runs = [
+                pool.submit(lambda copy, share: [copy.run(s) for s in share], copy, share)
+                for copy, share in zip(copies, shares, strict=True)
+            ]
+            for run in runs:
+                for status, output in run.result():
+                    if status not in (0, 5):
+                        print(output)
+                        sys.exit("mutants.py: the tests fail with nothing changed")

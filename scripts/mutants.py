@@ -1,0 +1,169 @@
+"""Mutation testing: does the suite notice when a single thing in the package is wrong?
+
+Usage: ``python scripts/mutants.py [--count 40] [--seed 7] [PATH ...]``
+
+It picks single changes (scripts/mutations.py) by seed, as many of each kind as of any other. For
+each it writes the module into a copy of the tree and runs the tests against it: those of the
+module, those of its folder, then the rules, then the hostile tests, until one fails. A mutant that
+no test notices has *survived*: it shows a test that is missing, or changes nothing that can be seen
+from outside. Those of the second kind are listed with their reason in tests/mutants.toml, and are
+not picked again.
+
+The checkout itself is never changed. The exit status is 1 if too few of the mutants were caught.
+
+There are two well-known tools for this, mutmut and cosmic-ray. Neither leaves out statements,
+``finally`` or ``except``, which is what goes wrong most easily where tasks are cancelled; and
+neither picks some by seed and runs the nearest tests first, without which a run takes days.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import random
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutant_runs import Outcome, check_unchanged, try_all
+from mutations import KINDS, Mutant, mutants
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGE: Final = "rsocket_trio"
+HARMLESS: Final = ROOT / "tests/mutants.toml"
+
+PACKAGES: Final = (
+    "connection",
+    "interactions",
+    "protocol",
+    "transports",
+    "reactivesocket",
+    "routing",
+)
+"""Where mutants are picked, unless the command line says otherwise."""
+
+
+def candidates(paths: Sequence[str]) -> list[Mutant]:
+    """All mutants of the modules below some paths, without those that are known to be harmless."""
+    files = sorted(
+        {file for path in paths for file in _modules(ROOT / path)}, key=lambda file: str(file)
+    )
+    found = [
+        mutant
+        for file in files
+        for mutant in mutants(str(file.relative_to(ROOT)), file.read_text())
+    ]
+    known = {(entry["file"], entry["was"], entry["becomes"]) for entry in harmless()}
+    return [mutant for mutant in found if (mutant.file, mutant.was, mutant.becomes) not in known]
+
+
+def _modules(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    elif path.is_dir():
+        yield from path.rglob("*.py")
+    else:
+        sys.exit(f"mutants.py: there is no {path}")
+
+
+def harmless() -> list[dict[str, str]]:
+    """The mutants that change nothing one could see from outside: tests/mutants.toml."""
+    return tomllib.loads(HARMLESS.read_text()).get("harmless", [])
+
+
+def pick(found: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Some of them, by chance: of each kind as many as of any other, as far as there are."""
+    chance = random.Random(seed)
+    by_kind: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in found:
+        by_kind[mutant.kind].append(mutant)
+    piles = [by_kind[kind] for kind in KINDS if by_kind[kind]]
+    for pile in piles:
+        chance.shuffle(pile)
+    picked: list[Mutant] = []
+    while piles and len(picked) < count:
+        chance.shuffle(piles)
+        picked += [pile.pop() for pile in piles][: count - len(picked)]
+        piles = [pile for pile in piles if pile]
+    return picked
+
+
+def difference(mutant: Mutant) -> str:
+    """The change, as a unified diff with a line around it."""
+    lines = difflib.unified_diff(
+        (ROOT / mutant.file).read_text().splitlines(),
+        mutant.source.splitlines(),
+        n=1,
+        lineterm="",
+    )
+    return "\n".join(f"    {line}" for line in list(lines)[2:])
+
+
+def report(outcomes: Sequence[Outcome], at_least: float) -> bool:
+    """Print what was found; was enough of it caught?"""
+    survivors = [outcome for outcome in outcomes if outcome.verdict == "survived"]
+    for outcome in sorted(survivors, key=lambda one: (one.mutant.file, one.mutant.line)):
+        mutant = outcome.mutant
+        print(f"\nsurvived: {mutant.file}:{mutant.line} ({mutant.kind})\n{difference(mutant)}")
+    print(f"\n{'kind':12} {'tried':>5} {'caught':>6}  (hung)")
+    totals, verdicts = Counter[str](), Counter[tuple[str, str]]()
+    for outcome in outcomes:
+        totals[outcome.mutant.kind] += 1
+        verdicts[outcome.mutant.kind, outcome.verdict] += 1
+    for kind in KINDS:
+        if totals[kind]:
+            hung = verdicts[kind, "hung"]
+            caught = verdicts[kind, "caught"] + hung
+            print(f"{kind:12} {totals[kind]:5} {caught:6}  ({hung})")
+    percent = 100 * (len(outcomes) - len(survivors)) / max(len(outcomes), 1)
+    print(f"{len(outcomes) - len(survivors)} of {len(outcomes)} were caught: {percent:.1f} %")
+    return percent >= at_least
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="packages or modules")
+    parser.add_argument("--count", type=int, default=40, help="how many mutants (default: 40)")
+    parser.add_argument("--seed", type=int, help="picks the same ones again (default: by chance)")
+    parser.add_argument("--kinds", help=f"only these, by commas: {', '.join(KINDS)}")
+    parser.add_argument("--match", default="", help="only where the changed lines contain this")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
+    parser.add_argument("--list", action="store_true", help="only print what would be tried")
+    parser.add_argument("--unchecked", action="store_true", help="not without a change first")
+    parser.add_argument("--at-least", type=float, default=97.0, help="percent (default: 97)")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    paths = options.paths or [f"{PACKAGE}/{name}" for name in PACKAGES]
+    found = candidates(paths)
+    if options.kinds:
+        found = [mutant for mutant in found if mutant.kind in options.kinds.split(",")]
+    found = [mutant for mutant in found if options.match in mutant.was]
+    picked = pick(found, options.count, seed)
+    print(f"seed {seed}: {len(picked)} of {len(found)} mutants", flush=True)
+    if options.list:
+        for mutant in picked:
+            print(f"{mutant.file}:{mutant.line} ({mutant.kind})\n{difference(mutant)}")
+        return 0
+    if not options.unchecked:
+        check_unchanged(sorted({str(Path(one.file).parent) for one in picked}), options.jobs)
+    outcomes = []
+    for outcome in try_all(picked, options.jobs):
+        outcomes.append(outcome)
+        where = f"{outcome.mutant.file}:{outcome.mutant.line}"
+        print(
+            f"{outcome.verdict:8} {outcome.seconds:6.1f} s  {where} ({outcome.mutant.kind})"
+            f"  {outcome.by}",
+            flush=True,
+        )
+    return 0 if report(outcomes, options.at_least) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

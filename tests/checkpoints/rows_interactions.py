@@ -1,0 +1,306 @@
+"""The table of checkpoints: `rsocket_trio.interactions`, and what applications call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import trio
+
+from rsocket_trio import Payload, Router, connect, serve, serve_transport
+from rsocket_trio.cli.interrupt import interruptible
+from rsocket_trio.cli.stdio import Writer
+from rsocket_trio.errors import RemoteProtocolError
+from rsocket_trio.interactions.body import BodyInbox, PayloadBody, whole
+from rsocket_trio.interactions.credit_gate import CreditGate
+from rsocket_trio.reactivesocket import request_subscription
+from rsocket_trio.routing.caller import Caller
+from rsocket_trio.routing.streams import DecodedChannel
+from rsocket_trio.sealed import make
+from rsocket_trio.service import Registry, Service
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports.memory import memory_transport_pair
+from tests.checkpoints.scene import CONFIG, Call, Scene, connection, endless, leaving, raising, row
+
+
+def body() -> tuple[BodyInbox, PayloadBody]:
+    made, _ = connection()
+    inbox = BodyInbox(made.streams)
+    return inbox, make(PayloadBody, inbox)
+
+
+@row("interactions.inbox.Inbox.wait", "something is here")
+async def _(scene: Scene) -> Call:
+    inbox, _ = body()
+    inbox.deliver(None, b"data")
+    return partial(inbox.wait, "body")
+
+
+@row("interactions.inbox.Inbox.wait", "it has ended")
+async def _(scene: Scene) -> Call:
+    inbox, _ = body()
+    inbox.end()
+    return raising(trio.EndOfChannel, partial(inbox.wait, "body"))
+
+
+@row("interactions.body.PayloadBody.receive", "a chunk is here")
+async def _(scene: Scene) -> Call:
+    inbox, made = body()
+    inbox.deliver(None, b"data")
+    return made.receive
+
+
+@row("interactions.body.PayloadBody.receive", "it has ended")
+async def _(scene: Scene) -> Call:
+    inbox, made = body()
+    inbox.end()
+    return raising(trio.EndOfChannel, made.receive)
+
+
+@row("interactions.body.PayloadBody.receive", "it has failed")
+async def _(scene: Scene) -> Call:
+    inbox, made = body()
+    inbox.end(RemoteProtocolError("no"))
+    return raising(RemoteProtocolError, made.receive)
+
+
+@row("interactions.body.PayloadBody.receive", "closed here")
+async def _(scene: Scene) -> Call:
+    _, made = body()
+    made.close()
+    return raising(trio.ClosedResourceError, made.receive)
+
+
+@row("interactions.body.whole", "it is here")
+async def _(scene: Scene) -> Call:
+    inbox, made = body()
+    inbox.deliver(None, b"data")
+    inbox.end()
+    return partial(whole, made)
+
+
+@row("interactions.body.BodyInbox.wait_begun", "it has begun")
+async def _(scene: Scene) -> Call:
+    inbox, _ = body()
+    inbox.deliver(None, b"data")
+    return inbox.wait_begun
+
+
+@row("interactions.body.BodyInbox.wait_begun", "it has ended")
+async def _(scene: Scene) -> Call:
+    inbox, _ = body()
+    inbox.end()
+    return inbox.wait_begun
+
+
+@row("interactions.body.BodyInbox.join", "it is here")
+async def _(scene: Scene) -> Call:
+    inbox, _ = body()
+    inbox.deliver(None, b"data")
+    inbox.end()
+    return inbox.join
+
+
+@row("interactions.body.PayloadBody.aclose")
+async def _(scene: Scene) -> Call:
+    _, made = body()
+    return made.aclose
+
+
+@row("interactions.credit_gate.CreditGate.take", "there is credit")
+async def _(scene: Scene) -> Call:
+    return CreditGate(1).take
+
+
+@row("interactions.credit_gate.CreditGate.take", "closed")
+async def _(scene: Scene) -> Call:
+    gate = CreditGate(0)
+    gate.close()
+    return gate.take
+
+
+async def items(scene: Scene, data: bytes = b"3"):
+    """A stream of three, all of them here."""
+    requester = await scene.requester()
+    return await scene.enter(requester.request_stream(Payload(data)))
+
+
+@row("interactions.demand.PayloadStream.receive", "an item is here")
+async def _(scene: Scene) -> Call:
+    return (await items(scene)).receive
+
+
+@row("interactions.demand.PayloadStream.receive", "it has ended")
+async def _(scene: Scene) -> Call:
+    return raising(trio.EndOfChannel, (await items(scene, b"0")).receive)
+
+
+@row("interactions.demand.PayloadStream.aclose")
+async def _(scene: Scene) -> Call:
+    return (await items(scene)).aclose
+
+
+@row("interactions.demand.PayloadStream.receive_many", "items are here")
+async def _(scene: Scene) -> Call:
+    return (await items(scene)).receive_many
+
+
+@row("requester.Requester.request_response")
+async def _(scene: Scene) -> Call:
+    return (await scene.requester()).request_response
+
+
+@row("requester.Requester.metadata_push")
+async def _(scene: Scene) -> Call:
+    return partial((await scene.requester()).metadata_push, b"any")
+
+
+@row("requester.Requester.wait_closed", "closed already")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    scene.start(serve_transport, KnownAnswers(), there)
+    async with connect(here) as requester:
+        pass
+    return requester.wait_closed
+
+
+def router() -> Router:
+    made = Router()
+
+    @made.request_response("one")
+    async def one() -> int:
+        return 1
+
+    @made.request_stream("some")
+    async def some() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+
+    return made
+
+
+async def caller(scene: Scene) -> Caller:
+    here, there = memory_transport_pair()
+    scene.start(serve_transport, router(), there)
+    requester = await scene.enter(connect(here, data_mime_type="application/json"))
+    return Caller(requester)
+
+
+@row("requester.Requester.request_response_streamed", "entering")
+async def _(scene: Scene) -> Call:
+    requester = await scene.requester()
+    return partial(scene.enter, requester.request_response_streamed(Payload(b"data")))
+
+
+@row("requester.Requester.fire_and_forget", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    return (await scene.requester()).fire_and_forget
+
+
+@row("requester.Requester.request_stream", "entering", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    return partial(scene.enter, (await scene.requester()).request_stream())
+
+
+@row("reactivesocket.subscription.request_subscription", "entering", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    return partial(scene.enter, request_subscription(await scene.requester()))
+
+
+@row("interactions.demand.PayloadStream.__anext__", "an item is here", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    return (await items(scene)).__anext__
+
+
+@row("client.connect", "entering")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    scene.start(serve_transport, KnownAnswers(), there)
+    return partial(scene.enter, connect(here))
+
+
+@row("client.connect", "leaving")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    scene.start(serve_transport, KnownAnswers(), there)
+    return await leaving(connect(here))
+
+
+@row("routing.caller.Caller.request_response")
+async def _(scene: Scene) -> Call:
+    return partial((await caller(scene)).request_response, "one")
+
+
+@row("routing.caller.ItemStream.receive", "an item is here")
+async def _(scene: Scene) -> Call:
+    return (await scene.enter((await caller(scene)).request_stream("some"))).receive
+
+
+@row("routing.caller.ItemStream.aclose")
+async def _(scene: Scene) -> Call:
+    return (await scene.enter((await caller(scene)).request_stream("some"))).aclose
+
+
+@row("routing.streams.DecodedChannel.receive", "an item is here")
+async def _(scene: Scene) -> Call:
+    return DecodedChannel(await items(scene), int).receive
+
+
+@row("routing.streams.DecodedChannel.aclose")
+async def _(scene: Scene) -> Call:
+    return DecodedChannel(await items(scene), int).aclose
+
+
+@row("server.serve")
+async def _(scene: Scene) -> Call:
+    return endless(serve, KnownAnswers(), "tcp://127.0.0.1:0")
+
+
+@row("server.Server.aclose")
+async def _(scene: Scene) -> Call:
+    return (await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")).aclose
+
+
+@row("server.Server.aclose", "closed already")
+async def _(scene: Scene) -> Call:
+    server = await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")
+    await server.aclose()
+    return server.aclose
+
+
+@row("server.serve_transport", "the peer is gone")
+async def _(scene: Scene) -> Call:
+    return partial(serve_transport, KnownAnswers(), await one_that_is_left())
+
+
+@row("service.Service.serve", "the peer is gone")
+async def _(scene: Scene) -> Call:
+    service = Service(
+        responder=KnownAnswers(),
+        config=CONFIG,
+        lease=None,
+        protocols=("rsocket",),
+        sessions=None,
+        registry=Registry(),
+    )
+    return partial(service.serve, await one_that_is_left())
+
+
+async def one_that_is_left():
+    here, there = memory_transport_pair()
+    await there.aclose()
+    return here
+
+
+@row("cli.interrupt.interruptible")
+async def _(scene: Scene) -> Call:
+    async def work(stop) -> int:
+        return 0
+
+    return partial(interruptible, work)
+
+
+@row("cli.stdio.Writer.write")
+async def _(scene: Scene) -> Call:
+    file = scene.stack.enter_context((scene.directory / "output").open("wb"))
+    return partial(Writer(file.fileno()).write, b"line\n")

@@ -1,0 +1,189 @@
+"""The table of checkpoints: TLS, WebSocket, and `rsocket_trio.reactivesocket`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+import trio.testing
+import trio_websocket
+from wsproto.connection import Connection, ConnectionType
+
+from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
+from rsocket_trio.frames import KeepaliveFrame, SetupFrame
+from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
+from rsocket_trio.transports.tls import start_tls_client, start_tls_server
+from rsocket_trio.transports.websocket import WebSocketTransport
+from rsocket_trio.transports.websocket_frames import encode_messages
+from rsocket_trio.transports.websocket_handshake import (
+    accept_websocket,
+    refuse_websocket,
+    request_websocket,
+)
+from rsocket_trio.transports.wsproto_stream import WsprotoTransport
+from rsocket_trio.uri import parse_uri
+from tests.checkpoints.rows_transports import sockets
+from tests.checkpoints.scene import INFO, Call, Quick, QuickStream, Scene, raising, row
+
+FRAME = KeepaliveFrame(respond=True).encode()
+SETUP = SetupFrame(1, 0, keepalive_interval_ms=1000, max_lifetime_ms=5000).encode()
+
+
+@row("transports.tls.start_tls_client")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    scene.start(start_tls_server, other, scene.server_tls)
+    return partial(start_tls_client, stream.inner, "localhost", scene.client_tls)
+
+
+@row("transports.tls.start_tls_server")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    scene.start(start_tls_client, stream.inner, "localhost", scene.client_tls)
+    return partial(start_tls_server, other, scene.server_tls)
+
+
+WS = parse_uri("ws://127.0.0.1:1/path")
+
+
+@row("transports.websocket_handshake.request_websocket")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    scene.start(accept_websocket, there, "/path")
+    return partial(request_websocket, here, WS)
+
+
+@row("transports.websocket_handshake.accept_websocket")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    scene.start(request_websocket, there, WS)
+    return partial(accept_websocket, here, "/path")
+
+
+@row("transports.websocket_handshake.refuse_websocket")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_all(b"GET / HTTP/1.1\r\n\r\n")
+    return raising(ConnectFailed, partial(refuse_websocket, here, 503, "No"))
+
+
+def websocket(stream: trio.abc.Stream, **settings) -> WsprotoTransport:
+    """The server's end."""
+    return WsprotoTransport(stream, Connection(ConnectionType.SERVER), info=INFO, **settings)
+
+
+MESSAGE = b"".join(encode_messages([FRAME], mask=True))
+UNMASKED = b"".join(encode_messages([FRAME], mask=False))
+
+
+@row("transports.wsproto_stream.WsprotoTransport.send_frames", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    stream, _ = await sockets(scene)
+    return partial(websocket(stream).send_frames, [FRAME])
+
+
+@row("transports.wsproto_stream.WsprotoTransport.receive_frames")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_all(MESSAGE)
+    return websocket(here).receive_frames
+
+
+@row("transports.wsproto_stream.WsprotoTransport.receive_frames", "behind the handshake")
+async def _(scene: Scene) -> Call:
+    return websocket(QuickStream(), trailing_data=MESSAGE).receive_frames
+
+
+@row("transports.wsproto_stream.WsprotoTransport.receive_frames", "a breach, after a message")
+async def _(scene: Scene) -> Call:
+    transport = websocket(QuickStream(MESSAGE + UNMASKED))
+    assert await transport.receive_frames() == [FRAME]
+    return raising(RemoteProtocolError, transport.receive_frames)
+
+
+@row("transports.wsproto_stream.WsprotoTransport.close_sending")
+async def _(scene: Scene) -> Call:
+    return websocket(trio.testing.memory_stream_pair()[0]).close_sending
+
+
+@row("transports.wsproto_stream.WsprotoTransport.aclose")
+async def _(scene: Scene) -> Call:
+    return websocket(trio.testing.memory_stream_pair()[0]).aclose
+
+
+async def foreign(scene: Scene, *, talks: bool = True) -> WebSocketTransport:
+    """Over trio-websocket; the other end has sent a frame."""
+
+    async def serve(request: trio_websocket.WebSocketRequest) -> None:
+        ws = await request.accept()
+        if talks:
+            await ws.send_message(FRAME)
+            await trio.sleep_forever()
+
+    start = partial(trio_websocket.serve_websocket, serve, "127.0.0.1", 0, ssl_context=None)
+    server = await scene.nursery.start(start)
+    url = f"ws://127.0.0.1:{server.port}"
+    ws = await scene.enter(trio_websocket.open_websocket_url(url))
+    return await scene.enter(WebSocketTransport(ws))
+
+
+@row("transports.websocket.WebSocketTransport.send_frames")
+async def _(scene: Scene) -> Call:
+    return partial((await foreign(scene)).send_frames, [FRAME])
+
+
+@row("transports.websocket.WebSocketTransport.send_frames", "no frames")
+async def _(scene: Scene) -> Call:
+    return partial((await foreign(scene)).send_frames, [])
+
+
+@row("transports.websocket.WebSocketTransport.receive_frames")
+async def _(scene: Scene) -> Call:
+    return (await foreign(scene)).receive_frames
+
+
+@row("transports.websocket.WebSocketTransport.receive_frames", "failed already")
+async def _(scene: Scene) -> Call:
+    transport = await foreign(scene)
+    transport._max_frame_size = 1
+    await raising(RemoteProtocolError, transport.receive_frames)()
+    return raising(RemoteProtocolError, transport.receive_frames)
+
+
+@row("transports.websocket.WebSocketTransport.close_sending")
+async def _(scene: Scene) -> Call:
+    return (await foreign(scene)).close_sending
+
+
+@row("transports.websocket.WebSocketTransport.close_sending", "the peer has closed")
+async def _(scene: Scene) -> Call:
+    return (await foreign(scene, talks=False)).close_sending
+
+
+@row("transports.websocket.WebSocketTransport.close_sending", "closed here")
+async def _(scene: Scene) -> Call:
+    transport = await foreign(scene)
+    await transport.aclose()
+    return transport.close_sending
+
+
+@row("transports.websocket.WebSocketTransport.aclose")
+async def _(scene: Scene) -> Call:
+    return (await foreign(scene, talks=False)).aclose
+
+
+# -- the draft of 2015
+
+
+@row("reactivesocket.transport.ReactiveSocketTransport.receive_frames", "pushed back")
+async def _(scene: Scene) -> Call:
+    transport = ReactiveSocketTransport(Quick(), client=True)
+    transport.push_back([bytes.fromhex("0003 0000 00000000")])
+    return transport.receive_frames
+
+
+@row("reactivesocket.transport.ReactiveSocketTransport.receive_frames", "failed already")
+async def _(scene: Scene) -> Call:
+    transport = ReactiveSocketTransport(Quick([b"\0"]), client=False)
+    await raising(RemoteProtocolError, transport.receive_frames)()
+    return raising(RemoteProtocolError, transport.receive_frames)

@@ -1,0 +1,187 @@
+"""Classes whose annotations are text: what Python makes of a class, it makes without these."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from datetime import date
+from typing import (
+    Annotated,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Protocol,
+    Required,
+    Self,
+    TypedDict,
+    TypeVar,
+)
+
+import attrs
+
+T = TypeVar("T")
+K = TypeVar("K")
+Number = TypeVar("Number", int, float)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Options(TypedDict):
+    deep: bool
+    wide: NotRequired[int]
+
+
+class MoreOptions(Options):
+    high: NotRequired[list[Colour]]
+    name: str
+
+
+class Loose(TypedDict, total=False):
+    key: Required[Annotated[int, "a key"]]
+    value: int
+
+
+class LooseAndMore(Loose):
+    must: str
+    may: Annotated[NotRequired[Colour], "a colour"]
+
+
+class Cell(TypedDict, Generic[T]):
+    content: T
+    note: NotRequired[T]
+
+
+class Place(NamedTuple):
+    x: int
+    y: float = 0.5
+    when: date | None = None
+
+
+class Pair(NamedTuple, Generic[T]):
+    one: T
+    other: T
+
+
+@dataclass
+class Box(Generic[T]):
+    item: T
+    more: list[T] = field(default_factory=list)
+
+
+@dataclass
+class Labelled(Box[K], Generic[K, T]):
+    """Whose T is another than that of its base."""
+
+    label: T | None = None
+
+
+@dataclass
+class BoxOfColours(Box[Colour]):
+    size: int = 1
+
+
+@attrs.define
+class Cage(Generic[T]):
+    inmate: T
+    _since: int
+    keeper: str = attrs.field(alias="guard", default="nobody")
+    counted: int = attrs.field(init=False, default=0)
+
+
+@attrs.define(kw_only=True)
+class Shade:
+    colour: Colour
+    name: Final[str] = "plain"
+    kinds: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
+class Node:
+    value: int
+    left: Node | None = None
+    right: Self | None = None
+    children: tuple[Node, ...] = ()
+    by_name: Mapping[str, list[Self]] = field(default_factory=dict)
+
+
+@dataclass
+class Ping:
+    pong: Pong | None = None
+
+
+@dataclass
+class Pong:
+    ping: Ping | None = None
+
+
+@dataclass
+class Day:
+    """Whose field has the name of its type."""
+
+    date: date
+    _: KW_ONLY
+    int: int = 3
+
+
+Unit = int
+
+
+@dataclass
+class Measured:
+    unit: Unit
+
+
+@dataclass
+class Circle:
+    kind: Literal["circle"]
+    radius: float
+
+
+@dataclass
+class Square:
+    kind: Literal["square", "box"]
+    side: float
+
+
+@attrs.frozen
+class Dog:
+    bark: int
+    name: str = ""
+
+
+@attrs.frozen
+class Cat:
+    meow: int
+    name: str = ""
+
+
+@attrs.frozen
+class Animal:
+    name: str = ""
+
+
+class Plain:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+@dataclass
+class Holder:
+    plain: list[Plain]
+
+
+@dataclass
+class Seeded:
+    value: int
+    seed: InitVar[int]
+
+
+class Speaks(Protocol):
+    def speak(self) -> str: ...

@@ -1,0 +1,377 @@
+"""Kinds of classes and annotations, each read and written: also where annotations are text."""
+
+import typing
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum, StrEnum
+from fractions import Fraction
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Final, Literal, NewType, NotRequired, TypedDict, TypeVar
+from uuid import UUID
+
+import pytest
+import typing_extensions
+
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
+from rsocket_trio.metadata.mime_types import MIME
+from rsocket_trio.routing.signature import Interaction, read_signature
+
+from .annotated import (
+    Animal,
+    Box,
+    BoxOfColours,
+    Cage,
+    Cat,
+    Cell,
+    Circle,
+    Colour,
+    Day,
+    Dog,
+    Labelled,
+    Loose,
+    LooseAndMore,
+    Measured,
+    MoreOptions,
+    Node,
+    Number,
+    Options,
+    Pair,
+    Ping,
+    Place,
+    Pong,
+    Shade,
+    Square,
+)
+
+BOTH = [MIME.CBOR, MIME.JSON]
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+Boxes = NewType("Boxes", Box[UserId])
+
+
+class Name(str):
+    __slots__ = ()
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Rights(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+class Corner(Enum):
+    TOP = (0, 1)
+
+
+class Lenient(Enum):
+    ON = "on"
+
+    @classmethod
+    def _missing_(cls, value):
+        return cls.ON if value is True else None
+
+
+class Eager(TypedDict):
+    """Of a module whose annotations are no text."""
+
+    deep: bool
+    wide: NotRequired[int]
+
+
+class Extended(typing_extensions.TypedDict):
+    deep: bool
+    wide: typing_extensions.NotRequired[int]
+
+
+Json = typing.Union[dict[str, "Json"], list["Json"], str, int, None]  # noqa: UP007 - before 3.10
+Nested = dict[str, "Nested"]
+Paths = typing_extensions.TypeAliasType("Paths", dict[str, "Paths"] | list["Paths"] | int)
+
+
+def as_annotated(annotation):
+    """An annotation as it is read from a function of this module."""
+
+    async def handler(value: annotation) -> None: ...
+
+    [parameter] = read_signature(handler, Interaction.REQUEST_RESPONSE).parameters
+    return parameter.annotation
+
+
+Json, Nested, TextAlone = as_annotated(Json), as_annotated(Nested), as_annotated("Json")
+ListOf = typing_extensions.TypeAliasType("ListOf", list[T], type_params=(T,))
+
+NODE = Node(1, Node(2), Node(3, Node(4)), (Node(5),), {"a": [Node(6)]})
+
+VALUES = [
+    ({"deep": True}, Options),
+    ({"deep": True, "wide": 1}, Options),
+    ({"deep": True}, Eager),
+    ({"deep": True, "wide": 1}, Eager),
+    ({"deep": True}, Extended),
+    ({"deep": True, "name": "a"}, MoreOptions),
+    ({"deep": True, "name": "a", "wide": 3, "high": [Colour.RED]}, MoreOptions),
+    ({"key": 1}, Loose),
+    ({"key": 1, "value": 2}, Loose),
+    ({"key": 1, "must": "a"}, LooseAndMore),
+    ({"key": 1, "must": "a", "value": 2, "may": Colour.GREEN}, LooseAndMore),
+    ({"content": Colour.RED}, Cell[Colour]),
+    ({"content": [1], "note": []}, Cell[list[int]]),
+    (Place(1), Place),
+    (Place(1, 2.0, date(2024, 5, 6)), Place),
+    ([Place(1)], list[Place]),
+    (Pair(Colour.RED, Colour.GREEN), Pair[Colour]),
+    (Box(1, [2]), Box[int]),
+    (Box(Colour.RED), Box[Colour]),
+    (Box(Box(1.5)), Box[Box[float]]),
+    (Box({"any": [1]}), Box),
+    (BoxOfColours(Colour.RED, [Colour.GREEN], 2), BoxOfColours),
+    (Labelled(Colour.RED, [Colour.RED], 7), Labelled[Colour, int]),
+    (Labelled(1, [], Colour.RED), Labelled[int, Colour]),
+    (Cage("bird", since=3, guard="me"), Cage[str]),
+    (Shade(colour=Colour.RED), Shade),
+    (NODE, Node),
+    ([NODE], list[Node]),
+    (Ping(Pong(Ping())), Ping),
+    (Day(date(2024, 5, 6), int=4), Day),
+    (Circle("circle", 1.5), Circle | Square),
+    (Square("box", 1.5), Circle | Square),
+    ([Dog(1, "a"), Cat(2), Animal("b")], list[Dog | Cat | Animal]),
+    (Dog(1), Dog | int | None),
+    (5, Dog | int | None),
+    (None, Dog | int | None),
+    ("a", Dog | str | list[Dog]),
+    ([Dog(1)], Dog | str | list[Dog]),
+    ({"deep": True}, Options | int),
+    (UserId(3), UserId),
+    (Box(3), Boxes),
+    (Name("a"), Name),
+    (Level.HIGH, Level),
+    (Rights.READ | Rights.WRITE, Rights),
+    (Word.YES, Word),
+    (Corner.TOP, Corner),
+    (Lenient.ON, Lenient),
+    (Level.LOW, Literal[Level.LOW, "x"]),
+    ("x", Literal[Level.LOW, "x"]),
+    (True, Literal[True]),
+    (None, Literal["a", None]),  # noqa: PYI061 - a user may write it
+    (1, Annotated[int, "one", {}]),
+    ([1], Annotated[list[Annotated[int, "one"]], []]),
+    (1, Final[int]),
+    (1, Number),
+    (1.5, Number),
+    ({"a": [{"b": None}, 1]}, Json),
+    ({"a": [{"b": None}, 1]}, TextAlone),
+    ({"a": {"b": {}}}, Nested),
+    ({"a": [{"b": 1}]}, Paths),
+    ([Colour.RED], ListOf[Colour]),
+    (deque([1, 2]), deque[int]),
+    (OrderedDict(a=1), OrderedDict[str, int]),
+    (defaultdict(list, a=[1]), defaultdict[str, list[int]]),
+    (Counter("aab"), Counter[str]),
+    ({Colour.RED: 1}, dict[Colour, int]),
+    ({UUID(int=1): 1}, dict[UUID, int]),
+    ({7: {8: 9}}, dict[int, dict[UserId, int]]),
+    ({"a": {1, 2}}, dict[str, set[int]]),
+    (frozenset({Colour.RED}), frozenset[Colour]),
+    ({Dog(1)}, set[Dog]),
+    ({(1, "a")}, set[tuple[int, str]]),
+    ((), tuple[()]),
+    ((1, "a", [2]), tuple[int, str, list[int]]),
+    ((1, 2), typing.Tuple[int, ...]),  # noqa: UP006 - a user may write it
+    ([1], typing.List[int]),  # noqa: UP006
+    (date(2024, 5, 6), datetime | date),
+    (datetime(2024, 5, 6, tzinfo=UTC), date | datetime),
+    (Path("a/b"), Path),
+    ([b"a", None], list[bytes | None]),
+    ({"a": datetime(2024, 5, 6, tzinfo=UTC)}, dict[str, datetime]),
+]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(("value", "annotation"), VALUES, ids=lambda v: str(v)[:50])
+def test_values_go_both_ways(value, annotation, mime_type):
+    """What is written is read as the same value and the same type; and it is known to be so."""
+    DEFAULT_CODECS.check_decode(annotation)
+    DEFAULT_CODECS.check_encode(annotation)
+    data = DEFAULT_CODECS.encode(value, annotation, mime_type)
+    again = DEFAULT_CODECS.decode(data, annotation, mime_type)
+    assert again == value
+    assert type(again) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        (Sequence, list),
+        (MutableSequence, list),
+        (Iterable, list),
+        (Collection, list),
+        (AbstractSet, frozenset),
+    ],
+)
+def test_abstract_kinds_of_items(kind, made):
+    """Whatever can be iterated is written, and read as the plainest kind there is."""
+    for values in ([Level.LOW], (Level.LOW,), deque([Level.LOW]), {Level.LOW: 0}.keys()):
+        for mime_type in BOTH:
+            data = DEFAULT_CODECS.encode(values, kind[Level], mime_type)
+            again = DEFAULT_CODECS.decode(data, kind[Level], mime_type)
+            assert (again, type(again)) == (made([Level.LOW]), made)
+    assert DEFAULT_CODECS.encode((n for n in (1, 2)), Iterable[int], MIME.JSON) == b"[1,2]"
+
+
+@pytest.mark.parametrize("kind", [Mapping, MutableMapping])
+def test_abstract_kinds_of_mappings(kind):
+    """They are read as dicts."""
+    data = DEFAULT_CODECS.encode(OrderedDict(a=Level.LOW), kind[str, Level], MIME.JSON)
+    assert DEFAULT_CODECS.decode(data, kind[str, Level], MIME.JSON) == {"a": Level.LOW}
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), IPv4Address("10.0.0.1"), Decimal("1E+5")])
+def test_what_only_cbor_has_values_for(value):
+    """It goes as what it is; in JSON it cannot be said."""
+    data = DEFAULT_CODECS.encode(value, type(value), MIME.CBOR)
+    assert DEFAULT_CODECS.decode(data, type(value), MIME.CBOR) == value
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+def test_what_a_class_does_not_know_is_left_out(mime_type):
+    """Keys that a class has not, a TypedDict has not either: nothing comes in unread."""
+    data = DEFAULT_CODECS.encode({"deep": True, "new": {"a": 1}}, dict, mime_type)
+    assert DEFAULT_CODECS.decode(data, Options, mime_type) == {"deep": True}
+    data = DEFAULT_CODECS.encode({"bark": 1, "counted": 5}, dict, mime_type)
+    assert DEFAULT_CODECS.decode(data, Dog, mime_type) == Dog(1)
+
+
+def test_a_class_within_a_function():
+    """Its names are not to be found at run time, except for its own."""
+
+    @dataclass
+    class Inner:
+        more: "list[Inner]"
+
+    data = DEFAULT_CODECS.encode(Inner([Inner([])]), Inner, MIME.JSON)
+    assert data == b'{"more":[{"more":[]}]}'
+    assert DEFAULT_CODECS.decode(data, Inner, MIME.JSON) == Inner([Inner([])])
+
+    @dataclass
+    class Outer:
+        inner: "Inner"
+
+    with pytest.raises(TypeError, match=r"Outer is annotated with 'Inner', which cannot be res"):
+        DEFAULT_CODECS.check_decode(Outer)
+
+
+Unit = str
+
+
+@dataclass
+class Weighed(Measured):
+    other: "Unit" = ""
+
+
+def test_names_mean_what_they_do_in_their_module():
+    """The same name may stand for two types, in a class and in its base."""
+    value = DEFAULT_CODECS.decode(b'{"unit":1,"other":"kg"}', Weighed, MIME.JSON)
+    assert value == Weighed(1, "kg")
+    for wrong in (b'{"unit":"1"}', b'{"unit":1,"other":2}'):
+        with pytest.raises(CodecError, match="expected"):
+            DEFAULT_CODECS.decode(wrong, Weighed, MIME.JSON)
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation"),
+    [
+        ({}, Options),
+        ({"deep": True, "wide": "1"}, Options),
+        ({"deep": True}, MoreOptions),
+        ({"value": 1}, Loose),
+        ({"key": 1}, LooseAndMore),
+        ({"x": 1}, Place),
+        ([], Place),
+        ([1, 2.0, None, 3], Place),
+        (["red", 1], Pair[Colour]),
+        ({"item": 1, "more": ["2"]}, Box[int]),
+        ({"item": "blue"}, BoxOfColours),
+        ({"item": "red", "label": "7"}, Labelled[Colour, int]),
+        ({"inmate": "a", "since": 1}, Cage[str]),
+        ({"value": 1, "right": {"value": "2"}}, Node),
+        ({"kind": "circle", "side": 1.0}, Circle | Square),
+        ({"kind": "line"}, Circle | Square),
+        ({"kind": []}, Circle | Square),
+        ({"radius": 1.0}, Circle | Square),
+        ({"moo": 1}, Dog | Cat),
+        ({"bark": "1"}, Dog | Cat | Animal),
+        ([1], Dog | Cat),
+        (3, Level),
+        (True, Level),
+        (1.0, Level),
+        (4, Rights),
+        ("off", Lenient),
+        ([0, 2], Corner),
+        (1, Literal[True]),
+        (True, Literal[1]),
+        (1.0, Literal[1]),
+        ([], Literal[1]),
+        ("x", Number),
+        ({"a": [{"b": 1.5}]}, Json),
+        ("ab", deque[str]),
+        ({"a": "1"}, Counter[str]),
+        ([[1, 2]], set[tuple[int, str]]),
+        ([[]], set),
+        ([1, 2], tuple[()]),
+        (5, Path),
+        ("2024-05-06T00:00:00", date),
+    ],
+)
+@pytest.mark.parametrize("mime_type", BOTH)
+def test_nothing_is_made_into_what_it_is_not(value, annotation, mime_type):
+    """Strictly, whatever the kind of class."""
+    data = DEFAULT_CODECS.encode(value, object, mime_type)
+    with pytest.raises(CodecError, match=r"are no .*: .*(expected|more than)"):
+        DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+def test_what_an_enum_takes_besides_its_values():
+    """Its own `_missing_` is asked."""
+    assert DEFAULT_CODECS.decode(b"true", Lenient, MIME.JSON) is Lenient.ON
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(
+    ("value", "annotation", "reason"),
+    [
+        ({"x": 1}, Dog, "expected Dog, got dict"),
+        ([{"x": 1}], list[Dog], r"\[0\]: expected Dog, got dict"),
+        ({"wide": 1}, Options, "deep: expected bool, got nothing"),
+        ("red", Colour, "expected Colour, got str"),
+        ((Colour.RED, "red"), Pair[Colour], "other: expected Colour, got str"),
+        ((1,), tuple[int, str], r"expected tuple\[int, str\], got 1 items"),
+        (1, tuple[int, str], r"expected tuple\[int, str\], got int"),
+        ("ab", list[str], r"expected list\[str\], got str"),
+        ({"a": 1}, list[str], r"expected list\[str\], got dict"),
+        ([1], dict[str, int], r"expected dict\[str, int\], got list"),
+        ({"a": 1}, dict[str, Dog], r"\[value 0\]: expected Dog, got int"),
+        ({"a": 1}, dict[Colour, int], r"\[key 0\]: expected Colour, got str"),
+        (Box([Box("x")]), Box[list[Box[Colour]]], r"item\[0\].item: expected Colour, got str"),
+        ([1], Options, "expected Options, got list"),
+    ],
+)
+def test_what_is_not_what_a_handler_promises(value, annotation, reason, mime_type):
+    """A result is checked where it has to be made into something else; the place is told."""
+    if annotation == Pair[Colour]:
+        value = Pair(*value)
+    with pytest.raises(CodecError, match=f"cannot be written as {mime_type}: {reason}"):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)

@@ -1,0 +1,175 @@
+"""Where data are wrong, and what was due: places and types, and never a value."""
+
+import json
+import traceback
+from collections import deque
+
+import attrs
+import cbor2
+import pytest
+
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs
+from rsocket_trio.errors import Invalid
+from rsocket_trio.metadata.mime_types import MIME
+
+from .annotated import Cat, Circle, Colour, Dog, MoreOptions, Node, Options, Place, Square
+
+SECRET = "terces"[::-1]
+
+
+@attrs.frozen
+class Item:
+    quantity: int
+    colour: Colour = Colour.RED
+
+
+@attrs.frozen
+class Order:
+    items: list[Item]
+    ship: Place | None = None
+    pets: dict[str, Dog | Cat] = attrs.field(factory=dict)
+    options: MoreOptions | None = None
+    counts: dict[int, tuple[int, str]] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Picky:
+    password: str = attrs.field()
+
+    @password.validator
+    def _check(self, _, value):
+        raise ValueError(f"{value} is too short")
+
+
+PLACES = [
+    ([], Order, "order: expected Order, got list"),
+    ({}, Order, "order.items: expected list[Item], got nothing"),
+    ({"items": 7}, Order, "order.items: expected list[Item], got int"),
+    ({"items": [{"quantity": 1}, {}]}, Order, "order.items[1].quantity: expected int, got nothing"),
+    (
+        {"items": [{"quantity": 1}, {"quantity": 1}, {"quantity": SECRET}]},
+        Order,
+        "order.items[2].quantity: expected int, got str",
+    ),
+    (
+        {"items": [{"quantity": 1, "colour": SECRET}]},
+        Order,
+        "order.items[0].colour: expected Colour, got another str",
+    ),
+    (
+        {"items": [], "ship": [1, 2, SECRET]},
+        Order,
+        "order.ship.when: expected date, got a str that",
+    ),
+    ({"items": [], "ship": SECRET}, Order, "order.ship: expected Place | None, got str"),
+    (
+        {"items": [], "pets": {"a": {"bark": 1}, SECRET: {"meow": SECRET}}},
+        Order,
+        "order.pets[value 1].meow: expected int, got str",
+    ),
+    (
+        {"items": [], "pets": {SECRET: {"moo": 1}}},
+        Order,
+        "order.pets[value 0]: expected Dog | Cat, got a map with no key that tells which",
+    ),
+    (
+        {"items": [], "options": {"deep": True}},
+        Order,
+        "order.options.name: expected str, got nothing",
+    ),
+    ({"items": [], "counts": {"1": [1]}}, Order, "order.counts[value 0]: expected tuple[int, str]"),
+    (
+        {"items": [], "counts": {"1": [1, 2]}},
+        Order,
+        "order.counts[value 0][1]: expected str, got int",
+    ),
+    ({"items": [], "counts": {SECRET: [1, ""]}}, Order, "order.counts[key 0]: expected int, got"),
+    ({"kind": SECRET}, Circle | Square, "order.kind: expected one of those of Circle | Square,"),
+    ({"side": 1}, Circle | Square, "order.kind: expected one of those of Circle | Square, got no"),
+    ([1, None], list[int], "order[1]: expected int, got None"),
+    ([[SECRET]], list[deque[int]], "order[0][0]: expected int, got str"),
+    ({"password": SECRET}, Picky, "order: expected Picky, got what it refuses (ValueError)"),
+    (
+        [{"password": SECRET}],
+        list[Picky],
+        "order[0]: expected Picky, got what it refuses (ValueError)",
+    ),
+    ({"deep": SECRET}, Options, "order.deep: expected bool, got str"),
+]
+
+
+@pytest.mark.parametrize(("value", "annotation", "text"), PLACES)
+def test_the_place_is_told_and_the_value_is_not(value, annotation, text):
+    """From the outermost name to the innermost; keys of a mapping are values, and go by number."""
+    data = json.dumps(value).encode()
+    with pytest.raises(CodecError) as caught:
+        DEFAULT_CODECS.decode(data, annotation, MIME.JSON)
+    explained = caught.value.explained("order")
+    assert explained.startswith(text)
+    assert explained.removeprefix("order").removeprefix(".").removeprefix(": ") in str(caught.value)
+    assert SECRET not in explained
+    assert SECRET not in str(caught.value)
+    if annotation is not Picky and annotation != list[Picky]:
+        # (What a class of the application's says of a value is in the exception's cause.)
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def deep(levels):
+    value = {"value": "?"}
+    for _ in range(levels):
+        value = {"value": 1, "left": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        (11, "n" + ".left" * 11 + ".value"),
+        (12, "n" + ".left" * 6 + "..." + ".left" * 5 + ".value"),
+        (150, "n" + ".left" * 6 + "..." + ".left" * 5 + ".value"),
+    ],
+)
+def test_a_place_that_is_deep(levels, text):
+    """Twelve steps are named, the outermost and the innermost."""
+    data = cbor2.dumps(deep(levels))
+    with pytest.raises(CodecError) as caught:
+        DEFAULT_CODECS.decode(data, Node, MIME.CBOR)
+    assert caught.value.explained("n") == f"{text}: expected int, got str"
+
+
+@pytest.mark.parametrize(
+    ("data", "mime_type", "text"),
+    [
+        (b'{"a": ?}', MIME.JSON, "order: no JSON, at character 6"),
+        (b"\xff", MIME.JSON, "order: UnicodeDecodeError"),
+        (b"\x82\x01", MIME.CBOR, "order: CBORDecodeEOF"),
+        (b"\xc0\x66secret", MIME.CBOR, "order: CBORDecodeError"),
+        (b"\1\2", MIME.CBOR, "order: ValueError"),
+        (b"1", "image/png", "order: there is no codec for 'image/png'"),
+        (b"1", "text/plain; charset=x", "order: text is UTF-8 here, not 'x'"),
+    ],
+)
+def test_data_that_cannot_be_parsed(data, mime_type, text):
+    """Of an exception of a parser its type is told: its text may have a value in it."""
+    with pytest.raises(CodecError) as caught:
+        DEFAULT_CODECS.decode(data, list[int], mime_type)
+    assert caught.value.explained("order").startswith(text)
+    assert "secret" not in caught.value.explained("order")
+
+
+def test_what_a_class_raises_for_the_peer_comes_out_as_it_is():
+    """Within a list, a union or a field."""
+
+    @attrs.frozen
+    class Strict:
+        n: int
+
+        def __attrs_post_init__(self):
+            raise Invalid("no such n")
+
+    @attrs.frozen
+    class Around:
+        stricts: dict[str, list[Strict | int]]
+
+    with pytest.raises(Invalid, match="no such n"):
+        Codecs().decode(b'{"stricts": {"a": [1, {"n": 1}]}}', Around, MIME.JSON)

@@ -1,0 +1,175 @@
+"""Annotations that nothing can ever be converted by are known as such, with the reason."""
+
+import typing
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Generic, Literal, NoReturn, TypedDict, TypeVar
+
+import attrs
+import pytest
+
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs, JsonCodec
+from rsocket_trio.metadata.mime_types import MIME
+
+from .annotated import Animal, Box, Cat, Dog, Holder, Node, Plain, Seeded, Speaks
+
+T = TypeVar("T")
+
+
+class Odd(Enum):
+    TEN = timedelta(10)
+
+
+@dataclass
+class Growing(Generic[T]):
+    more: "Growing[list[T]] | None" = None
+
+
+@dataclass
+class Mutable:
+    x: int
+
+
+@dataclass
+class Missing:
+    other: "NotThere"  # noqa: F821
+
+
+class Keys(TypedDict):
+    plain: Plain
+
+
+@attrs.frozen
+class Chain:
+    node: Node
+    last: "Holder | None" = None
+
+
+NO_TYPE = "is no type that data are converted to"
+READ_AND_WRITE = [
+    (Plain, f"Plain {NO_TYPE}: an attrs class"),
+    (timedelta, f"timedelta {NO_TYPE}"),
+    (list[Plain], rf"\[\]: Plain {NO_TYPE}"),
+    (dict[str, Plain], rf"\[value\]: Plain {NO_TYPE}"),
+    (dict[str, list[Plain | None]], rf"\[value\]\[\]: Plain {NO_TYPE}"),
+    (tuple[int, Plain], rf"\[1\]: Plain {NO_TYPE}"),
+    (Holder, rf"plain\[\]: Plain {NO_TYPE}"),
+    (Box[Holder], rf"item.plain\[\]: Plain {NO_TYPE}"),
+    (Chain, rf"last.plain\[\]: Plain {NO_TYPE}"),
+    (Keys, f"plain: Plain {NO_TYPE}"),
+    (int | Plain, f"Plain {NO_TYPE}"),
+    (Callable[[], int], "Callable"),
+    (type, NO_TYPE),
+    (type[int], NO_TYPE),
+    (typing.Self, NO_TYPE),
+    ("int", "'int' cannot be resolved at run time"),
+    (list["Elsewhere"], r"\[\]: 'Elsewhere' cannot be resolved"),  # noqa: F821
+    (Missing, "Missing is annotated with 'NotThere', which cannot be resolved"),
+    (Growing[int], "made of ever new types"),
+    (5, NO_TYPE),
+    (AsyncIterator[int], NO_TYPE),
+]
+READ_ONLY = [
+    (Seeded, "Seeded cannot be made of its fields: 'seed' is none"),
+    (Odd, "Odd has values that are neither text nor numbers"),
+    (Literal[Odd.TEN], "has values that are neither text nor numbers"),
+    (Speaks, NO_TYPE),
+    (NoReturn, NO_TYPE),
+    (Iterator[int], NO_TYPE),
+    (set[Mutable], "Mutable cannot be in a set, nor be a key"),
+    (dict[Mutable, int], "Mutable cannot be in a set, nor be a key"),
+    (set[list[int]], "cannot be in a set"),
+    (frozenset[dict[str, int]], "cannot be in a set"),
+    (list[int] | list[str], "cannot be told apart"),
+    (list[int] | tuple[int, int], "cannot be told apart"),
+    (Dog | dict[str, int], "cannot be told apart"),
+    (Animal | Box[int] | dict[str, int], "cannot be told apart"),
+    (Mutable | Missing, "NotThere"),
+    (tuple[int, *tuple[str, ...]], NO_TYPE),
+]
+
+
+@pytest.mark.parametrize(("annotation", "reason"), READ_AND_WRITE + READ_ONLY)
+def test_what_cannot_be_read(annotation, reason):
+    """It is found without data; and with data it is an error like all others."""
+    for _ in range(2):
+        with pytest.raises(TypeError, match=reason):
+            DEFAULT_CODECS.check_decode(annotation)
+    for mime_type in (MIME.CBOR, MIME.JSON, MIME.TEXT):
+        with pytest.raises(CodecError):
+            DEFAULT_CODECS.decode(b"1", annotation, mime_type)
+
+
+@pytest.mark.parametrize(("annotation", "reason"), READ_AND_WRITE)
+def test_what_cannot_be_written(annotation, reason):
+    """Likewise, without a value."""
+    for _ in range(2):
+        with pytest.raises(TypeError, match=reason):
+            DEFAULT_CODECS.check_encode(annotation)
+
+
+@pytest.mark.parametrize(
+    "annotation", [Seeded, Speaks, NoReturn, list[int] | list[str], Dog | dict[str, int], Dog | Cat]
+)
+def test_what_can_only_be_written(annotation):
+    """What a reader could not tell apart, or not make, may be a result all the same."""
+    DEFAULT_CODECS.check_encode(annotation)
+
+
+def test_parts_of_what_cannot_be_converted_are_not_taken_for_good():
+    """A part that was looked at before the fault was found is no more known than before."""
+    codec = JsonCodec()
+    for check in (codec.check_decode, codec.check_encode):
+        for annotation in (Chain, list[Chain], Holder, list[Plain]):
+            with pytest.raises(TypeError):
+                check(annotation)
+        check(Node)
+    assert codec.decode(b'{"value": 1, "left": {"value": 2}}', Node) == Node(1, Node(2))
+
+
+def test_at_run_time_a_value_is_written_by_what_it_is():
+    """Where no annotation helps: then the format knows it or does not."""
+    assert DEFAULT_CODECS.encode([Dog(1)], "Unknown", MIME.JSON) == b'[{"bark":1,"name":""}]'
+    with pytest.raises(CodecError, match="Plain cannot be written as application/json"):
+        DEFAULT_CODECS.encode(Plain(1), Plain, MIME.JSON)
+
+
+class Own:
+    """A codec that converts plain objects, and says nothing about which."""
+
+    def encode(self, value, annotation):
+        return str(value.x).encode()
+
+    def decode(self, data, annotation):
+        return annotation(int(data))
+
+
+class OwnAndChecked(Own):
+    def check_decode(self, annotation):
+        if annotation is not Plain:
+            raise TypeError("only Plain")
+
+    check_encode = check_decode
+
+
+def test_a_codec_of_ones_own():
+    """One that says nothing may convert anything; one that says what it converts is believed."""
+    trusted, checked = Codecs({"x/own": Own()}), Codecs({"x/own": OwnAndChecked()})
+    for annotation in (Plain, timedelta):
+        trusted.check_decode(annotation)
+        trusted.check_encode(annotation)
+    checked.check_decode(Plain)
+    checked.check_encode(Plain)
+    with pytest.raises(TypeError, match=NO_TYPE):
+        checked.check_decode(timedelta)
+    with pytest.raises(TypeError, match=NO_TYPE):
+        checked.check_encode(timedelta)
+
+
+@pytest.mark.parametrize("annotation", [bytes, bytes | None, Any, object, None, Node, Dog | Cat])
+def test_what_can_be_converted(annotation):
+    """Nothing is said."""
+    DEFAULT_CODECS.check_decode(annotation)
+    DEFAULT_CODECS.check_encode(annotation)

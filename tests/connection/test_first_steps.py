@@ -1,0 +1,204 @@
+"""Handlers that are run where their request is read: what they may do, and where it ends."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+import trio
+
+from rsocket_trio import ErrorCode, Payload, Responder
+from rsocket_trio.connection import first_steps
+from rsocket_trio.frames import (
+    CancelFrame,
+    ErrorFrame,
+    PayloadFrame,
+    RequestFnfFrame,
+    RequestResponseFrame,
+)
+from rsocket_trio.streamed import StreamedPayload
+from rsocket_trio.testing.in_memory import frame_peer_client
+
+STAINED = contextvars.ContextVar("stained", default="clean")
+
+
+class Notes(Responder):
+    """Does what the request says, and notes it."""
+
+    def __init__(self):
+        self.seen = []
+        self.tasks = []
+
+    async def fire_and_forget(self, payload):
+        self.seen.append(payload.data)
+
+    async def request_response(self, payload):
+        self.seen.append(payload.data)
+        self.tasks.append(trio.lowlevel.current_task())
+        match payload.data:
+            case b"wait":
+                await trio.sleep_forever()
+            case b"turn":
+                await trio.lowlevel.checkpoint()
+            case b"nothing":
+                return None
+            case b"large":
+                return Payload(b"x" * 100_000)
+            case b"metadata":
+                return Payload(b"data", b"metadata")
+            case b"chunks":
+                return StreamedPayload(chunks())
+            case b"text":
+                return "text"
+            case b"fail":
+                raise ValueError("inner text")
+            case b"stain":
+                STAINED.set("stained")
+            case b"look":
+                return Payload(STAINED.get().encode())
+        return payload
+
+
+async def chunks():
+    yield b"a"
+    yield b"b"
+
+
+def requests(*data):
+    """One request for each, in one read."""
+    return [RequestResponseFrame(2 * n + 1, data=each) for n, each in enumerate(data)]
+
+
+async def test_answers_leave_in_order_and_in_one_task():
+    """Nothing waits, so nothing is handed over."""
+    responder = Notes()
+    async with frame_peer_client(responder) as peer:
+        await peer.send(*requests(b"1", b"2", b"3"))
+        answers = [await peer.receive(PayloadFrame) for _ in range(3)]
+        assert [(each.stream_id, each.data) for each in answers] == [
+            (1, b"1"),
+            (3, b"2"),
+            (5, b"3"),
+        ]
+        assert len(set(responder.tasks)) == 1
+
+
+async def test_requests_begin_in_the_order_of_their_arrival():
+    """A fire_and_forget goes through the queue; what comes behind it does not overtake it."""
+    responder = Notes()
+    async with frame_peer_client(responder) as peer:
+        await peer.send(
+            RequestResponseFrame(1, data=b"1"),
+            RequestFnfFrame(3, data=b"2"),
+            RequestResponseFrame(5, data=b"3"),
+            RequestFnfFrame(7, data=b"4"),
+        )
+        for _ in range(2):
+            await peer.receive(PayloadFrame)
+        await peer.expect_nothing()
+        assert responder.seen == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"nothing", b""),
+        (b"large", b"x" * 100_000),
+        (b"metadata", b"data"),
+        (b"chunks", b"ab"),
+        (b"turn", b"turn"),
+    ],
+)
+async def test_all_kinds_of_answers(data, answer):
+    """What is no plain payload takes the longer way, and the next request is not disturbed."""
+    async with frame_peer_client(Notes()) as peer:
+        await peer.send(*requests(data, b"next"))
+        received = {1: b"", 3: b""}
+        complete = set()
+        while len(complete) < 2:
+            frame = await peer.receive(PayloadFrame)
+            received[frame.stream_id] += frame.data
+            if frame.complete:
+                complete.add(frame.stream_id)
+        assert received == {1: answer, 3: b"next"}
+
+
+@pytest.mark.parametrize("data", [b"text", b"fail"])
+async def test_failures_end_their_own_request(data, caplog):
+    """The peer learns that it failed, and not why; the next one is answered."""
+    async with frame_peer_client(Notes()) as peer:
+        await peer.send(*requests(data, b"next"))
+        error = await peer.receive(ErrorFrame)
+        assert (error.stream_id, error.data) == (1, b"the handler failed")
+        assert (await peer.receive(PayloadFrame)).stream_id == 3
+    assert "a handler failed on stream 1" in caplog.text
+
+
+async def test_one_that_waits_is_cancelled_by_its_cancel():
+    """It became an operation with its first wait; the others of its read are answered."""
+    responder = Notes()
+    async with frame_peer_client(responder) as peer:
+        await peer.send(*requests(b"1", b"wait", b"2"))
+        answered = {(await peer.receive(PayloadFrame)).stream_id for _ in range(2)}
+        assert answered == {1, 5}
+        await peer.send(CancelFrame(3))
+        await peer.send(RequestResponseFrame(3, data=b"again"))
+        assert (await peer.receive(PayloadFrame)).data == b"again"
+
+
+async def test_the_context_of_one_does_not_reach_the_next():
+    """Neither in the same read nor in the next one."""
+    async with frame_peer_client(Notes()) as peer:
+        await peer.send(*requests(b"stain", b"look"))
+        answers = [(await peer.receive(PayloadFrame)).data for _ in range(2)]
+        assert answers == [b"stain", b"clean"]
+        await peer.send(RequestResponseFrame(5, data=b"look"))
+        assert (await peer.receive(PayloadFrame)).data == b"clean"
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(0.0, 512 + 64), (0.001, 2 * 8)])
+async def test_a_burst_lets_others_run(seconds, most, monkeypatch):
+    """After so many requests, or so long, a turn of the loop: some at once, some of the queue."""
+    now = 0.0
+    turn = 0
+    ran = []
+
+    class Computes(Responder):
+        async def request_response(self, payload):
+            nonlocal now
+            now += seconds
+            ran.append(turn)
+            return payload
+
+    async def count():
+        nonlocal turn
+        while True:
+            turn += 1
+            await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(first_steps, "perf_counter", lambda: now)
+    async with frame_peer_client(Computes()) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await peer.send(*requests(*[b"x"] * 1500))
+        for _ in range(1500):
+            await peer.receive(PayloadFrame)
+        nursery.cancel_scope.cancel()
+    # Tasks run in any order within a turn, so two turns may look like one.
+    assert max(map(ran.count, set(ran))) <= 2 * most + 16
+
+
+async def test_a_handler_that_drains_its_connection_is_answered():
+    """The connection counts it while it runs, so the end comes behind its answer."""
+
+    async def accept(setup, requester):
+        class Stops(Responder):
+            async def request_response(self, payload):
+                requester._connection.close_gracefully()
+                return payload
+
+        return Stops()
+
+    async with frame_peer_client(accept) as peer:
+        await peer.send(RequestResponseFrame(1, data=b"last"))
+        assert (await peer.receive(ErrorFrame)).code == ErrorCode.CONNECTION_CLOSE
+        assert (await peer.receive(PayloadFrame)).data == b"last"

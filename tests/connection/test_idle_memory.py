@@ -1,0 +1,139 @@
+"""What a connection at rest keeps in memory: nothing of what has passed through it."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from contextlib import contextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionConfig, Payload, Responder, connect, serve
+from rsocket_trio.testing.in_memory import connected_pair
+
+SIZE = 4_000_000
+
+
+class Echo(Responder):
+    def __init__(self):
+        self.told = trio.Event()
+
+    async def request_response(self, payload):
+        return payload
+
+    async def fire_and_forget(self, payload):
+        self.told.set()
+
+    async def request_stream(self, payload):
+        yield payload
+
+    async def request_channel(self, payload, payloads):
+        async for item in payloads:
+            yield item
+
+
+async def exchange(requester, interaction, echo):
+    """One of so many bytes each way; nothing of it is kept here."""
+    large = Payload(bytes(SIZE))
+    if interaction == "request_response":
+        await requester.request_response(large)
+    elif interaction == "fire_and_forget":
+        await requester.fire_and_forget(large)
+        await echo.told.wait()
+    elif interaction == "request_stream":
+        async with requester.request_stream(large) as items:
+            await items.receive()
+    else:
+        async with requester.request_channel([large]) as items:
+            await items.receive()
+
+
+@contextmanager
+def without_collector():
+    """What is left in cycles stays for long: the collector counts objects, and no bytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("fragment_size", [65536, 0xFFFFFF])
+@pytest.mark.parametrize(
+    "interaction", ["request_response", "fire_and_forget", "request_stream", "request_channel"]
+)
+@pytest.mark.parametrize("scheme", ["tcp", "ws"])
+async def test_a_connection_at_rest(scheme, interaction, fragment_size):
+    """Neither end keeps the last frame it has read, nor the last payload."""
+    config = ConnectionConfig(fragment_size=fragment_size)
+    echo = Echo()
+    tracemalloc.start()
+    try:
+        async with trio.open_nursery() as nursery:
+
+            async def begin(task_status):
+                address = f"{scheme}://127.0.0.1:0"
+                await serve(echo, address, config=config, task_status=task_status)
+
+            server = await nursery.start(begin)
+            async with connect(server.uris[0], config=config) as requester:
+                await requester.request_response(Payload(b"warm"))
+                with without_collector():
+                    before, _ = tracemalloc.get_traced_memory()
+                    await exchange(requester, interaction, echo)
+                    await trio.testing.wait_all_tasks_blocked()
+                    after, _ = tracemalloc.get_traced_memory()
+                    assert after - before < SIZE / 2
+            nursery.cancel_scope.cancel()
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("interaction", ["request_stream", "request_channel"])
+async def test_a_reader_that_a_failure_has_ended(interaction):
+    """The failure is kept for who reads again, but not the frames it was raised in."""
+
+    class Item(bytearray):
+        """Something of the reader's that is seen to go."""
+
+        def __del__(self):
+            gone.append(self[0])
+
+    class Fails(Responder):
+        async def request_stream(self, payload):
+            raise KeyError
+            yield
+
+        async def request_channel(self, payload, payloads):
+            raise KeyError
+            yield
+
+    async def read(number):
+        held = Item([number])  # noqa: F841 - held by this frame, and by nothing else
+        try:
+            await items.receive()
+        except Exception as error:
+            seen.append(len(list(frames_of(error))))
+
+    def frames_of(error):
+        place = error.__traceback__
+        while place is not None:
+            yield place
+            place = place.tb_next
+
+    gone, seen = [], []
+    async with connected_pair(Fails()) as requester:
+        opened = (
+            requester.request_stream()
+            if interaction == "request_stream"
+            else requester.request_channel([Payload()])
+        )
+        async with opened as items:
+            with without_collector():
+                for number in range(3):
+                    await read(number)
+                assert gone == [0, 1, 2]
+    assert seen[0] == seen[1] == seen[2]

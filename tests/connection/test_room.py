@@ -1,0 +1,54 @@
+"""Room in the outbox: whoever waits for it may leave the line, wherever it stands."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+
+from rsocket_trio.connection.room import Room
+
+
+async def test_thousands_leave_the_line_last_first():
+    """Each in constant time: twenty thousand would take minutes if each were looked for."""
+    room = Room(1)
+    assert room.try_take(1)
+    scopes = []
+
+    async def wait():
+        with trio.CancelScope() as scope:
+            scopes.append(scope)
+            await room.wait(1)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(20_000):
+            nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(room.waiting) == 20_000
+        for scope in reversed(scopes[1:]):
+            scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(room.waiting) == 1
+        room.give_back(1)
+    assert (room.used, len(room.waiting)) == (1, 0)
+
+
+async def test_room_handed_to_nobody_alive():
+    """Who is cancelled while waiting takes nothing; the next in line gets what there is."""
+    room = Room(10)
+    assert room.try_take(10)
+    got = []
+
+    async def wait(name):
+        await room.wait(10)
+        got.append(name)
+
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as first:
+                first.start_soon(wait, "first")
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(wait, "second")
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+        room.give_back(10)
+    assert got == ["second"]

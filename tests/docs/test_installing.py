@@ -1,0 +1,28 @@
+"""What the pages say about installing can be done: there is no release yet."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FROM_A_CHECKOUT = {".", "-e .", "'.[test]'"}
+OF_OTHERS = {"trustme"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_installed(page):
+    """From a checkout, or it is somebody else's."""
+    for what in re.findall(r"pip install ([^`\n)]+)", page.read_text(encoding="utf-8")):
+        assert what.strip() in FROM_A_CHECKOUT | OF_OTHERS
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_how_to_begin(page):
+    """The pages one begins with say how."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "There is no release yet" in text
+    assert "pip install .\n" in text

@@ -1,0 +1,87 @@
+"""What the body of a block raises, and nothing else, comes out of it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from rsocket_trio.interactions.block import Block
+
+
+@asynccontextmanager
+async def block_with_a_task(task=trio.sleep_forever, then=None):
+    block = Block()
+    with block.around():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(task)
+            try:
+                with block.body():
+                    yield nursery
+            finally:
+                nursery.cancel_scope.cancel()
+                if then is not None:
+                    await then()
+
+
+async def test_as_itself():
+    """It is neither in a group nor behind another error; cause and context are its own."""
+    cause, context = KeyError("cause"), ValueError("context")
+    with pytest.raises(LookupError) as caught:
+        async with block_with_a_task():
+            try:
+                raise context
+            except ValueError:
+                raise LookupError("mine") from cause
+    assert caught.value.__cause__ is cause
+    assert caught.value.__context__ is context
+
+
+async def test_a_group_of_the_bodys_own():
+    """Whatever it raised is what comes out."""
+    group = ExceptionGroup("mine", [LookupError()])
+    with pytest.raises(ExceptionGroup) as caught:
+        async with block_with_a_task():
+            raise group
+    assert caught.value is group
+
+
+async def test_what_no_program_should_catch():
+    """It ends the tasks beside it at once, and is not grouped."""
+    with pytest.raises(KeyboardInterrupt) as caught:
+        async with block_with_a_task():
+            raise KeyboardInterrupt
+    assert caught.value.__context__ is None
+
+
+async def test_a_close_that_is_cut_short():
+    """A cancellation while it closes does not take its place, and else passes."""
+    with trio.CancelScope() as scope:
+        with pytest.raises(LookupError, match="mine") as caught:
+            async with block_with_a_task(then=trio.sleep_forever):
+                scope.cancel()
+                raise LookupError("mine")
+        assert caught.value.__context__ is None
+        async with block_with_a_task():
+            pass
+        await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+
+
+async def test_what_fails_beside_it():
+    """The failure of a task comes out as a nursery says it, where the body did not fail alone."""
+
+    async def fail():
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with block_with_a_task(fail):
+            await trio.sleep_forever()
+    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
+    with pytest.raises(ExceptionGroup) as caught:
+        async with block_with_a_task(fail) as nursery:
+            nursery.start_soon(fail)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            raise LookupError("mine")
+    assert {type(error) for error in caught.value.exceptions} == {ZeroDivisionError}

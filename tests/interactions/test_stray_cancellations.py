@@ -1,0 +1,254 @@
+"""Handlers and sources that misuse cancel scopes end their own stream, and nothing else."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ApplicationError, Payload, Responder, StreamedPayload
+from rsocket_trio.testing.in_memory import connected_pair
+
+
+async def numbers(timeout):
+    """What is not taken in time is given up: a timeout of the generator's own, in a loop."""
+    number = 0
+    while True:
+        with trio.move_on_after(timeout):
+            yield Payload(b"%d" % number)
+        number += 1
+
+
+class Lossy(Responder):
+    async def request_response(self, payload):
+        await trio.sleep(3)
+        return payload
+
+    def request_stream(self, payload):
+        return numbers(1)
+
+    def request_channel(self, payload, payloads):
+        return numbers(1)
+
+
+@asynccontextmanager
+async def undisturbed(requester):
+    """Another request of the same connection is answered, whatever happens in the block."""
+    async with trio.open_nursery() as nursery:
+        answers = []
+
+        async def ask():
+            answers.append(await requester.request_response(Payload(b"alive")))
+
+        nursery.start_soon(ask)
+        yield
+    assert answers == [Payload(b"alive")]
+
+
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_a_timeout_around_yield_in_a_loop(kind, autojump_clock, caplog):
+    """Items that wait longer than their generator likes are given up; the stream goes on."""
+    async with connected_pair(Lossy()) as requester, undisturbed(requester):
+        opened = (
+            requester.request_stream(prefetch=1)
+            if kind == "stream"
+            else requester.request_channel([Payload()], prefetch=1)
+        )
+        async with opened as items:
+            seen = []
+            for _ in range(3):
+                seen.append(int((await items.receive()).data))
+                await trio.sleep(2.5)
+            # One is on its way while its reader is away for 2.5 s; then two, of 1 s each, are not.
+            assert seen == [0, 1, 4]
+    assert not caplog.records
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the inner generator is never closed
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_timeout_around_yield_two_generators_deep(autojump_clock, caplog):
+    """Nobody can throw the cancellation into the inner one: the stream fails, and nothing else."""
+
+    class Nested(Lossy):
+        async def request_stream(self, payload):
+            async for item in numbers(1):
+                yield item
+
+    async with connected_pair(Nested()) as requester:
+        for _ in range(3):
+            async with undisturbed(requester):
+                with pytest.raises(ApplicationError, match="the handler failed"):
+                    async with requester.request_stream(prefetch=1) as items:
+                        while True:
+                            await items.receive()
+                            await trio.sleep(2.5)
+    assert "crashed" not in caplog.text
+
+
+async def test_a_timeout_around_yield_in_a_source(autojump_clock):
+    """The same at the client: the block reaches its end."""
+    seen = []
+
+    class Slow(Lossy):
+        async def request_channel(self, payload, payloads):
+            async for item in payloads:
+                seen.append(int(item.data))
+                if len(seen) == 3:
+                    return
+                await trio.sleep(2.5)
+                yield item
+
+    reached = False
+    async with connected_pair(Slow()) as requester, undisturbed(requester):
+        async with requester.request_channel(numbers(1)) as items:
+            async for _ in items:
+                pass
+            reached = True
+    assert reached
+    assert len(seen) == 3
+
+
+class Keeper(Lossy):
+    """Keeps a `trio.Cancelled`, and raises it later, where nothing is cancelled."""
+
+    def __init__(self, *, waits):
+        self.waits = waits
+
+    async def _raise_kept(self):
+        kept = None
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as error:
+                kept = error
+                raise
+        if self.waits:
+            await trio.sleep(1)
+        raise kept
+
+    async def request_response(self, payload):
+        if payload.data == b"alive":
+            return await super().request_response(payload)
+        return await self._raise_kept()
+
+    async def fire_and_forget(self, payload):
+        await self._raise_kept()
+
+    async def request_stream(self, payload):
+        yield Payload(b"one")
+        await self._raise_kept()
+
+    async def request_channel(self, payload, payloads):
+        yield Payload(b"one")
+        await self._raise_kept()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("kind", ["response", "fnf", "stream", "channel"])
+async def test_a_cancellation_of_nobody(kind, waits, autojump_clock, caplog):
+    """It is a failure of its handler, which is logged; the requester hears no more than that."""
+    async with connected_pair(Keeper(waits=waits)) as requester, undisturbed(requester):
+        if kind == "fnf":
+            await requester.fire_and_forget()
+            await trio.sleep(2)
+        else:
+            with pytest.raises(ApplicationError, match="the handler failed"):
+                if kind == "response":
+                    await requester.request_response()
+                elif kind == "stream":
+                    async with requester.request_stream() as items:
+                        async for _ in items:
+                            pass
+                else:
+                    async with requester.request_channel([Payload()]) as items:
+                        async for _ in items:
+                            pass
+    assert "belongs to no scope" in caplog.text
+
+
+async def test_a_cancellation_of_nobody_in_a_source(autojump_clock):
+    """It comes out of the block as an error, and the responder gets an ERROR."""
+    ends = []
+
+    class Collects(Lossy):
+        async def request_channel(self, payload, payloads):
+            try:
+                async for _ in payloads:
+                    pass
+            except Exception as error:
+                ends.append(type(error))
+                raise
+            yield Payload()
+
+    async def source():
+        yield Payload(b"one")
+        await Keeper(waits=True)._raise_kept()
+
+    async with connected_pair(Collects()) as requester, undisturbed(requester):
+        with pytest.raises(RuntimeError, match="belongs to no scope"):
+            async with requester.request_channel(source()) as items:
+                async for _ in items:
+                    pass
+    assert ends == [ApplicationError]
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, type("Odd", (BaseException,), {})])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_is_no_exception(error, waits, autojump_clock):
+    """Whatever a handler raises that does not end the program ends its one stream."""
+
+    class Raises(Lossy):
+        async def request_response(self, payload):
+            if payload.data == b"alive":
+                return await super().request_response(payload)
+            if waits:
+                await trio.sleep(1)
+            raise error
+
+    async with connected_pair(Raises()) as requester, undisturbed(requester):
+        with pytest.raises(ApplicationError, match="the handler failed"):
+            await requester.request_response()
+
+
+async def test_half_an_item_is_the_end(autojump_clock):
+    """A generator that gives up an item of which fragments have left cannot go on: an error."""
+
+    class Halves(Lossy):
+        async def request_stream(self, payload):
+            async def chunks():
+                yield bytes(200_000)
+                await trio.sleep_forever()
+
+            while True:
+                with trio.move_on_after(1):
+                    yield StreamedPayload(chunks())
+
+    async with connected_pair(Halves()) as requester, undisturbed(requester):
+        with pytest.raises(ApplicationError, match="gave up an item"):
+            async with requester.request_stream() as items:
+                await items.receive()
+
+
+async def test_credit_of_an_item_that_was_given_up(autojump_clock):
+    """It is there for the next: exactly as many items arrive as were granted."""
+
+    class Chunky(Lossy):
+        async def request_stream(self, payload):
+            async def never():
+                await trio.sleep_forever()
+                yield b""
+
+            with trio.move_on_after(1):
+                yield StreamedPayload(never())
+            for number in range(5):
+                yield Payload(b"%d" % number)
+
+    async with connected_pair(Chunky()) as requester:
+        async with requester.request_stream(prefetch=0, initial_request_n=2) as items:
+            assert [(await items.receive()).data for _ in range(2)] == [b"0", b"1"]
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(trio.WouldBlock):
+                items.receive_nowait()

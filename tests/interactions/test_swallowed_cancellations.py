@@ -1,0 +1,120 @@
+"""Generators that swallow their cancellation: nobody asks them for ever."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import ConnectionConfig, Payload, Responder
+from rsocket_trio.frames import RequestResponseFrame
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
+
+ENOUGH = 1000
+"""A generator that is asked so often after its cancellation would be asked for ever."""
+
+FEW = 5
+"""It may be asked again until all have learned of the end."""
+
+
+class Stubborn(Responder):
+    """Its generators go on whatever happens at their ``yield``."""
+
+    def __init__(self):
+        self.swallowed = 0
+        self.ends = 0
+
+    async def items(self):
+        try:
+            while self.swallowed < ENOUGH:
+                try:
+                    yield Payload(b"item")
+                except trio.Cancelled:
+                    self.swallowed += 1
+        finally:
+            self.ends += 1
+
+    def request_stream(self, payload):
+        return self.items()
+
+    def request_channel(self, payload, payloads):
+        return self.items()
+
+
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_a_stream_that_is_cancelled(kind):
+    """CANCEL ends the stream: the generator is closed, though it has swallowed the cancellation."""
+    stubborn = Stubborn()
+    async with connected_pair(stubborn) as requester:
+        opened = (
+            requester.request_stream(prefetch=1)
+            if kind == "stream"
+            else requester.request_channel([Payload()], prefetch=1)
+        )
+        async with opened:
+            await trio.testing.wait_all_tasks_blocked()  # the first item has come, and no more may
+        await trio.testing.wait_all_tasks_blocked()
+        assert stubborn.swallowed < FEW
+        assert stubborn.ends == 1
+
+
+@pytest.mark.parametrize("end", ["the client leaves", "the server is cancelled"])
+async def test_the_end_of_the_connection(end):
+    """It waits for no such generator."""
+    stubborn = Stubborn()
+    with trio.CancelScope() as scope:
+        async with connected_pair(stubborn) as requester:
+            async with requester.request_stream(prefetch=1):
+                await trio.testing.wait_all_tasks_blocked()
+                if end == "the server is cancelled":
+                    scope.cancel()
+    assert stubborn.swallowed < FEW
+    assert stubborn.ends == 1
+
+
+async def test_a_source():
+    """The responder wants no more, so its scope is cancelled: likewise."""
+    stubborn = Stubborn()
+
+    class Brief(Responder):
+        async def request_channel(self, payload, payloads):
+            await payloads.receive()
+            await trio.testing.wait_all_tasks_blocked()  # the source waits for credit
+            return
+            yield
+
+    config = ConnectionConfig(prefetch=1)
+    async with connected_pair(Brief(), config=config) as requester:
+        async with requester.request_channel(stubborn.items()) as replies:
+            async for _ in replies:
+                pass
+            await trio.testing.wait_all_tasks_blocked()
+            assert stubborn.swallowed < FEW
+            assert stubborn.ends == 1
+
+
+async def test_streams_end_before_slow_handlers(autojump_clock):
+    """A connection that is cancelled fails its streams at once, and then waits for handlers."""
+
+    class Slow(Responder):
+        async def request_response(self, payload):
+            with trio.move_on_after(60, shield=True):
+                await trio.sleep_forever()
+
+        async def accept(self, setup, requester):
+            nursery.start_soon(ask, requester)
+            return self
+
+    async def ask(requester):
+        await trio.sleep(1)
+        with pytest.raises(trio.ClosedResourceError):
+            await requester.request_response()
+        assert trio.current_time() - began == 2
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with frame_peer_client(Slow()) as peer:
+                await peer.send(RequestResponseFrame(1))
+                await trio.sleep(2)
+                scope.cancel()

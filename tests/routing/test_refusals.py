@@ -1,0 +1,348 @@
+"""What is said of a request that is refused or fails: to its peer, and in the log."""
+
+import gc
+import logging
+import weakref
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Literal
+
+import attrs
+import pytest
+from trio.abc import ReceiveChannel
+
+from rsocket_trio import Metadata, Payload, Router
+from rsocket_trio.codecs.mismatch import Mismatch
+from rsocket_trio.errors import Invalid
+from rsocket_trio.metadata import MIME, CompositeMetadata
+from rsocket_trio.responder import Setup
+from rsocket_trio.routing import RequestFacts
+from rsocket_trio.testing.in_memory import connected_pair
+from rsocket_trio.transports.base import TransportInfo
+
+SECRET = "terces"[::-1]
+
+
+@attrs.frozen
+class Item:
+    quantity: int
+
+
+@attrs.frozen
+class Order:
+    items: list[Item]
+
+
+@attrs.frozen
+class Picky:
+    word: str
+
+    def __attrs_post_init__(self):
+        raise ValueError(f"{self.word} is not nice")
+
+
+def make_router(**options):
+    router = Router(**options)
+
+    @router.request_response("buy")
+    async def buy(order: Order) -> None: ...
+
+    @router.request_response("pick")
+    async def pick(picky: Picky) -> None: ...
+
+    @router.request_stream("watch")
+    async def watch(order: Order) -> AsyncIterator[int]:
+        yield 1
+
+    @router.fire_and_forget("log")
+    async def log(order: Order) -> None: ...
+
+    @router.request_channel("sum")
+    async def add(numbers: ReceiveChannel[int]) -> AsyncIterator[int]:
+        async for number in numbers:
+            yield number
+
+    @router.metadata_push()
+    async def push(metadata: CompositeMetadata) -> None: ...
+
+    return router
+
+
+def connected(router, *, peer="10.0.0.1:4711", **transport):
+    setup = Setup(
+        data_mime_type=MIME.JSON,
+        metadata_mime_type=MIME.COMPOSITE_METADATA,
+        keepalive_interval=1.0,
+        max_lifetime=2.0,
+        transport=TransportInfo(scheme="tcp", peer=peer, **transport),
+    )
+    return router.accept(setup, SimpleNamespace())
+
+
+WRONG = b'{"items": [{"quantity": 1}, {"quantity": "%s"}]}' % SECRET.encode()
+REASON = "order.items[1].quantity: expected int, got str"
+BARE = "INVALID: route {!r} expects {} as 'application/json'"
+
+
+def asked(route):
+    return Payload(WRONG, Metadata(route=route).encode())
+
+
+async def ask(bound, interaction, payload):
+    result = getattr(bound, interaction)(payload)
+    if hasattr(result, "__aiter__"):
+        return [item async for item in result]
+    return await result
+
+
+@pytest.mark.parametrize(
+    ("interaction", "route", "function"),
+    [
+        ("request_response", "buy", "buy"),
+        ("request_stream", "watch", "watch"),
+        ("fire_and_forget", "log", "log"),
+    ],
+)
+async def test_the_log_says_what_was_refused_and_why(interaction, route, function, caplog):
+    """Interaction, route, handler, peer, field and types, in one line; and no value."""
+    bound = await connected(make_router())
+    with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid) as caught:
+        await ask(bound, interaction, asked(route))
+    assert str(caught.value) == BARE.format(route, "Order")
+    [record] = caplog.records
+    assert record.getMessage() == (
+        f"data refused: {interaction} {route!r} "
+        f"(tests.routing.test_refusals.make_router.<locals>.{function}) from 10.0.0.1:4711, "
+        f"as 'application/json': {REASON}"
+    )
+    assert record.exc_info is None
+
+
+async def test_the_log_at_its_finest_has_places_in_the_code_and_no_values(caplog):
+    """Where a class has refused is what a programmer looks for; what it said may show a value."""
+    bound = await connected(make_router(explain=True))
+    data = b'{"word": "%s"}' % SECRET.encode()
+    with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid) as caught:
+        await bound.request_response(Payload(data, Metadata(route="pick").encode()))
+    reason = "picky: expected Picky, got what it refuses (ValueError)"
+    assert str(caught.value) == f"{BARE.format('pick', 'Picky')}: {reason}"
+    assert "__attrs_post_init__" in caplog.text
+    assert "Traceback" in caplog.text
+    assert SECRET not in caplog.text
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("explain", "told"),
+    [
+        (False, False),
+        (True, True),
+        (lambda setup: setup.transport.path == "/inside", True),
+        (lambda setup: setup.transport.path == "/outside", False),
+    ],
+    ids=["no", "yes", "trusted", "not trusted"],
+)
+async def test_the_peer_is_told_where_it_is_trusted(explain, told):
+    """By default nobody is; a function of the setup says who is."""
+    bound = await connected(make_router(explain=explain), path="/inside")
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(asked("buy"))
+    assert str(caught.value) == BARE.format("buy", "Order") + (f": {REASON}" if told else "")
+
+
+async def test_who_is_trusted_may_depend_on_the_principal():
+    """The setup that is asked about has it, as the authenticator of the router says."""
+
+    async def authenticate(auth, facts):
+        return "ada"
+
+    asked_about = []
+
+    def explain(setup):
+        asked_about.append(setup.principal)
+        return True
+
+    bound = await connected(make_router(explain=explain, authenticate=authenticate))
+    with pytest.raises(Invalid, match="expected int, got str"):
+        await bound.request_response(asked("buy"))
+    assert asked_about == ["ada"]
+
+
+@attrs.frozen
+class Left:
+    to: Literal["left"]
+
+
+@attrs.frozen
+class Right:
+    to: Literal["right"]
+
+
+@pytest.mark.parametrize("route", ["buy", "pick", "turn"])
+async def test_data_that_were_refused_are_gone(route):
+    """No traceback of the refusal keeps them, also without the garbage collector."""
+    router = make_router()
+
+    @router.request_response("turn")
+    async def turn(way: Left | Right) -> None: ...
+
+    bound = await connected(router)
+    data = {"buy": WRONG, "pick": b'{"word": "x"}', "turn": b'{"to": "top"}'}[route]
+    payload = Payload(data, Metadata(route=route).encode())
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(Invalid) as caught:
+            await bound.request_response(payload)
+        refusal = weakref.ref(caught.value)
+        del caught
+        assert refusal() is None
+        assert not [each for each in gc.get_objects() if type(each) is Mismatch]
+    finally:
+        gc.enable()
+
+
+async def test_items_of_a_channel(caplog):
+    """An item that cannot be converted is refused in the same words."""
+    async with connected_pair(make_router(explain=True), data_mime_type=MIME.JSON) as requester:
+        source = [Payload(b"1"), Payload(b'"%s"' % SECRET.encode())]
+        with caplog.at_level(logging.INFO, "rsocket_trio"):
+            async with requester.request_channel(source, route="sum") as sums:
+                assert (await sums.receive()).data == b"1"
+                with pytest.raises(Invalid, match="as 'application/json': numbers: expected int,"):
+                    await sums.receive()
+    assert "data refused: request_channel 'sum' (" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(("length", "shown"), [(64, "x" * 64), (65, "x" * 64)])
+async def test_text_of_exactly_64_characters(length, shown):
+    """A peer's own text goes back whole up to there, and shortened beyond, with dots."""
+    bound = await connected(make_router())
+    dots = "..." if length > 64 else ""
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(Payload(b"", Metadata(route="x" * length).encode()))
+    assert caught.value.message == f"no request_response handler for route '{shown}'{dots}"
+    named = Metadata(route="buy", data_mime_type="x/" + "y" * (length - 2)).encode()
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(Payload(b"1", named))
+    expected = "x/" + "y" * 62
+    assert caught.value.message == f"route 'buy' expects Order as '{expected}'{dots}"
+
+
+async def test_a_reason_that_is_long(bind):
+    """300 characters of it are enough."""
+    name = "f" * 400
+    kind = attrs.make_class("Wide", {name: attrs.field(type=int)})
+    router = Router(explain=True)
+
+    @router.request_response()
+    async def wide(value: kind) -> None: ...
+
+    bound = await connected(router)
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(Payload(b'{"%s": "x"}' % name.encode()))
+    reason = caught.value.message.partition("'application/json': ")[2]
+    assert reason == f"value.{name}"[:300] + "..."
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"\xfe", Metadata(route="buy", extra=[(MIME.MIME_TYPE, b"")]).encode()]
+)
+async def test_metadata_that_cannot_be_read(metadata, caplog):
+    """The log says whose they are, and as much of the request as could be read."""
+    bound = await connected(make_router())
+    with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid):
+        await bound.request_response(Payload(b"", metadata))
+    [record] = caplog.records
+    request = "request_response" if metadata == b"\xfe" else "request_response 'buy'"
+    assert record.getMessage().startswith(f"metadata refused: {request}")
+    assert " from 10.0.0.1:4711: " in record.getMessage()
+
+
+async def test_a_transport_without_an_address(caplog):
+    """It is named by its scheme."""
+    bound = await connected(make_router(), peer=None)
+    with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid):
+        await bound.metadata_push(b"\xff")
+    assert "metadata refused: metadata_push (" in caplog.text
+    assert ") from tcp: the entry of" in caplog.text
+
+
+def failing_router(error):
+    router = Router()
+
+    @router.request_response("a")
+    async def respond() -> int:
+        raise error
+
+    @router.request_response("unwritable")
+    async def unwritable() -> Item:
+        return error
+
+    @router.request_stream("a")
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+        raise error
+
+    @router.request_stream("later")
+    async def later() -> AsyncIterator[int]:
+        raise error
+
+    @router.fire_and_forget("a")
+    async def forget() -> None:
+        raise error
+
+    @router.metadata_push()
+    async def push() -> None:
+        raise error
+
+    return router
+
+
+@pytest.mark.parametrize(
+    ("interaction", "route"),
+    [
+        ("request_response", "a"),
+        ("request_response", "unwritable"),
+        ("request_stream", "a"),
+        ("request_stream", "later"),
+        ("fire_and_forget", "a"),
+        ("metadata_push", None),
+    ],
+)
+async def test_a_failure_says_of_which_request_it_came(interaction, route):
+    """With the traceback in the log comes a note: interaction, route, handler and peer."""
+    error = RuntimeError("ouch")
+    bound = await connected(failing_router(error))
+    payload = b"" if route is None else Payload(b"", Metadata(route=route).encode())
+    for _ in range(3):
+        with pytest.raises(Exception) as caught:
+            await ask(bound, interaction, payload)
+        [note] = caught.value.__notes__
+        start = f"while answering {interaction}" + (f" {route!r}" if route else "")
+        assert note.startswith(f"{start} (tests.routing.test_refusals.failing_router.")
+        assert note.endswith(" from 10.0.0.1:4711")
+
+
+@pytest.mark.parametrize("interaction", ["request_response", "request_stream"])
+async def test_an_authenticator_that_fails(interaction):
+    """Its failure has the note as well, also for a route that nobody has registered."""
+
+    async def authenticate(auth, facts):
+        if isinstance(facts, RequestFacts):
+            raise RuntimeError("ouch")
+
+    bound = await connected(make_router(authenticate=authenticate))
+    with pytest.raises(RuntimeError) as caught:
+        await ask(bound, interaction, Payload(b"", Metadata(route="nowhere").encode()))
+    assert caught.value.__notes__ == [f"while answering {interaction} 'nowhere' from 10.0.0.1:4711"]
+
+
+async def test_what_is_meant_for_the_peer_has_no_note():
+    """It is not logged."""
+    error = Invalid("no")
+    bound = await connected(failing_router(error))
+    with pytest.raises(Invalid):
+        await bound.request_response(Payload(b"", Metadata(route="a").encode()))
+    assert not hasattr(error, "__notes__")

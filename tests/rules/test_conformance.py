@@ -1,0 +1,118 @@
+"""docs/conformance.md names every rule once, with code and tests that there are, or the reason."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+SCRIPT = runpy.run_path(str(TESTS.parent / "scripts/conformance.py"))
+IDS = Path(__file__).with_name("conformance_ids.txt").read_text().split()
+FUNCTIONS = SCRIPT["test_functions"]()
+ROWS = [
+    tuple(cell.strip() for cell in line.strip("|").split("|"))
+    for line in SCRIPT["PAGE"].read_text().splitlines()
+    if re.match(r"\| (R|V0)-", line)
+]
+
+
+def test_the_page_is_current():
+    """The page is what scripts/conformance.py writes: run that after naming a rule in a test."""
+    assert SCRIPT["PAGE"].read_text() == SCRIPT["page"]()
+
+
+def test_every_rule_is_there_once():
+    """No rule is forgotten, none is invented, and none comes twice."""
+    assert [rule for rule, _, _, _ in ROWS] == IDS
+    assert len(set(IDS)) == len(IDS)
+
+
+def test_only_rules_are_named():
+    """What docstrings, vectors and the table by hand say of a rule is said of one there is."""
+    table = SCRIPT["rules"]()
+    assert {*SCRIPT["tests"](), *table["tests"]} <= set(IDS)
+    assert set(table["reasons"]) <= {*IDS, "R", "V0"}
+
+
+def test_every_rule_has_a_statement():
+    """A statement is one sentence, and no two rules of one family say the same."""
+    for family in SCRIPT["rules"]()["family"]:
+        statements = list(family["rules"].values())
+        assert all(re.fullmatch(r"[^|\n]{10,110}\.", statement) for statement in statements)
+        assert len(set(statements)) == len(statements)
+
+
+@pytest.mark.parametrize(("rule", "evidence"), [pytest.param(r, e, id=r) for r, *_, e in ROWS])
+def test_the_evidence(rule, evidence):
+    """Each test that is named exists, and a rule without a test has a reason."""
+    names = re.findall(r"`([^`]+)`", evidence)
+    assert all(name.partition("[")[0] in FUNCTIONS for name in names)
+    assert bool(names) is not bool(re.fullmatch(r"\*[^*]{10,}\*", evidence))
+
+
+@pytest.mark.parametrize(("rule", "where"), [pytest.param(r, c, id=r) for r, _, c, _ in ROWS])
+def test_the_code(rule, where):
+    """Each function that is named exists; a rule that has none cannot apply, and says so."""
+    names = re.findall(r"`([^`]+)`", where)
+    for name in names:
+        file, _, function = name.partition("::")
+        assert (SCRIPT["PACKAGE"] / file).is_file()
+        assert function in SCRIPT["names_in"](file)
+    assert bool(names) is not SCRIPT["rules"]()["reasons"].get(rule, "").startswith("cannot apply")
+    assert bool(names) is not (where == "-")
+
+
+def test_code_is_named_of_rules_that_there_are():
+    """No rule is invented, and no function is named twice for one."""
+    table = SCRIPT["code"]()
+    assert set(table) <= set(IDS)
+    assert all(names and len(set(names)) == len(names) for names in table.values())
+
+
+def test_what_a_module_has(tmp_path, monkeypatch):
+    """Functions, methods and tables with a type are found; what is within a function is not."""
+    (tmp_path / "m.py").write_text(
+        "TABLE: int = 1\ndef f():\n    def g(): pass\n"
+        "class C:\n    x: int\n    async def m(self): pass\n"
+    )
+    monkeypatch.setitem(SCRIPT["names_in"].__globals__, "PACKAGE", tmp_path)
+    assert SCRIPT["names_in"]("m.py") == {"TABLE", "f", "C.m"}
+
+
+def test_reasons_are_not_kept_for_long():
+    """What has got a test needs no reason for having none, be it a rule or a whole wire."""
+    reasons = set(SCRIPT["rules"]()["reasons"])
+    assert not any({rule, rule.partition("-")[0]} & reasons for rule in SCRIPT["tests"]())
+
+
+def test_short_forms():
+    """Ids in a docstring may leave out their family, or be a range."""
+    text = "R-FRAG-01, -02, R-UNX-08a, -09, 16 of them: one. V0-UNX-02 to 04, 13: of B.20, -07."
+    assert list(SCRIPT["named_rules"](text)) == [
+        "R-FRAG-01",
+        "R-FRAG-02",
+        "R-UNX-08a",
+        "R-UNX-09",
+        "V0-UNX-02",
+        "V0-UNX-03",
+        "V0-UNX-04",
+        "V0-UNX-13",
+    ]
+
+
+def test_tests_in_classes_and_parametrised_ones_are_found(tmp_path, monkeypatch):
+    """Names are those pytest gives, without the ids of parameters; helpers are no tests."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/test_it.py").write_text(
+        "def helper(): '''R-SID-01'''\n"
+        "@parametrize('x', [1])\nasync def test_a(x): '''R-SID-02'''\n"
+        "class TestB:\n    def test_c(self):\n        def test_d(): pass\n"
+    )
+    monkeypatch.setitem(SCRIPT["test_functions"].__globals__, "TESTS", tmp_path)
+    assert SCRIPT["test_functions"]() == {
+        "sub/test_it.py::test_a": "R-SID-02",
+        "sub/test_it.py::TestB::test_c": "",
+    }

@@ -1,0 +1,137 @@
+"""Docstrings are promises: what is public has one, and what is async says how it waits.
+
+Public is what users can import by a name of the documentation, wherever it is defined. The parts of
+the engine keep to no form: they say what their reader needs, and a contract stands in one place.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import rsocket_trio
+
+PUBLIC = [
+    "rsocket_trio",
+    "rsocket_trio.codecs",
+    "rsocket_trio.errors",
+    "rsocket_trio.frames",
+    "rsocket_trio.metadata",
+    "rsocket_trio.reactivesocket",
+    "rsocket_trio.reactivesocket.frames",
+    "rsocket_trio.routing",
+    "rsocket_trio.testing",
+    "rsocket_trio.testing.cancel_everywhere",
+    "rsocket_trio.testing.faulty",
+    "rsocket_trio.testing.frame_peer",
+    "rsocket_trio.testing.in_memory",
+    "rsocket_trio.testing.leaks",
+    "rsocket_trio.testing.memory",
+    "rsocket_trio.testing.peer",
+    "rsocket_trio.testing.pytest_plugin",
+    "rsocket_trio.testing.strategies",
+    "rsocket_trio.testing.transport_suite",
+    "rsocket_trio.transports",
+    "rsocket_trio.uri",
+]
+"""The modules that the documentation names."""
+
+# Contracts of what the application writes: how its handlers wait is its own affair.
+WRITTEN_BY_USERS = ("Responder", "BodyResponder", "Router", "KnownAnswers")
+
+
+def members(cls: type):
+    """(name, function) of the public methods of a class, what it inherits from us included."""
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        ours = (getattr(function, "__module__", None) or "").startswith("rsocket_trio")
+        if ours and inspect.isfunction(function) and not name.startswith("_"):
+            yield name, function
+
+
+def public_things():
+    """name -> (thing, its docstring, the class it is a method of) of everything public."""
+    things = {}
+    seen = set()
+    for module in map(importlib.import_module, PUBLIC):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            ours = (getattr(thing, "__module__", None) or "").startswith("rsocket_trio")
+            if id(thing) in seen or not ours or not callable(thing):
+                continue
+            seen.add(id(thing))
+            if inspect.isclass(thing):
+                things[f"{module.__name__}.{name}"] = thing, thing.__doc__, None
+                for method, function in members(thing):
+                    # Of an overriding one its base may have said all there is to say.
+                    doc = inspect.getdoc(getattr(thing, method))
+                    things[f"{module.__name__}.{name}.{method}"] = function, doc, thing
+            elif inspect.isfunction(thing):
+                things[f"{module.__name__}.{name}"] = inspect.unwrap(thing), thing.__doc__, None
+    return things
+
+
+def waits(thing: object) -> bool:
+    """Whether it is awaited, or entered: also where a plain function returns what is."""
+    if not inspect.isfunction(thing):
+        return False
+    returned = str(thing.__annotations__.get("return", ""))
+    return (
+        inspect.iscoroutinefunction(thing)
+        or inspect.isasyncgenfunction(thing)
+        or returned.startswith(("Coroutine", "AbstractAsyncContextManager"))
+    )
+
+
+THINGS = public_things()
+FUNCTIONS = [name for name, (thing, _, _) in THINGS.items() if inspect.isfunction(thing)]
+ASYNC = [
+    name
+    for name, (thing, _, cls) in THINGS.items()
+    if waits(thing) and not (cls is not None and cls.__name__ in WRITTEN_BY_USERS)
+]
+
+
+@pytest.mark.parametrize("name", THINGS)
+def test_public_things_have_docstrings(name):
+    """Everything public says what it is, or its base does."""
+    _, doc, _ = THINGS[name]
+    assert (doc or "").strip()
+
+
+@pytest.mark.parametrize("name", ASYNC)
+def test_async_callables_say_how_they_wait(name):
+    """The last two paragraphs are "Checkpoint:" and "If cancelled:", in that order."""
+    text = inspect.cleandoc(THINGS[name][1])
+    checkpoint, cancelled = text.rfind("Checkpoint:"), text.rfind("If cancelled:")
+    assert 0 <= checkpoint < cancelled, f"{name} does not say how it waits"
+    assert "\n\n" not in text[checkpoint:].strip(), f"{name} goes on behind its promises"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments_are_those_there_are(name):
+    """Where arguments are told, all of them are, and none that is gone."""
+    function, doc, _ = THINGS[name]
+    _, found, rest = inspect.cleandoc(doc).partition("\nArgs:\n")
+    section = rest.split("\n\n")[0]
+    told = re.findall(r"^    \*{0,2}(\w+): ", section, re.MULTILINE)
+    parameters = [each for each in inspect.signature(function).parameters if each != "self"]
+    assert not found or told == [each for each in parameters if each != "cls"]
+
+
+def test_nothing_that_is_public_is_left_out():
+    """Every module the documentation names; inherited methods; what waits and is no coroutine."""
+    pages = (Path(rsocket_trio.__file__).parents[1] / "docs/reference").glob("*.md")
+    named = {
+        module
+        for page in pages
+        for module in re.findall(r"(?:auto|current)module:: ([\w.]+)", page.read_text())
+    }
+    assert named <= {*PUBLIC}
+    assert "rsocket_trio.PayloadStream.aclose" in THINGS
+    assert {"rsocket_trio.connect", "rsocket_trio.Requester.request_response"} <= {*ASYNC}

@@ -1,0 +1,90 @@
+"""What is public: every ``__all__`` is complete, sorted and true."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import rsocket_trio
+
+ROOT = Path(rsocket_trio.__file__).parent
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
+    if not module.name.endswith("__main__")
+)
+
+
+def body_of(name: str) -> list[ast.stmt]:
+    path = ROOT.joinpath(*name.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8")).body
+
+
+@pytest.mark.parametrize("name", ["rsocket_trio", *MODULES])
+def test_all_is_true_and_sorted(name):
+    """Each name of ``__all__`` exists, once, and they are in order."""
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", None)
+    if exported is None:
+        return
+    assert len(set(exported)) == len(exported)
+    assert all(hasattr(module, each) for each in exported)
+    # Constants, classes, then functions: the order of the linter's rule for __all__.
+    kind = [(not each.isupper(), not each[0].isupper(), each) for each in exported]
+    assert sorted(kind) == kind
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_functions_and_classes_are_exported(name):
+    """A function or class without an underscore is in ``__all__``, or used within its package."""
+    body = body_of(name)
+    public = {
+        node.name
+        for node in body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and not node.name.startswith("_")
+    }
+    if not public or name == "rsocket_trio.testing.transport_suite":  # a case is no name to import
+        return
+    exported = set(getattr(importlib.import_module(name), "__all__", ()))
+    assert exported, f"{name} has no __all__"
+    assert public - exported <= ALLOWED.get(name, set())
+
+
+ALLOWED: dict[str, set[str]] = {
+    "rsocket_trio.errors": {"code_name"},
+    "rsocket_trio.interactions.handler_errors": {"error_frame_for"},
+    "rsocket_trio.metadata.mime_types": {"decode_id_or_name", "encode_id_or_name"},
+    "rsocket_trio.uri": {"join_host_port"},
+}
+"""Helpers that other modules of this package use and that are not for users."""
+
+
+def test_the_package_exports_every_error():
+    """Whatever a user may have to catch can be imported from the top."""
+    from rsocket_trio import errors
+
+    helpers = {"again", "setup_error", "sole", "stream_error", "MetadataLengthError"}
+    assert set(errors.__all__) - helpers <= set(rsocket_trio.__all__)
+
+
+def test_what_the_package_imports_it_exports():
+    """The top module brings in nothing but what it exports."""
+    imported = {
+        alias.asname or alias.name
+        for node in body_of("rsocket_trio")
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+    }
+    assert imported == set(rsocket_trio.__all__)
+
+
+@pytest.mark.parametrize("name", ["connect", "serve", "Router", "Requester", "Payload"])
+def test_what_the_first_page_shows_can_be_imported(name):
+    """The names of the first example are at the top."""
+    assert getattr(rsocket_trio, name) is not None

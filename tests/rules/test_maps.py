@@ -1,0 +1,55 @@
+"""A package of many modules opens with a map of them: `__init__.py` names each, in one line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import rsocket_trio
+
+ROOT = Path(rsocket_trio.__file__).parent
+MANY = 10
+"""So many modules can be seen at a glance."""
+
+
+def modules_of(package: Path) -> list[str]:
+    """The modules and packages in a package."""
+    return sorted(
+        path.stem
+        for path in package.iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    )
+
+
+def map_of(docstring: str) -> list[tuple[str, str]]:
+    """(name, what it is for) of each line of a map."""
+    lines = re.findall(r"^- ``(\w+)``: (.+(?:\n  .+)*)", docstring, re.MULTILINE)
+    return [(name, " ".join(text.split())) for name, text in lines]
+
+
+# The package itself has an order of layers instead, which test_layers holds.
+PACKAGES = [
+    path.parent
+    for path in sorted(ROOT.glob("*/**/__init__.py"))
+    if len(modules_of(path.parent)) > MANY
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_map_names_exactly_the_modules(package):
+    """Each module once, and none that is not there; and something is said of each."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    entries = map_of(docstring)
+    assert sorted(name for name, _ in entries) == modules_of(package)
+    assert all(10 <= len(text) <= 90 for _, text in entries)
+    assert docstring.count("\n- ") == len(entries), "a line of the map cannot be read"
+    # By these words the pages of the documentation leave the map out.
+    assert docstring.count("The modules, in reading order") == 1
+
+
+def test_there_are_such_packages():
+    """A glob that finds nothing would hold nothing."""
+    assert {path.name for path in PACKAGES} >= {"connection", "protocol", "transports"}

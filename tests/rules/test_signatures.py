@@ -1,0 +1,149 @@
+"""What public functions take and give can be imported, by its name, from where users import."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import sys
+import typing
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import rsocket_trio
+from rsocket_trio.sealed import Sealed
+
+ROOT = Path(rsocket_trio.__file__).parent
+INTERNAL = {"connection", "interactions", "protocol", "cli"}
+PUBLIC = ["rsocket_trio"] + [
+    name
+    for _, name, is_package in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
+    if is_package and name.split(".")[1] not in INTERNAL
+]
+
+
+def exported():
+    """Yield (package, name, thing) of all that users import."""
+    for package in PUBLIC:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            yield package, name, getattr(module, name)
+
+
+NAMES = {name for _, name, _ in exported()}
+THINGS = {id(thing) for _, _, thing in exported()}
+
+
+def source_of(module: str) -> ast.Module:
+    return ast.parse(Path(sys.modules[module].__file__).read_text(encoding="utf-8"))
+
+
+@cache
+def namespace(module: str) -> dict[str, object]:
+    """The names of a module, with those that it imports for annotations only."""
+    names = dict(vars(sys.modules[module]))
+    for node in ast.walk(source_of(module)):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            block = ast.Module(node.body, type_ignores=[])
+            exec(compile(block, f"<{module}>", "exec"), names)
+    return names
+
+
+@cache
+def aliases() -> frozenset[str]:
+    """The names for types that this package has defined."""
+    return frozenset(
+        node.target.id
+        for path in ROOT.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias"
+    )
+
+
+def functions_of(thing):
+    """A function; or the constructor, the methods and the properties of a class, as functions."""
+    if inspect.isfunction(thing):
+        yield thing
+    if not inspect.isclass(thing):
+        return
+    for name, member in vars(thing).items():
+        if name.startswith("_") and name not in {"__init__", "__call__", "__aenter__"}:
+            continue
+        if name == "__init__" and isinstance(thing, Sealed):
+            continue  # nobody calls it
+        for each in (
+            [member.fget] if isinstance(member, property) else [getattr(member, "__func__", member)]
+        ):
+            if inspect.isfunction(each) and each.__module__.startswith("rsocket_trio"):
+                yield inspect.unwrap(each)
+
+
+def parts(hint):
+    """A type, and all it is made of."""
+    yield hint
+    for argument in typing.get_args(hint):
+        for each in argument if isinstance(argument, list) else [argument]:
+            yield from parts(each)
+
+
+def hints_of(thing):
+    """The types in the signatures of a thing, or those it stands for."""
+    for function in functions_of(thing):
+        names = namespace(function.__module__)
+        for hint in typing.get_type_hints(function, names, names, include_extras=True).values():
+            yield from parts(hint)
+    if inspect.isclass(thing):
+        for base in thing.__mro__:
+            if base.__module__.startswith("rsocket_trio."):
+                names = namespace(base.__module__)
+                fields = vars(base).get("__annotations__", {})
+                own = type(base.__name__, (), {"__annotations__": fields})
+                for name, hint in typing.get_type_hints(own, names, names).items():
+                    if not name.startswith("_"):
+                        yield from parts(hint)
+    elif not inspect.isfunction(thing):
+        yield from parts(thing)
+
+
+def words_of(thing):
+    """The names in the annotations of a thing, as they are written."""
+    for function in functions_of(thing):
+        for annotation in function.__annotations__.values():
+            for node in ast.walk(ast.parse(str(annotation), mode="eval")):
+                if isinstance(node, ast.Name):
+                    yield node.id
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "thing"),
+    [pytest.param(*each, id=f"{each[0]}.{each[1]}") for each in exported()],
+)
+def test_what_it_takes_and_gives_can_be_imported(package, name, thing):
+    """Each type of ours in a signature, and each name for types, is in an ``__all__``."""
+    hidden = {
+        f"{hint.__module__}.{hint.__qualname__}"
+        for hint in hints_of(thing)
+        if inspect.isclass(hint)
+        and hint.__module__.startswith("rsocket_trio")
+        and id(hint) not in THINGS
+    }
+    assert not hidden, f"{package}.{name} speaks of {sorted(hidden)}"
+    unnamed = set(words_of(thing)) & aliases() - NAMES
+    assert not unnamed, f"{package}.{name} speaks of {sorted(unnamed)}"
+
+
+def test_nothing_is_overlooked():
+    """Arguments, results, properties, attributes, type arguments and names are all looked at."""
+    assert {rsocket_trio.RegisteredRoute, rsocket_trio.Codecs, rsocket_trio.Setup} <= set(
+        hints_of(rsocket_trio.Router)
+    )
+    assert rsocket_trio.Requester in hints_of(rsocket_trio.connect)
+    assert rsocket_trio.ConnectionLeases in hints_of(rsocket_trio.Requester)
+    assert rsocket_trio.Interaction in hints_of(rsocket_trio.RequestFacts)
+    assert rsocket_trio.CustomAuthentication in hints_of(rsocket_trio.Authenticate)
+    assert "AnyLeaseSource" in words_of(rsocket_trio.LeaseOptions)
+    assert "Authenticate" in words_of(rsocket_trio.Router)
+    assert {"Authenticate", "AnyPayload", "Dial", "MakePair"} <= aliases()

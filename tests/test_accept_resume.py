@@ -1,0 +1,660 @@
+"""Who may go on with a session: the token alone is not enough."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Annotated, Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+import trustme
+
+from rsocket_trio import (
+    BearerAuthentication,
+    ConnectionConfig,
+    Metadata,
+    Principal,
+    Rejected,
+    RejectedResume,
+    RejectedSetup,
+    RequestFacts,
+    Responder,
+    ResumeFacts,
+    ResumeOptions,
+    Router,
+    Setup,
+    TransportInfo,
+    serve,
+    serve_transport,
+)
+from rsocket_trio.errors import ErrorCode
+from rsocket_trio.frames import (
+    ErrorFrame,
+    KeepaliveFrame,
+    PayloadFrame,
+    RequestResponseFrame,
+    ResumeFrame,
+    ResumeOkFrame,
+    SetupFrame,
+)
+from rsocket_trio.metadata import MIME
+from rsocket_trio.testing.frame_peer import FramePeer
+from rsocket_trio.testing.peer import KnownAnswers
+from rsocket_trio.transports import open_transport
+from rsocket_trio.transports.memory import memory_transport_pair
+
+TOKEN = b"sixteen bytes..."
+KEY = BearerAuthentication("ada")
+LOCAL = "tcp://127.0.0.1:0"
+NO_SESSION = ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"there is no such session")
+
+
+def setup(token=TOKEN, auth=None):
+    metadata = None if auth is None else Metadata(auth=auth).encode()
+    return SetupFrame(
+        1, 0, 20_000, 90_000, token,
+        metadata_mime_type=MIME.COMPOSITE_METADATA, data_mime_type=MIME.TEXT, metadata=metadata,
+    )  # fmt: skip
+
+
+RESUME = ResumeFrame(1, 0, TOKEN, 0, 0)
+
+
+class Server:
+    """A resumable server in memory, whose connections come with the facts a test wants."""
+
+    def __init__(self, nursery, responder, options=None, **settings):
+        self.options = ResumeOptions() if options is None else options
+        self._nursery = nursery
+        self._serve = partial(serve_transport, responder, resume=self.options, **settings)
+
+    @asynccontextmanager
+    async def dial(self, **facts):
+        client, server = memory_transport_pair()
+        server.info = TransportInfo(scheme="memory", **facts)
+        self._nursery.start_soon(self._serve, server)
+        async with FramePeer(client) as peer:
+            yield peer
+
+    @asynccontextmanager
+    async def session(self, auth=None, **facts):
+        async with self.dial(**facts) as peer:
+            await peer.send(setup(auth=auth))
+            await peer.expect_alive()
+            yield peer
+
+    async def resume(self, **facts):
+        """The first frame that answers a RESUME."""
+        async with self.dial(**facts) as peer:
+            await peer.send(RESUME)
+            answer = await peer.receive()
+            if isinstance(answer, ResumeOkFrame):
+                await peer.expect_alive()
+            return answer
+
+
+OK = ResumeOkFrame(0)
+
+
+# -- the same listener, and the same client ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "differences"),
+    [
+        ({}, {}, ()),
+        ({"peer": "a:1", "local": "b:2"}, {"peer": "c:3", "local": "d:4"}, ()),
+        ({"listener": "tcp://a:1"}, {"listener": "tcp://a:2"}, ("listener",)),
+        ({"listener": "tcp://a:1"}, {}, ("listener",)),
+        ({"path": "/x?key=1"}, {"path": "/x?key=2"}, ("path",)),
+        ({"path": "/\udc80"}, {"path": "/\udc80"}, ()),
+        ({"headers": (("authorization", "a"),)}, {"headers": ()}, ("authorization",)),
+        ({"headers": ()}, {"headers": (("authorization", "a"),)}, ("authorization",)),
+        (
+            {"headers": (("authorization", "a"), ("cookie", "c"))},
+            {"headers": (("cookie", "d"), ("authorization", "a"))},
+            ("cookie",),
+        ),
+        (
+            {"headers": (("cookie", "a"), ("cookie", "b"))},
+            {"headers": (("cookie", "a"),)},
+            ("cookie",),
+        ),
+        ({"headers": (("origin", "a"),)}, {"headers": (("origin", "b"),)}, ("origin",)),
+        ({"headers": (("user-agent", "a"),)}, {"headers": (("user-agent", "b"),)}, ()),
+        (
+            {"extra": {"peer_credentials": (1, 2, 3)}},
+            {"extra": {"peer_credentials": (9, 2, 3)}},
+            (),
+        ),
+        (
+            {"extra": {"peer_credentials": (1, 2, 3)}},
+            {"extra": {"peer_credentials": (1, 0, 3)}},
+            ("user",),
+        ),
+        (
+            {"extra": {"peer_credentials": (1, 2, 3)}},
+            {"extra": {"peer_credentials": (1, 2, 0)}},
+            ("user",),
+        ),
+        ({"extra": {"peer_credentials": (1, 2, 3)}}, {}, ("user",)),
+        ({"extra": {"peer_certificate": {"subject": "a"}}}, {}, ("certificate",)),
+        (
+            {"extra": {"peer_certificate": {"subject": "a", "serialNumber": 1}}},
+            {"extra": {"peer_certificate": {"subject": "a", "serialNumber": 2}}},
+            (),
+        ),
+        (
+            {"extra": {"peer_certificate": {"subject": "a", "subjectAltName": "b"}}},
+            {"extra": {"peer_certificate": {"subject": "a", "subjectAltName": "c"}}},
+            ("certificate",),
+        ),
+        (
+            {"extra": {"peer_certificate": {"subject": (), "serialNumber": 1}}},
+            {"extra": {"peer_certificate": {"subject": (), "serialNumber": 2}}},
+            ("certificate",),
+        ),
+        ({"extra": {"other": 1}}, {"extra": {"other": 2}}, ()),
+    ],
+)  # fmt: skip
+async def test_what_tells_clients_apart(before, now, differences):
+    """Listener and client must be those of the SETUP; addresses may change."""
+    facts = [TransportInfo(scheme="memory", **each) for each in (before, now)]
+    first = Setup(
+        data_mime_type="", metadata_mime_type="", keepalive_interval=1, max_lifetime=1,
+        transport=facts[0],
+    )  # fmt: skip
+    assert ResumeFacts(setup=first, transport=facts[1]).differences == differences
+    async with trio.open_nursery() as nursery:
+        server = Server(nursery, KnownAnswers())
+        async with server.session(**before):
+            pass
+        assert await server.resume(**now) == (NO_SESSION if differences else OK)
+        assert await server.resume(**before) == OK
+        nursery.cancel_scope.cancel()
+
+
+def test_another_scheme_is_another_listener():
+    """Who began over TLS does not go on without it."""
+    first = Setup(
+        data_mime_type="", metadata_mime_type="", keepalive_interval=1, max_lifetime=1,
+        transport=TransportInfo(scheme="tls"),
+    )  # fmt: skip
+    plain = TransportInfo(scheme="tcp")
+    assert ResumeFacts(setup=first, transport=plain).differences == ("listener",)
+
+
+@asynccontextmanager
+async def dialled(uri, **settings):
+    async with open_transport(uri, **settings) as transport:
+        yield FramePeer(transport, cushion=0.05)
+
+
+async def began(uri, token=TOKEN, **settings):
+    async with dialled(uri, **settings) as peer:
+        await peer.send(setup(token))
+        await peer.expect_alive()
+
+
+async def resumed(uri, token=TOKEN, **settings):
+    async with dialled(uri, **settings) as peer:
+        await peer.send(attrs.evolve(RESUME, token=token))
+        return await peer.receive()
+
+
+async def test_another_address_of_the_server(nursery, tmp_path, caplog):
+    """A session is resumed where it began, and the log says why it was not."""
+    caplog.set_level("INFO")
+    uris = [LOCAL, LOCAL, f"unix://{tmp_path}/socket", "ws://127.0.0.1:0/path"]
+    start = partial(serve, KnownAnswers(), *uris, resume=ResumeOptions())
+    server = await nursery.start(start)
+    for number, uri in enumerate(server.uris):
+        token = TOKEN + bytes([number])
+        await began(uri, token)
+        for other in server.uris:
+            if other != uri:
+                assert await resumed(other, token) == NO_SESSION
+        assert await resumed(uri, token) == OK
+    assert "another listener than that of its SETUP" in caplog.text
+    await server.aclose(grace=0)
+
+
+async def test_servers_that_share_sessions(nursery):
+    """Two servers with the same options do not share their addresses."""
+    start = partial(serve, KnownAnswers(), LOCAL, resume=ResumeOptions())
+    one, other = [await nursery.start(start) for _ in range(2)]
+    await began(one.uris[0])
+    assert await resumed(other.uris[0]) == NO_SESSION
+    assert await resumed(one.uris[0]) == OK
+    for server in (one, other):
+        await server.aclose(grace=0)
+
+
+async def test_all_addresses_of_a_name(nursery):
+    """An address of `serve` may be several of the machine; they are one listener."""
+    seen = []
+
+    async def accept(setup, requester):
+        seen.append(setup.transport.listener)
+        return Responder()
+
+    server = await nursery.start(partial(serve, accept, "tcp://localhost:0"))
+    for uri in server.uris:
+        await began_plain(uri)
+    assert set(seen) == {server.uris[0]}
+    await server.aclose(grace=0)
+
+
+async def began_plain(uri):
+    async with dialled(uri) as peer:
+        await peer.setup()
+        await peer.expect_alive()
+
+
+async def test_other_headers(nursery):
+    """What a WebSocket client is known by, it shows again."""
+    start = partial(serve, KnownAnswers(), "ws://127.0.0.1:0/path", resume=ResumeOptions())
+    server = await nursery.start(start)
+    [uri] = server.uris
+    mine = [("Authorization", "Bearer ada"), ("Cookie", "session=1")]
+    await began(uri, headers=mine)
+    for headers in (
+        [],
+        mine[:1],
+        mine[1:],
+        [("Authorization", "Bearer eve"), mine[1]],
+        [mine[0], ("Cookie", "session=2")],
+        [*mine, ("Cookie", "session=2")],
+    ):
+        assert await resumed(uri, headers=headers) == NO_SESSION
+    assert await resumed(f"{uri}?key=value", headers=mine) == NO_SESSION
+    assert await resumed(uri, headers=[*mine, ("User-Agent", "another")]) == OK
+    await server.aclose(grace=0)
+
+
+@pytest.mark.parametrize("scheme", ["tls", "wss"])
+async def test_another_certificate(nursery, scheme):
+    """A client with a certificate goes on with one of the same name: it may be renewed."""
+    authority = trustme.CA()
+    server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server_context)
+    authority.configure_trust(server_context)
+    server_context.verify_mode = ssl.CERT_OPTIONAL
+
+    def client(name):
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        if name is not None:
+            issued = authority.issue_cert(name, common_name=name, organization_unit_name="people")
+            issued.configure_cert(context)
+        return context
+
+    start = partial(
+        serve, KnownAnswers(), f"{scheme}://127.0.0.1:0", resume=ResumeOptions(),
+        ssl_context=server_context,
+    )  # fmt: skip
+    server = await nursery.start(start)
+    [uri] = server.uris
+    await began(uri, ssl_context=client("ada.example"))
+    for name in ("eve.example", None):
+        assert await resumed(uri, ssl_context=client(name)) == NO_SESSION
+    assert await resumed(uri, ssl_context=client("ada.example")) == OK
+    await server.aclose(grace=0)
+
+
+# -- an application's own rules ------------------------------------------------------------------
+
+
+class Watchful(Responder):
+    """Decides about resumption as a test says."""
+
+    def __init__(self, decide):
+        self.decide = decide
+        self.asked = []
+
+    async def accept_resume(self, facts):
+        self.asked.append(facts)
+        await self.decide(facts)
+
+    async def request_response(self, payload):
+        return payload
+
+
+async def anybody(facts): ...
+
+
+async def test_a_responder_decides(nursery):
+    """`Responder.accept_resume` stands in place of the default, each time."""
+    watchful = Watchful(anybody)
+    server = Server(nursery, watchful)
+    async with server.session(listener="one"):
+        pass
+    assert await server.resume(listener="two") == OK
+    assert await server.resume(listener="three", peer="there") == OK
+    assert [facts.setup.transport.listener for facts in watchful.asked] == ["one", "one"]
+    assert [facts.transport.listener for facts in watchful.asked] == ["two", "three"]
+    assert watchful.asked[0].principal is None
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_responder_of_the_connection_decides(nursery):
+    """It is that which the acceptor has returned, also where that is another one."""
+    watchful = Watchful(anybody)
+
+    async def accept(setup, requester):
+        return watchful
+
+    server = Server(nursery, accept)
+    async with server.session():
+        pass
+    assert await server.resume() == OK
+    assert len(watchful.asked) == 1
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (RejectedResume("no"), ErrorCode.REJECTED_RESUME, b"no"),
+        (RejectedResume("now", code=0x101), ErrorCode.CONNECTION_ERROR, b"now"),
+        (RejectedResume("odd", code=0x301), ErrorCode.REJECTED_RESUME, b"odd"),
+        (Rejected("no"), ErrorCode.REJECTED_RESUME, b"no"),
+        (RejectedSetup("no"), ErrorCode.REJECTED_RESUME, b"no"),
+        (KeyError("secret"), ErrorCode.REJECTED_RESUME, b"the acceptor failed"),
+        (GeneratorExit(), ErrorCode.REJECTED_RESUME, b"the acceptor failed"),
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_refusals(nursery, error, code, text, grouped, caplog):
+    """A client hears what is meant for it; the session lives on, on the connection it has."""
+
+    async def refuse(facts):
+        if grouped:
+            async with trio.open_nursery():
+                raise error
+        raise error
+
+    server = Server(nursery, Watchful(refuse))
+    async with server.session() as owner:
+        assert await server.resume() == ErrorFrame(0, code, text)
+        await owner.expect_alive()
+        await owner.send(RequestResponseFrame(1, data=b"still here"))
+        assert (await owner.receive(PayloadFrame)).data == b"still here"
+    assert ("secret" in caplog.text) is isinstance(error, KeyError)
+    nursery.cancel_scope.cancel()
+
+
+async def test_no_decision(nursery, autojump_clock, caplog):
+    """One that does not come in time is a refusal."""
+
+    async def ponder(facts):
+        await trio.sleep_forever()
+
+    server = Server(nursery, Watchful(ponder), config=ConnectionConfig(setup_timeout=3))
+    async with server.session() as owner:
+        start = trio.current_time()
+        answer = await server.resume()
+        assert answer.data == b"the acceptor did not answer in time"
+        assert 3 <= trio.current_time() - start < 5
+        await owner.expect_alive()
+    assert "did not answer within 3 s" in caplog.text
+    nursery.cancel_scope.cancel()
+
+
+async def test_not_before_it_is_admitted(nursery):
+    """Until there is a decision nothing changes, and nothing behind the RESUME is looked at."""
+    go = trio.Event()
+
+    async def ponder(facts):
+        await go.wait()
+
+    class Counting(Watchful):
+        count = 0
+
+        async def request_response(self, payload):
+            self.count += 1
+            return payload
+
+    counting = Counting(ponder)
+    server = Server(nursery, counting)
+    async with server.session() as owner:
+        async with server.dial() as other:
+            await other.send(RESUME, RequestResponseFrame(1, data=b"x"))
+            await other.expect_nothing()
+            assert counting.count == 0
+            await owner.expect_alive()
+            go.set()
+            # What was received until it was admitted is the position.
+            assert await other.receive() == OK
+            assert (await other.receive(PayloadFrame)).data == b"x"
+            await owner.expect_closed()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_ends_meanwhile(nursery):
+    """What was decided about one session holds for no other of the same token."""
+    go = trio.Event()
+
+    async def ponder(facts):
+        await go.wait()
+
+    server = Server(nursery, Watchful(ponder))
+    async with server.dial() as other:
+        async with server.session() as owner:
+            await other.send(RESUME)
+            await other.expect_nothing()
+            await owner.send(ErrorFrame(0, ErrorCode.CONNECTION_CLOSE))
+            await owner.expect_closed()
+        await trio.testing.wait_all_tasks_blocked()
+        async with server.session() as successor:
+            go.set()
+            assert await other.receive() == NO_SESSION
+            await successor.expect_alive()
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_session_that_is_not_accepted_yet(nursery):
+    """Who has not been let in has nothing that somebody could go on with."""
+    go = trio.Event()
+
+    async def accept(setup, requester):
+        await go.wait()
+        return KnownAnswers()
+
+    server = Server(nursery, accept)
+    async with server.dial() as owner:
+        await owner.send(setup(), KeepaliveFrame(respond=True))
+        await owner.expect_nothing()
+        assert await server.resume() == NO_SESSION
+        go.set()
+        await owner.receive(KeepaliveFrame)
+        assert await server.resume() == OK
+    nursery.cancel_scope.cancel()
+
+
+# -- routers -------------------------------------------------------------------------------------
+
+
+@attrs.define(slots=False)
+class Door:
+    """An authenticator that knows who has come before."""
+
+    asked: list = attrs.field(factory=list)
+    banned: set = attrs.field(factory=set)
+
+    async def __call__(self, auth, facts):
+        self.asked.append((auth, type(facts), facts.principal))
+        principal = facts.principal if auth is None else auth.token
+        if principal is None:
+            raise Rejected("who are you?")
+        if principal in self.banned:
+            raise Rejected("banned")
+        return principal
+
+
+def make_router(door, **settings):
+    router = Router(authenticate=door, **settings)
+
+    @router.request_response("who")
+    async def who(user: Annotated[Any, Principal]) -> str:
+        return user
+
+    return router
+
+
+async def test_the_authenticator_is_asked(nursery):
+    """About each RESUME, with the principal of the SETUP; that is who asks from then on."""
+    door = Door()
+    server = Server(nursery, make_router(door))
+    async with server.session(KEY):
+        pass
+    async with server.dial() as peer:
+        await peer.send(RESUME)
+        assert await peer.receive() == OK
+        await peer.send(RequestResponseFrame(1, metadata=Metadata(route="who").encode()))
+        assert (await peer.receive(PayloadFrame)).data == b"ada"
+    assert door.asked == [
+        (KEY, Setup, None),
+        (None, ResumeFacts, "ada"),
+        (None, RequestFacts, "ada"),
+    ]
+    door.banned.add("ada")
+    answer = await server.resume()
+    assert (answer.code, answer.data) == (ErrorCode.REJECTED_RESUME, b"banned")
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("principal", ["eve", None])
+async def test_another_principal(nursery, principal, caplog):
+    """An authenticator that knows the client by its transport finds out somebody else."""
+    caplog.set_level("INFO")
+
+    async def authenticate(auth, facts):
+        if isinstance(facts, ResumeFacts):
+            return principal if facts.transport.peer == "elsewhere" else facts.principal
+        return "ada"
+
+    server = Server(nursery, make_router(authenticate))
+    async with server.session():
+        pass
+    assert await server.resume(peer="elsewhere") == NO_SESSION
+    assert "another principal's" in caplog.text
+    assert await server.resume() == OK
+    nursery.cancel_scope.cancel()
+
+
+async def test_nobody_yet(nursery):
+    """Where the SETUP has no principal there is none to compare with."""
+
+    async def authenticate(auth, facts):
+        return "somebody" if isinstance(facts, ResumeFacts) else None
+
+    server = Server(nursery, make_router(authenticate))
+    async with server.session():
+        pass
+    assert await server.resume() == OK
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_router_compares_transports(nursery):
+    """The default holds beside the authenticator, and before it."""
+    door = Door()
+    server = Server(nursery, make_router(door))
+    async with server.session(KEY, listener="one"):
+        pass
+    assert await server.resume(listener="two") == NO_SESSION
+    assert len(door.asked) == 1
+    nursery.cancel_scope.cancel()
+
+
+async def test_rules_of_a_router(nursery):
+    """``on_resume`` stands in place of the default, and the authenticator is asked all the same."""
+    seen = []
+
+    async def on_resume(facts):
+        seen.append((facts.principal, facts.differences))
+        if "user" in facts.differences:
+            raise RejectedResume("another user")
+
+    door = Door()
+    server = Server(nursery, make_router(door, on_resume=on_resume))
+    async with server.session(KEY, listener="one"):
+        pass
+    assert await server.resume(listener="two") == OK
+    answer = await server.resume(extra={"peer_credentials": (1, 2, 3)})
+    assert answer.data == b"another user"
+    assert seen == [("ada", ("listener",)), ("ada", ("listener", "user"))]
+    door.banned.add("ada")
+    assert (await server.resume()).data == b"banned"
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_router_with_a_method(nursery):
+    """A class of the application's may say it with a method, as any responder may."""
+
+    class Careful(Router):
+        async def accept_resume(self, facts):
+            if facts.transport.peer == "elsewhere":
+                raise RejectedResume("no")
+
+    server = Server(nursery, Careful())
+    async with server.session(listener="one"):
+        pass
+    assert await server.resume(listener="two") == OK
+    assert (await server.resume(peer="elsewhere")).data == b"no"
+    nursery.cancel_scope.cancel()
+
+
+async def test_included_guards(nursery):
+    """Each guard that has let the connection in may refuse; one that has not is not asked."""
+    doors = [Door() for _ in range(3)]
+    asked = []
+
+    async def on_resume(facts):
+        asked.append(facts.principal)
+
+    outer = Router()
+    outer.include(make_router(doors[0]), "a.")
+    outer.include(make_router(doors[1], on_resume=on_resume), "b.")
+    stranger = Door(banned={"ada"})
+    outer.include(make_router(stranger), "c.")
+    server = Server(nursery, outer)
+    async with server.session(KEY):
+        pass
+    assert await server.resume() == OK
+    assert await server.resume(listener="another") == NO_SESSION
+    assert asked == ["ada"]
+    assert len(stranger.asked) == 1
+    doors[1].banned.add("ada")
+    assert (await server.resume()).data == b"banned"
+    nursery.cancel_scope.cancel()
+
+
+# -- tokens --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "size"), [({}, 16), ({"min_token_size": 3}, 3)])
+async def test_short_tokens(nursery, options, size):
+    """A token that could be guessed names no session: 16 bytes by default."""
+    server = Server(nursery, KnownAnswers(), ResumeOptions(**options))
+    async with server.dial() as peer:
+        await peer.send(setup(b"x" * (size - 1)))
+        error = await peer.expect_closed(ErrorCode.REJECTED_SETUP)
+        assert error.data == f"a resume token has at least {size} bytes here".encode()
+    assert len(server.options.store) == 0
+    async with server.dial() as peer:
+        await peer.send(setup(b"x" * size))
+        await peer.expect_alive()
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("size", [0, 65536, 1.5, "16"])
+def test_what_a_size_may_be(size):
+    """Tokens have 1 to 65535 bytes."""
+    with pytest.raises((ValueError, TypeError)):
+        ResumeOptions(min_token_size=size)

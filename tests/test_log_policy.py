@@ -1,0 +1,277 @@
+"""What a stranger can cause is logged a few times, and then counted."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import ssl
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import rsocket_trio
+from rsocket_trio import Responder, serve, serve_transport
+from rsocket_trio.log_policy import (
+    BURST,
+    INTERVAL,
+    MAX_KINDS,
+    MAX_TEXT,
+    PeerLog,
+    RateLimit,
+    Suppressed,
+    logger,
+)
+from rsocket_trio.transports.memory import memory_transport_pair
+
+ROOT = Path(rsocket_trio.__file__).parent
+
+
+class Clock:
+    """Time that stands still."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def count(limit, kind, times, text="text"):
+    return sum(limit.admits(kind, logging.INFO, lambda: text) for _ in range(times))
+
+
+def lines(caplog, above=logging.DEBUG):
+    return [record.getMessage() for record in caplog.records if record.levelno > above]
+
+
+def test_the_first_few_and_then_a_number(clock):
+    """Of a kind so many are told in an interval; the rest is a number at its end, not before."""
+    limit = RateLimit(clock)
+    assert count(limit, "kind", 2000, "the first") == BURST
+    clock.now += INTERVAL - 0.001
+    assert count(limit, "kind", 1) == 0
+    assert limit.overdue() == []
+    clock.now += 0.001
+    assert limit.overdue() == [Suppressed(2001 - BURST, logging.INFO, "the first")]
+    assert limit.overdue() == []
+    assert count(limit, "kind", 10) == BURST
+
+
+def test_kinds_are_limited_apart(clock):
+    """A flood of one kind does not hide another, and each has its own interval."""
+    limit = RateLimit(clock, burst=1, interval=10)
+    assert count(limit, "flood", 100) == 1
+    clock.now += 6
+    assert count(limit, "rare", 1) == 1
+    clock.now += 4
+    assert limit.overdue() == [Suppressed(99, logging.INFO, "text")]
+    assert count(limit, "rare", 3) == 0
+    assert count(limit, "flood", 3) == 1
+    clock.now += 6
+    assert limit.overdue() == [Suppressed(3, logging.INFO, "text")]
+    assert limit.overdue(all_of_it=True) == [Suppressed(2, logging.INFO, "text")]
+    clock.now += 100
+    assert limit.overdue() == []
+
+
+def test_memory_is_bounded(clock):
+    """So many kinds are told apart; the rest is one, which is limited too. Texts are cut."""
+    limit = RateLimit(clock, burst=1)
+    told = [count(limit, number, 2, "x" * 10_000) for number in range(MAX_KINDS + 100)]
+    assert told == [1] * (MAX_KINDS + 1) + [0] * 99
+    suppressed = limit.overdue(all_of_it=True)
+    assert len(suppressed) == MAX_KINDS + 1
+    assert sum(each.count for each in suppressed) == MAX_KINDS + 199
+    assert {len(each.text) for each in suppressed} == {MAX_TEXT}
+    assert count(limit, "room again", 2) == 1
+
+
+async def test_a_flood_is_a_few_lines(caplog, autojump_clock):
+    """The lines come as they are, the count at the next one that is logged; DEBUG has them all."""
+    caplog.set_level(logging.DEBUG)
+    for number in range(1000):
+        logger.warning("a flood of %d", number)
+        logger.debug("detail %d", number)
+    assert lines(caplog) == [f"a flood of {number}" for number in range(BURST)]
+    everything = lines(caplog, above=0)
+    assert "a flood of 999" in everything
+    assert "detail 999" in everything
+    await trio.sleep(INTERVAL)
+    caplog.clear()
+    logger.info("something else")
+    assert lines(caplog) == [
+        f"{1000 - BURST} more lines of this kind in 10 s, the first of which was: a flood of 0",
+        "something else",
+    ]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.INFO]
+
+
+async def test_a_line_says_where_it_is_from(caplog):
+    """Line and function are those of the caller, as in any log."""
+    caplog.set_level(logging.DEBUG)
+    for log in (logger.debug, logger.info, logger.warning, logger.error):
+        log("text")
+    logger.log(logging.ERROR, "text")
+    try:
+        raise ValueError("the fault")
+    except ValueError:
+        logger.exception("text")
+    assert {record.filename for record in caplog.records} == {Path(__file__).name}
+    assert "the fault" in caplog.text
+
+
+async def test_one_fault_does_not_hide_another(caplog):
+    """Faults that are raised in different places are different kinds; groups are looked into."""
+
+    def fail(where):
+        if where == "often":
+            raise ValueError("often")
+        if where == "rare":
+            raise ValueError("rare")
+        raise ExceptionGroup("", [ExceptionGroup("", [KeyError("unraised")])])
+
+    for where in ["often"] * 100 + ["rare", "group"]:
+        try:
+            fail(where)
+        except (ValueError, ExceptionGroup):
+            logger.exception("a handler failed")
+    assert caplog.text.count("ValueError: often") == BURST
+    assert caplog.text.count("ValueError: rare") == 1
+    assert caplog.text.count("KeyError: 'unraised'") == 1
+
+
+async def test_an_argument_that_cannot_be_shown(caplog, monkeypatch):
+    """It is no fault of the limit, which makes do with the message as it is."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+
+    class Odd:
+        def __str__(self):
+            raise RuntimeError("no")
+
+    for _ in range(BURST + 1):
+        logger.error("odd: %s", Odd())
+    caplog.clear()
+    logger.settle(all_of_it=True)
+    assert lines(caplog) == ["1 more lines of this kind in 10 s, the first of which was: odd: %s"]
+
+
+def test_each_program_has_its_own_limit(caplog):
+    """A trio program that ends takes its counts along, and outside of one nothing is limited."""
+
+    async def main():
+        for _ in range(10):
+            logger.error("inside")
+
+    trio.run(main)
+    trio.run(main)
+    for _ in range(10):
+        logger.error("outside")
+    assert lines(caplog) == ["inside"] * 2 * BURST + ["outside"] * 10
+
+
+async def test_what_is_switched_off_is_not_counted(caplog):
+    """Lines below the level of the log are no reason for a summary."""
+    quiet = PeerLog("rsocket_trio.test")
+    assert quiet.enabled_for(logging.WARNING)
+    assert not quiet.enabled_for(logging.INFO)
+    for _ in range(100):
+        quiet.info("nobody listens")
+    quiet.settle(all_of_it=True)
+    assert lines(caplog) == []
+
+
+async def flood(uri, times, data):
+    """So many connections, one after the other, each to its end."""
+    host, port = uri.split("//")[1].split("/")[0].split(":")
+    for _ in range(times):
+        async with await trio.open_tcp_stream(host, int(port)) as stream:
+            if data:
+                await stream.send_all(data)
+            await stream.send_eof()
+            while await stream.receive_some():
+                pass
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "ws"])
+async def test_empty_connections_are_not_worth_a_line(scheme, caplog):
+    """Who connects and goes away, as probes of health do, is known at the level DEBUG alone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if scheme == "tls" else None
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, Responder(), f"{scheme}://127.0.0.1:0", ssl_context=context)
+        server = await nursery.start(start)
+        await flood(server.uris[0], 100, b"")
+        await server.aclose(grace=1)
+    assert lines(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "data"),
+    [
+        ("tcp", b"\0\0\6" + bytes(6)),
+        ("tcp", b"\0\0\3abc"),
+        ("ws", b"GET /elsewhere HTTP/1.1\r\nHost: x\r\n\r\n"),
+        ("ws", b"\r\n\r\n\r\n"),
+    ],
+)
+async def test_connections_that_are_refused(scheme, data, caplog):
+    """A hundred strangers that talk nonsense cost a few lines, and one with their number."""
+    caplog.set_level(logging.INFO)
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, Responder(), f"{scheme}://127.0.0.1:0")
+        await flood(server.uris[0], 100, data)
+        await server.aclose(grace=1)
+    assert len(lines(caplog)) == BURST + 1
+    assert lines(caplog)[-1].startswith(f"{100 - BURST} more lines of this kind")
+
+
+async def test_the_next_connection_brings_the_number(caplog, mock_clock):
+    """Also one with which nothing is wrong."""
+    async with trio.open_nursery() as nursery:
+        start = partial(serve, Responder(), "tcp://127.0.0.1:0")
+        server = await nursery.start(start)
+        for _ in range(BURST + 3):
+            logger.error("a flood")
+        caplog.clear()
+        mock_clock.jump(INTERVAL)
+        await flood(server.uris[0], 1, b"")
+        await server.aclose(grace=1)
+    assert lines(caplog) == ["3 more lines of this kind in 10 s, the first of which was: a flood"]
+
+
+async def test_handlers_that_fail(caplog, autojump_clock):
+    """A peer that finds a request that fails does not fill the log with tracebacks."""
+    from rsocket_trio.frames import ErrorFrame, RequestResponseFrame
+    from rsocket_trio.testing.frame_peer import FramePeer
+
+    class Failing(Responder):
+        async def request_response(self, payload):
+            raise KeyError("internal")
+
+    client, server = memory_transport_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_transport, Failing(), server)
+        peer = FramePeer(client)
+        await peer.setup()
+        for number in range(50):
+            await peer.send(RequestResponseFrame(2 * number + 1))
+            await peer.receive(ErrorFrame)
+        await peer.aclose()
+    assert caplog.text.count("KeyError: 'internal'") == BURST
+
+
+def test_everybody_logs_by_the_policy():
+    """No other module of the package has a logger; the command line's own is for its user."""
+    found = {
+        str(file.relative_to(ROOT))
+        for file in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in {"getLogger", "basicConfig"}
+    }
+    assert found == {"log_policy.py", "cli/serve.py", "cli/logs.py"}

@@ -1,0 +1,128 @@
+"""The machinery of mutation testing: what it changes, what it picks, what it lists as harmless."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def script():
+    """``scripts/mutants.py``; it imports its neighbours as a program does."""
+    path = list(sys.path)
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "scripts/mutants.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path[:] = path
+    for name in ("mutations", "mutant_runs"):
+        del sys.modules[name]
+
+
+def changes(script, source):
+    return {(mutant.kind, mutant.becomes) for mutant in script.mutants("m.py", source)}
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "becomes"),
+    [
+        ("x = a < b", "boundary", ["x = a <= b"]),
+        ("x = a >= b", "boundary", ["x = a > b"]),
+        ("x = (a) < (b)", "boundary", ["x = (a) <= (b)"]),
+        ("x = a == b", "comparison", ["x = a != b"]),
+        ("x = a is not b", "comparison", ["x = a is b"]),
+        ("x = a in b", "comparison", ["x = a not in b"]),
+        ("x = a and b and c", "logic", ["x = a or b and c", "x = a and b or c"]),
+        ("x = not (a)", "logic", ["x =  (a)"]),
+        ("if a: b = 1.5", "logic", ["if not (a): b = 1.5"]),
+        ("x = 'ä', 7", "constant", ["x = 'ä', 8", "x = 'ä', 6"]),
+        ("x = True", "constant", ["x = False"]),
+        ("x = a + b", "arithmetic", ["x = a - b"]),
+        ("x += y", "arithmetic", ["x -= y"]),
+        ("x += y", "assignment", ["pass"]),
+        ("x.y = z", "assignment", ["pass"]),
+        ("del x[y]", "assignment", ["pass"]),
+        ("f(x)", "call", ["pass"]),
+        ("async def f(): await g()", "call", ["async def f(): pass"]),
+        ("async def f(): await checkpoint()", "checkpoint", ["async def f(): pass"]),
+        ("raise X", "jump", ["pass"]),
+        ("try: x = y\nexcept X: raise", "jump", ["except X: pass"]),
+        ("def f(): return", "jump", ["def f(): pass"]),
+        ("def f() -> bool: return x", "result",
+         ["def f() -> bool: return True", "def f() -> bool: return False"]),
+        ("def f() -> X | None: return x", "result", ["def f() -> X | None: return None"]),
+        ("try: x = y\nfinally: z.a = 0.5", "finally", ["finally: pass"]),
+        ("try: x = y\nexcept X: z = 0.5", "except", ["except X: raise"]),
+        ("with suppress(X): y = z", "except", ["with suppress(): y = z"]),
+    ],
+)  # fmt: skip
+def test_each_kind(script, source, kind, becomes):
+    """Every kind of change is found where it can be made, and nothing else of that kind."""
+    assert kind in script.KINDS
+    found = {new for what, new in changes(script, source) if what == kind}
+    assert found == set(becomes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A text."""',
+        "def f(x: Literal[1]) -> X[2]: ...",
+        "x = 'a' + b",
+        "x = f'{1 + 1}'",
+        "assert x == 1",
+        "if TYPE_CHECKING: import x",
+        "class P(Protocol): x = 1",
+        "@overload\ndef f(x=1): ...",
+        "while True: x = y",
+        "class A:\n    def __init__(self): self.x = y",
+        "x = 1  # pragma: no cover",
+    ],
+)
+def test_what_is_left_alone(script, source):
+    """What the type checker or the reader reads, and what cannot but break, is not changed."""
+    assert changes(script, source) == set()
+
+
+def test_a_mutant_is_its_module_with_one_change(script):
+    """The rest of the text stays as it was, and its place is told."""
+    source = "a = b\nif a < c:  # why\n    d = e\n"
+    [mutant] = [one for one in script.mutants("m.py", source) if one.kind == "boundary"]
+    assert mutant.source == "a = b\nif a <= c:  # why\n    d = e\n"
+    assert (mutant.file, mutant.line) == ("m.py", 2)
+    assert (mutant.was, mutant.becomes) == ("if a < c:  # why", "if a <= c:  # why")
+
+
+def test_the_seed_decides(script):
+    """The same seed picks the same mutants, another one others; each kind has its share."""
+    found = script.candidates(["rsocket_trio/protocol"])
+    picked = script.pick(found, 36, 7)
+    assert picked == script.pick(found, 36, 7)
+    assert picked != script.pick(found, 36, 8)
+    assert len(set(picked)) == 36
+    kinds = [mutant.kind for mutant in picked]
+    there = {mutant.kind for mutant in found}
+    assert all(kinds.count(kind) >= min(3, sum(m.kind == kind for m in found)) for kind in there)
+
+
+def test_harmless_mutants_are_there_and_have_a_reason(script):
+    """An entry of tests/mutants.toml is about a mutant that can be made, or it has to go."""
+    for entry in script.harmless():
+        assert set(entry) == {"file", "was", "becomes", "why"}
+        assert len(entry["why"]) > 20
+        made = script.mutants(entry["file"], (ROOT / entry["file"]).read_text())
+        assert (entry["was"], entry["becomes"]) in {(one.was, one.becomes) for one in made}, entry
+
+
+def test_harmless_mutants_are_not_picked(script, monkeypatch):
+    """What is listed is no candidate any more."""
+    found = script.candidates(["rsocket_trio/protocol/credit.py"])
+    first = found[0]
+    entry = {"file": first.file, "was": first.was, "becomes": first.becomes, "why": "for the test"}
+    monkeypatch.setattr(script, "harmless", lambda: [entry])
+    assert script.candidates(["rsocket_trio/protocol/credit.py"]) == found[1:]

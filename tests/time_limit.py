@@ -1,0 +1,96 @@
+"""A test that hangs fails, and says where each of its tasks waits.
+
+Where nothing can be done any more in Python, as in a loop that lets nobody else run, the suite's
+``faulthandler_timeout`` ends the process, later, with a traceback.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import trio
+
+from rsocket_trio.testing.leaks import all_tasks
+
+LONGEST = float(os.environ.get("TEST_SECONDS", "100"))
+"""Seconds, on the clock of the wall, that a test may take. Alone on a machine none takes twenty."""
+
+
+class _Running:
+    """The test that runs in trio now, if one does: what ends it."""
+
+    cancel: Callable[[], None] | None = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Ring when a test, with its fixtures, has taken too long."""
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _ring(number: int, frame: object) -> None:
+    if _Running.cancel is None:
+        pytest.fail(f"the test hangs: it has taken {LONGEST:g} s")
+    _Running.cancel()
+
+
+def limit(items: Sequence[pytest.Item]) -> None:
+    """Have pytest-trio run each test by `run`."""
+    for item in items:
+        if inspect.iscoroutinefunction(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.trio(run=run))
+
+
+def run(test: Callable[[], Awaitable[Any]], **settings: Any) -> Any:
+    """`trio.run`, for a test: one that hangs is cancelled, and has failed."""
+    hangs: list[str] = []
+
+    async def main() -> Any:
+        token = trio.lowlevel.current_trio_token()
+        with trio.CancelScope() as scope:
+
+            def stop() -> None:
+                hangs.append(whereabouts())
+                scope.cancel(reason="the test hangs")
+
+            # Not by a deadline of trio: virtual time would jump to it.
+            _Running.cancel = lambda: token.run_sync_soon(stop)
+            try:
+                return await test()
+            finally:
+                _Running.cancel = None
+
+    try:
+        result = trio.run(main, **settings)
+    except Exception as error:
+        for text in hangs:
+            error.add_note(text)
+        raise
+    if hangs:
+        pytest.fail(hangs[0], pytrace=False)
+    return result
+
+
+def whereabouts() -> str:
+    """Where each task waits, in what is not installed, and so under test."""
+    lines = [f"the test hangs: after {LONGEST:g} s these tasks are left"]
+    for task in sorted(all_tasks(), key=lambda task: task.name):
+        frames = [
+            f"    {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+            for frame, line in task.iter_await_frames()
+            if "site-packages" not in frame.f_code.co_filename
+        ]
+        if frames:
+            lines += [f"  {task.name}", *frames]
+    return "\n".join(lines)

@@ -1,0 +1,239 @@
+"""A wrapper is as able as what it wraps, whatever capability is added one day."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import attrs
+import pytest
+import trio
+
+import rsocket_trio
+from rsocket_trio import ConnectionConfig, Limits
+from rsocket_trio.connection.resumable_link import ResumableLink
+from rsocket_trio.reactivesocket import ReactiveSocketTransport
+from rsocket_trio.testing.faulty import FaultyTransport
+from rsocket_trio.transports import Capabilities, FrameTransport, TransportInfo, TransportWrapper
+
+UNLIKE = Capabilities(
+    max_frame_size=1000,
+    frame_overhead=7,
+    fragmented_requests=False,
+    uncredited_requests=True,
+    subscriptions=True,
+    resumable=True,
+    byte_stream=True,
+    translates=True,
+)
+
+WRAPPERS = {
+    TransportWrapper: TransportWrapper,
+    FaultyTransport: FaultyTransport,
+    ReactiveSocketTransport: lambda inner: ReactiveSocketTransport(inner, client=True),
+    ResumableLink: lambda inner: ResumableLink(inner, 1, interval=None, max_lifetime=1),
+}
+
+OWN = {
+    ReactiveSocketTransport: {
+        "fragmented_requests": False,
+        "uncredited_requests": True,
+        "subscriptions": True,
+        "translates": True,
+    },
+    ResumableLink: {"resumable": True},
+}
+"""What a wrapper is able to do by itself."""
+
+
+class Inner(FrameTransport):
+    """Notes which methods are called."""
+
+    immediate = True
+    receives_nowait = True
+
+    def __init__(self, capabilities):
+        self.info = TransportInfo(scheme="memory", peer="inner")
+        self.capabilities = capabilities
+        self.calls = []
+        self.event = trio.Event()
+
+    async def send_frames(self, frames):
+        self.calls.append(("send_frames", list(frames)))
+
+    def send_frames_nowait(self, frames):
+        self.calls.append(("send_frames_nowait", list(frames)))
+        return True
+
+    async def receive_frames(self):
+        self.calls.append(("receive_frames",))
+        return [b"frame"]
+
+    def wait_received(self):
+        self.calls.append(("wait_received",))
+        return trio.lowlevel.checkpoint()
+
+    def receive_frames_nowait(self):
+        self.calls.append(("receive_frames_nowait",))
+        return [b"now"]
+
+    async def wait_carried(self):
+        self.calls.append(("wait_carried",))
+        return self.event
+
+    async def close_sending(self):
+        self.calls.append(("close_sending",))
+        return True
+
+    async def aclose(self):
+        self.calls.append(("aclose",))
+
+
+def test_every_field_is_unlike_its_default():
+    """Whoever adds a capability says above what it is when it is not the default."""
+    for field in attrs.fields(Capabilities):
+        assert getattr(UNLIKE, field.name) != field.default, field.name
+
+
+def all_transports():
+    for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio."):
+        if not module.name.endswith("__main__"):
+            for name, each in vars(importlib.import_module(module.name)).items():
+                if isinstance(each, type) and issubclass(each, FrameTransport):
+                    yield name, each
+
+
+def test_every_wrapper_is_here():
+    """A transport of the package that is made with another one is in the table above."""
+    wrappers = {
+        each
+        for _, each in all_transports()
+        if each is not FrameTransport
+        and "FrameTransport"
+        in str([p.annotation for p in inspect.signature(each.__init__).parameters.values()])
+    }
+    assert wrappers == set(WRAPPERS)
+
+
+@pytest.mark.parametrize("unlike", [field.name for field in attrs.fields(Capabilities)])
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda each: each.__name__)
+async def test_a_wrapper_passes_on_every_capability(wrapper, unlike):
+    """Each by itself: as the transport inside says it, unless the wrapper adds to it."""
+    for inside in (Capabilities(), Capabilities(**{unlike: getattr(UNLIKE, unlike)})):
+        passed = WRAPPERS[wrapper](Inner(inside)).capabilities
+        expected = attrs.evolve(inside, **OWN.get(wrapper, {}))
+        if wrapper is ReactiveSocketTransport:
+            expected = attrs.evolve(expected, frame_overhead=20 + inside.frame_overhead)
+        assert passed == expected
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda each: each.__name__)
+async def test_a_wrapper_passes_on_the_rest(wrapper):
+    """Facts, and whether it sends at once."""
+    inner = Inner(Capabilities())
+    transport = WRAPPERS[wrapper](inner)
+    assert transport.immediate
+    assert transport.info.peer == "inner"
+    inner.immediate = False
+    assert not WRAPPERS[wrapper](inner).immediate
+
+
+async def test_everything_there_is_goes_inside():
+    """What `FrameTransport` has the wrapper passes on, to the last method and attribute."""
+    inner = Inner(UNLIKE)
+    transport = TransportWrapper(inner)
+    public = {name for name in vars(FrameTransport) if not name.startswith("_")}
+    public |= set(FrameTransport.__annotations__)
+    for name in sorted(public):
+        assert name in vars(TransportWrapper), name
+        value = getattr(transport, name)
+        if not callable(value):
+            assert value is getattr(inner, name)
+    await transport.send_frames([b"a"])
+    assert transport.send_frames_nowait([b"b"])
+    assert await transport.receive_frames() == [b"frame"]
+    await transport.wait_received()
+    assert transport.receive_frames_nowait() == [b"now"]
+    assert await transport.wait_carried() is inner.event
+    assert await transport.close_sending()
+    await transport.aclose()
+    assert [call[0] for call in inner.calls] == [
+        "send_frames",
+        "send_frames_nowait",
+        "receive_frames",
+        "wait_received",
+        "receive_frames_nowait",
+        "wait_carried",
+        "close_sending",
+        "aclose",
+    ]
+    for hook in ("wake_writer", "on_lost"):
+        called = []
+        setattr(transport, hook, lambda called=called: called.append(True))
+        getattr(inner, hook)()
+        assert called == [True]
+        assert getattr(transport, hook) is getattr(inner, hook)
+
+
+async def test_what_is_received_does_not_get_past_a_wrapper():
+    """One that looks at what is received does so however it is received."""
+
+    class Looks(TransportWrapper):
+        async def receive_frames(self):
+            return await super().receive_frames()
+
+    class Both(Looks):
+        async def receive_frames(self):
+            return await super().receive_frames()
+
+        def receive_frames_nowait(self):
+            return super().receive_frames_nowait()
+
+    inner = Inner(UNLIKE)
+    assert TransportWrapper(inner).receives_nowait
+    assert not Looks(inner).receives_nowait
+    assert Both(inner).receives_nowait
+    inner.receives_nowait = False
+    assert not TransportWrapper(inner).receives_nowait
+
+
+async def test_no_frame_gets_past_a_wrapper():
+    """One that looks at what is sent is not immediate, unless it looks there too."""
+
+    class Looks(TransportWrapper):
+        async def send_frames(self, frames):
+            await super().send_frames(frames)
+
+    class Derived(Looks):
+        pass
+
+    class LooksTwice(Looks):
+        def send_frames_nowait(self, frames):
+            return super().send_frames_nowait(frames)
+
+        async def send_frames(self, frames):
+            await super().send_frames(frames)
+
+    inner = Inner(Capabilities())
+    assert not Looks(inner).immediate
+    assert not Derived(inner).immediate
+    assert LooksTwice(inner).immediate
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "largest", "fragment"),
+    [
+        (Capabilities(), 5000, 4000),
+        (Capabilities(frame_overhead=20), 4980, 4000),
+        (Capabilities(max_frame_size=300), 300, 300),
+        (Capabilities(max_frame_size=4990, frame_overhead=20), 4980, 4000),
+        (Capabilities(max_frame_size=10), 64, 64),
+    ],
+)
+def test_settings_that_fit(capabilities, largest, fragment):
+    """Frames are no longer than the transport carries, and what they become fits the limits."""
+    config = ConnectionConfig(limits=Limits(max_frame_size=5000), fragment_size=4000, prefetch=3)
+    fitted = capabilities.fitted(config)
+    assert (fitted.limits.max_frame_size, fitted.fragment_size) == (largest, fragment)
+    assert (fitted.prefetch, fitted.limits.max_streams) == (3, config.limits.max_streams)
