@@ -47,8 +47,8 @@ from .errors import (
     StreamError,
     UnsupportedSetup,
 )
-from .interactions.body import PayloadBody
 from .interactions.demand import PayloadStream, StreamStatistics
+from .interactions.payload_body import PayloadBody
 from .lease import AnyLeaseSource, AskForLease, Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
     Authentication,

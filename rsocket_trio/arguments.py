@@ -14,10 +14,10 @@ from .payload import Payload
 from .protocol.credit import Window
 from .streamed import AnyPayload, StreamedPayload
 
-__all__ = ["composed", "demanded"]
+__all__ = ["payload_for", "window_for"]
 
 
-def composed(
+def payload_for(
     payload: AnyPayload,
     route: str | None,
     metadata: Metadata | None,
@@ -63,7 +63,7 @@ def composed(
     return Payload(payload.data, encoded)
 
 
-def demanded(
+def window_for(
     config: ConnectionConfig, prefetch: int | None, initial_request_n: int | None
 ) -> Window:
     """The window a stream is opened with.

@@ -58,9 +58,9 @@ __all__ = [
     "SetupError",
     "StreamError",
     "UnsupportedSetup",
-    "again",
+    "fresh_copy",
     "setup_error",
-    "sole",
+    "single_error",
     "stream_error",
 ]
 
@@ -351,7 +351,7 @@ def stream_error(code: int, data: bytes, stream_id: int | None = None) -> Stream
     return _STREAM_ERRORS.get(code, CustomError)(data, code=code, stream_id=stream_id)
 
 
-def sole(error: BaseException) -> BaseException:
+def single_error(error: BaseException) -> BaseException:
     """What is in an exception group, and in those in it, if that is one exception; else ``error``.
 
     A nursery puts what is raised in its block into a group, also where that is all there is.
@@ -364,7 +364,7 @@ def sole(error: BaseException) -> BaseException:
     return alone
 
 
-def again(error: _E) -> _E:
+def fresh_copy(error: _E) -> _E:
     """The same error, to be raised once more.
 
     Raising one gives it the traceback of the task that does. So each task gets one of its own, and

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, final
 import attrs
 import trio
 
-from .arguments import composed, demanded
+from .arguments import payload_for, window_for
 from .frames.metadata_push import encode_metadata_push
-from .interactions.body import PayloadBody, request_response_streamed
 from .interactions.demand import PayloadStream
 from .interactions.fire_and_forget import fire_and_forget
 from .interactions.metadata_push import check_metadata_push
+from .interactions.payload_body import PayloadBody, request_response_streamed
 from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
@@ -294,7 +294,7 @@ class Requester(
         Checkpoint: entering, no; leaving, other tasks run always.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
         """
-        window = demanded(self._connection.config, prefetch, initial_request_n)
+        window = window_for(self._connection.config, prefetch, initial_request_n)
 
         def routed(first: AnyPayload) -> AnyPayload:
             return self._composed(first, route, metadata)
@@ -362,7 +362,7 @@ class Requester(
         """Open a stream; ``subscription``: by the draft's REQUEST_SUB, where the peer knows it."""
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
-        window = demanded(self._connection.config, prefetch, initial_request_n)
+        window = window_for(self._connection.config, prefetch, initial_request_n)
         told_apart = subscription and self._connection.transport.capabilities.subscriptions
         flags = SUBSCRIPTION if told_apart else 0
         return request_stream(self._streams, payload, window, self.limits.max_prefetch, flags)
@@ -371,4 +371,4 @@ class Requester(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None
     ) -> AnyPayload:
         trace = None if self.tracing is None else self.tracing.outgoing()
-        return composed(payload, route, metadata, self.metadata_mime_type, trace)
+        return payload_for(payload, route, metadata, self.metadata_mime_type, trace)

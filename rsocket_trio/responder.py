@@ -24,13 +24,14 @@ from .connection.resume_server import NO_SESSION
 from .errors import Invalid, RejectedResume
 from .log_policy import logger
 from .payload import Payload
+from .protocol.interaction import Interaction
 from .streamed import AnyPayload
 from .transports.base import TransportInfo
 
 if TYPE_CHECKING:
     import trio
 
-    from .interactions.body import PayloadBody
+    from .interactions.payload_body import PayloadBody
     from .requester import Requester
 
 __all__ = [
@@ -215,7 +216,9 @@ class Responder:
             )
             raise RejectedResume(NO_SESSION)
 
-    def body_responder(self, interaction: str, metadata: bytes | None) -> BodyResponder | None:
+    def body_responder(
+        self, interaction: Interaction, metadata: bytes | None
+    ) -> BodyResponder | None:
         """Who reads a request in fragments while it arrives.
 
         Asked once per request in fragments, once its metadata are here, and for no other. What
@@ -223,7 +226,7 @@ class Responder:
         this object is called once the `Payload` is whole.
 
         Args:
-            interaction: ``"request_response"``, ``"fire_and_forget"`` or ``"request_stream"``.
+            interaction: ``REQUEST_RESPONSE``, ``FIRE_AND_FORGET`` or ``REQUEST_STREAM``.
             metadata: Of the request.
 
         What this raises ends the request, as what its handler raises would.

@@ -25,7 +25,7 @@ from .errors import (
     RemoteProtocolError,
     SetupError,
     StreamError,
-    sole,
+    single_error,
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
@@ -206,7 +206,7 @@ class Service:
                 return connection, await accept_with(self.responder, setup, requester), setup
         except BaseException as error:
             failure = failure_of(error)
-            alone = sole(failure)
+            alone = single_error(failure)
             if isinstance(alone, SetupError):
                 raise alone from None
             # A fault of the acceptor's costs this connection, and its text stays here.
@@ -229,7 +229,7 @@ class Service:
                 return
         except BaseException as error:
             failure = failure_of(error)
-            alone = sole(failure)
+            alone = single_error(failure)
             if isinstance(alone, RejectedResume) and alone.code in _RESUME_CODES:
                 raise alone from None
             if isinstance(alone, RejectedResume | StreamError | SetupError):

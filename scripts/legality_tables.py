@@ -6,7 +6,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rsocket_trio.protocol.legality import INITIAL_STATES, TABLES, Event, Interaction, Side, State
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import (
+    INITIAL_STATES,
+    STREAM_INTERACTIONS,
+    TABLES,
+    Event,
+    Side,
+    State,
+)
 
 PAGE = Path(__file__).parent.parent / "docs/legality.md"
 
@@ -32,7 +40,7 @@ not sent. Credit is not in the tables: it is counted apart.
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join("\n" + section(interaction) for interaction in Interaction)
+    return HEAD + "".join("\n" + section(interaction) for interaction in STREAM_INTERACTIONS)
 
 
 def section(interaction: Interaction) -> str:

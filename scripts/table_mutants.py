@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rsocket_trio.frames import FrameType
 from rsocket_trio.protocol import frame_rules, legality
 from rsocket_trio.protocol.frame_rules import Verdict
-from rsocket_trio.protocol.legality import Event, Interaction, State
+from rsocket_trio.protocol.legality import STREAM_INTERACTIONS, Event, State
 from tests.protocol import test_frame_rules
 from tests.rules import test_frame_rules_cells, test_legality_cells
 
@@ -128,7 +128,7 @@ def _of_legality() -> Iterator[tuple[str, str, Any, list[Case]]]:
             for value in _others(table.get((state, event)), State):
                 change = changed(table, (state, event), value)
                 yield "TABLES", f"{where} -> {value}", change, chosen
-    for interaction in Interaction:
+    for interaction in STREAM_INTERACTIONS:
         chosen = [
             (test, arguments)
             for test, arguments in cases(tests.test_every_route_leads_to_its_state, route=[])

@@ -26,10 +26,10 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
     UnsupportedSetup,
-    again,
     code_name,
+    fresh_copy,
     setup_error,
-    sole,
+    single_error,
     stream_error,
 )
 
@@ -136,7 +136,7 @@ def test_fields_of_protocol_errors():
 def test_the_same_error_again(error):
     """A copy is another object with the same fields, text and cause."""
     error.__cause__ = OSError("cable")
-    twin = again(error)
+    twin = fresh_copy(error)
     assert twin is not error
     assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))
     assert twin.__cause__ is error.__cause__
@@ -146,12 +146,12 @@ def test_the_same_error_again(error):
 def test_an_exception_alone_in_groups():
     """It is found however deep; two of them are no one, and the group stays."""
     one = Invalid("a")
-    assert sole(one) is one
-    assert sole(ExceptionGroup("", [ExceptionGroup("", [one])])) is one
+    assert single_error(one) is one
+    assert single_error(ExceptionGroup("", [ExceptionGroup("", [one])])) is one
     two = ExceptionGroup("", [ExceptionGroup("", [one, ValueError()])])
-    assert sole(two) is two
+    assert single_error(two) is two
     urgent = KeyboardInterrupt()
-    assert sole(BaseExceptionGroup("", [urgent])) is urgent
+    assert single_error(BaseExceptionGroup("", [urgent])) is urgent
 
 
 @pytest.mark.parametrize("kind", [ApplicationError, RejectedSetup, ClosedByPeer, RejectedResume])

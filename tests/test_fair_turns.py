@@ -17,7 +17,7 @@ import trio.testing
 
 from rsocket_trio import ConnectionConfig, Limits, Payload, Responder, StreamedPayload
 from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, RequestStreamFrame
-from rsocket_trio.interactions.body import whole
+from rsocket_trio.interactions.payload_body import whole
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
 
 COUNT = 10_000

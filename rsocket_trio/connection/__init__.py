@@ -10,11 +10,11 @@ The modules, in reading order. What every connection is made of:
 - ``shift``: what one task of the crew remembers while it works
 - ``reader``: one turn of reading, whichever task does it
 - ``dispatch``: from a frame to whom it belongs
-- ``requests``: the peer's requests: taken on, or refused
+- ``incoming_requests``: the peer's requests: taken on, or refused
 - ``fragmented_request``: a request of the peer's, until it is whole
 - ``stream_zero``: the frames of the connection itself
 - ``streams``: the table of streams, and the way out for their operations
-- ``bodies``: payloads in chunks, on their way out
+- ``body_sender``: payloads in chunks, on their way out
 - ``admission``: whether a request of ours may leave now
 - ``outbox``: what waits to be sent
 - ``room``: who waits for room in the outbox

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 from trio.lowlevel import checkpoint
 
-from ..errors import MissingLease, again
+from ..errors import MissingLease, fresh_copy
 
 if TYPE_CHECKING:
     from .leases import Leases
@@ -184,7 +184,7 @@ class LeasedAdmission:
     async def _first_with_a_lease(self, turn: _Turn) -> None:
         while True:
             if self.refusal is not None:
-                raise again(self.refusal)
+                raise fresh_copy(self.refusal)
             if next(iter(self._line)) is turn:
                 if self._leases.left:
                     return

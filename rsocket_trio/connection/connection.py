@@ -32,13 +32,13 @@ from .dispatch import Dispatcher
 from .establish import close_politely
 from .first_steps import FirstSteps
 from .flushing import flushed_by_loop
+from .incoming_requests import IncomingRequests
 from .keepalive import watch
 from .latency import Timed
 from .leases import Leases
 from .lifecycle import Lifecycle
 from .outbox import Outbox
 from .reader import Reader
-from .requests import Requests
 from .resumed_leases import run_leases
 from .shift import dismiss
 from .stream_zero import StreamZero
@@ -79,7 +79,7 @@ class Connection:
         client: bool,
         lease: LeaseOptions | None = None,
     ) -> None:
-        config = transport.capabilities.fitted(config)
+        config = transport.capabilities.limit_config(config)
         limits = config.limits
         self.transport = transport
         self.config = config
@@ -101,7 +101,7 @@ class Connection:
         if not transport.capabilities.fragmented_requests:
             streams.max_request = limits.max_frame_size
         self._first_steps = FirstSteps(streams, outbox, crew)
-        self._requests = Requests(
+        self._requests = IncomingRequests(
             config, streams, crew, self._first_steps, self.leases, client=client
         )
         self._requests.uncredited = transport.capabilities.uncredited_requests

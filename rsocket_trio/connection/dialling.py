@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import trio
 
-from ..errors import ConnectFailed, sole
+from ..errors import ConnectFailed, single_error
 from ..log_policy import logger
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION, describe_failure
@@ -55,7 +55,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
             manager = _called(self._dial)
             transport = await manager.__aenter__()
         except Exception as error:
-            alone = sole(error)
+            alone = single_error(error)
             if isinstance(alone, ConnectFailed):
                 raise alone from alone.__cause__
             if _is_no_connection(alone):

@@ -1,6 +1,6 @@
 """Frames in, to whom they belong: `Dispatcher`. Synchronous: it never waits for a consumer.
 
-To the operation of a stream, to `Requests` for new ones, to `StreamZero` for those of the
+To the operation of a stream, to `IncomingRequests` for new ones, to `StreamZero` for those of the
 connection. What is no frame ends the connection with CONNECTION_ERROR, unless its I flag says to
 skip it (Protocol.md, "Frame Header Format").
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..interactions.operation import Operation
-    from .requests import Requests
+    from .incoming_requests import IncomingRequests
     from .stream_zero import StreamZero
 
 __all__ = ["Dispatcher"]
@@ -49,7 +49,12 @@ class Dispatcher:
     """
 
     def __init__(
-        self, table: dict[int, Operation], requests: Requests, zero: StreamZero, *, client: bool
+        self,
+        table: dict[int, Operation],
+        requests: IncomingRequests,
+        zero: StreamZero,
+        *,
+        client: bool,
     ) -> None:
         self._table = table
         self._requests = requests

@@ -13,9 +13,10 @@ from ..frames.header import COMPLETE, FrameType
 from ..interactions.handler_errors import error_frame_for
 from ..interactions.isolation import outcome_of
 from ..interactions.operation import Operation
+from ..protocol.interaction import Interaction
 
 if TYPE_CHECKING:
-    from .requests import Requests
+    from .incoming_requests import IncomingRequests
     from .streams import Streams
 
 __all__ = ["FragmentedRequest"]
@@ -24,10 +25,10 @@ _REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
 _REQUEST_FNF: Final = FrameType.REQUEST_FNF.value
 _REQUEST_STREAM: Final = FrameType.REQUEST_STREAM.value
 _REQUEST_CHANNEL: Final = FrameType.REQUEST_CHANNEL.value
-_KINDS: Final = {
-    _REQUEST_RESPONSE: "request_response",
-    _REQUEST_FNF: "fire_and_forget",
-    _REQUEST_STREAM: "request_stream",
+_INTERACTIONS: Final = {
+    _REQUEST_RESPONSE: Interaction.REQUEST_RESPONSE,
+    _REQUEST_FNF: Interaction.FIRE_AND_FORGET,
+    _REQUEST_STREAM: Interaction.REQUEST_STREAM,
 }
 
 
@@ -38,7 +39,7 @@ class FragmentedRequest(Operation):
 
     def __init__(
         self,
-        requests: Requests,
+        requests: IncomingRequests,
         streams: Streams,
         frame_type: int,
         stream_id: int,
@@ -82,9 +83,9 @@ class FragmentedRequest(Operation):
             self._drop()
             self.requests.answer(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
             return
-        kind = _KINDS[self.frame_type]
+        interaction = _INTERACTIONS[self.frame_type]
         try:
-            responder = self.requests.responder.body_responder(kind, assembling.metadata)
+            responder = self.requests.responder.body_responder(interaction, assembling.metadata)
         except BaseException as error:
             # As where a handler fails: it ends this one request.
             self._drop()

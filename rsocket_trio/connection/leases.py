@@ -3,7 +3,7 @@
 What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
 the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
 requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
-`rsocket_trio.connection.requests`.
+`rsocket_trio.connection.incoming_requests`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from outcome import Error
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
-from ..errors import again
+from ..errors import fresh_copy
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
@@ -66,7 +66,7 @@ class Room:
             Exception: What the room was closed with.
         """
         if self._closed is not None:
-            raise again(self._closed)
+            raise fresh_copy(self._closed)
         if self.used >= self.limit:
             return False
         self.used += size
@@ -112,5 +112,5 @@ class Room:
         left = len(waiting) if at_most is None else min(at_most, len(waiting))
         while left > 0 and error is not None:
             task, _ = waiting.popitem(last=False)
-            reschedule(task, Error(again(error)))
+            reschedule(task, Error(fresh_copy(error)))
             left -= 1

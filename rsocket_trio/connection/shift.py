@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trio.lowlevel import current_task
 
-from ..errors import again
+from ..errors import fresh_copy
 from ..interactions.isolation import outcome_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def dismiss(shifts: Iterable[Shift], error: Exception) -> Iterator[None]:
     """
     for shift in list(shifts):
         if shift.operation is not None:
-            shift.operation.dismiss(again(error))
+            shift.operation.dismiss(fresh_copy(error))
             yield
 
 

@@ -18,10 +18,10 @@ from ..protocol.zero_stream import ZeroStreamError, classify_error
 
 if TYPE_CHECKING:
     from ..frames.union import Frame
+    from .incoming_requests import IncomingRequests
     from .leases import Leases
     from .lifecycle import Lifecycle
     from .outbox import Outbox
-    from .requests import Requests
 
 __all__ = ["StreamZero"]
 
@@ -48,7 +48,7 @@ class StreamZero:
         self,
         lifecycle: Lifecycle,
         outbox: Outbox,
-        requests: Requests,
+        requests: IncomingRequests,
         leases: Leases | None,
         *,
         client: bool,

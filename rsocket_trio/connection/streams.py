@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..errors import again
+from ..errors import fresh_copy
 from ..frames.header import COMPLETE, FOLLOWS, HEADER, NEXT, FrameType
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..interactions.operation import IN_A_ROW
 from ..payload import Payload
-from ..protocol.body import BodyFragments
+from ..protocol.body_fragments import BodyFragments
 from ..protocol.fragmentation import fragment_payload, fragment_request
 from ..protocol.frame_rules import REQUEST_TYPES
 from ..protocol.reassembly import Reassembler, ReassemblyBudget
 from ..protocol.stream_ids import StreamIds
 from ..streamed import StreamedPayload
-from .bodies import Bodies, check_whole
+from .body_sender import BodySender, check_whole
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -75,7 +75,7 @@ class Streams:
         self._burst = 0
         self._ids = StreamIds(client)
         self._fragment_size = config.fragment_size
-        self._bodies = Bodies(self, outbox, config.fragment_size)
+        self._bodies = BodySender(self, outbox, config.fragment_size)
         self._sources = self._bodies.scopes
         self.whole = config.fragment_size - _LARGEST_HEAD
         self._max_payload_size = config.limits.max_payload_size
@@ -93,7 +93,7 @@ class Streams:
     ) -> bool:
         admission = self.admission
         if admission.refusal is not None:
-            raise again(admission.refusal)
+            raise fresh_copy(admission.refusal)
         try:
             data = payload.data
             metadata = payload.metadata
@@ -188,13 +188,13 @@ class Streams:
         operation.stream_id = 0
         return True
 
-    def expect(self, operation: Operation) -> None:
+    def add_unopened(self, operation: Operation) -> None:
         if self.failure is not None:
-            operation.connection_closed(again(self.failure))
+            operation.connection_closed(fresh_copy(self.failure))
         else:
             self._unopened.add(operation)
 
-    def expected(self, operation: Operation) -> None:
+    def remove_unopened(self, operation: Operation) -> None:
         self._unopened.discard(operation)
 
     def _enter(self, operation: Operation) -> int:
@@ -205,7 +205,7 @@ class Streams:
             Exception: Why no new request may be sent.
         """
         if self.admission.refusal is not None:
-            raise again(self.admission.refusal)
+            raise fresh_copy(self.admission.refusal)
         stream_id = operation.stream_id = self._ids.next(self.table)
         self.table[stream_id] = operation
         return stream_id
@@ -295,7 +295,7 @@ class Streams:
         If cancelled: nothing is reserved.
         """
         if self.admission.refusal is not None:
-            raise again(self.admission.refusal)
+            raise fresh_copy(self.admission.refusal)
         await self._outbox.reserve(size)
 
     def reassembler(self, stream_id: int, max_metadata: int | None = None) -> Reassembler:
@@ -323,7 +323,7 @@ class Streams:
         self._unopened.clear()
         self._bodies.stop()
         for operation in operations:
-            operation.connection_closed(again(error))
+            operation.connection_closed(fresh_copy(error))
 
 
 def _may_wait(payload: object) -> bool:

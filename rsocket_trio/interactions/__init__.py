@@ -23,6 +23,6 @@ Demand, and payloads in chunks:
 - ``demand``: what the user of a stream reads
 - ``credit_gate``: what a producer passes for each item
 - ``sending``: how the items of a handler or a source leave
-- ``body``: a payload that is read while it arrives
+- ``payload_body``: a payload that is read while it arrives
 - ``body_responders``: requests that are read while they arrive
 """

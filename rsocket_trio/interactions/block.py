@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import trio
 
-from ..errors import sole
+from ..errors import single_error
 
 __all__ = ["Block"]
 
@@ -58,7 +58,7 @@ class Block:
                 raise
             # The close was cut short; what the body raised is what has happened.
         except BaseExceptionGroup as group:
-            if self.error is None or sole(group) is not sole(self.error):
+            if self.error is None or single_error(group) is not single_error(self.error):
                 raise
         error = self.error
         if error is not None:

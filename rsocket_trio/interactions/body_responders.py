@@ -12,9 +12,9 @@ from ..errors import RemoteProtocolError
 from ..frames.header import FrameType
 from ..protocol.reassembly import is_followed
 from ..sealed import make
-from .body import BodyInbox, PayloadBody
 from .fire_and_forget import FireAndForgetResponder
 from .operation import Answers, Outbound, RequestOperation
+from .payload_body import BodyInbox, PayloadBody
 from .request_response import RequestResponseResponder
 from .request_stream import RequestStreamResponder
 

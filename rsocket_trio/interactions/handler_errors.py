@@ -16,7 +16,7 @@ from ..errors import (
     ErrorCode,
     RemoteProtocolError,
     StreamError,
-    sole,
+    single_error,
 )
 from ..frames.error import encode_error, encode_fitting_error
 from ..log_policy import logger
@@ -33,7 +33,7 @@ _STREAM_CODES: Final = frozenset(
 
 def log_unheard(what: str, error: Exception) -> None:
     """What a handler raised whose requester hears nothing: nobody's business but the log's."""
-    alone = sole(error)
+    alone = single_error(error)
     if isinstance(alone, StreamError):
         # Meant for the requester: expected, and nothing to fill the log with.
         logger.info("%s refused: %s", what, alone)
@@ -65,7 +65,7 @@ def error_frame_for(
 def _encode_outcome(
     error: BaseException, stream_id: int, max_frame_size: int, *, quiet: bool
 ) -> bytes:
-    alone = sole(error)
+    alone = single_error(error)
     if isinstance(alone, StreamError):
         error = alone
         code = error.code

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 import trio
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from ..errors import again
+from ..errors import fresh_copy
 
 __all__ = ["UNREAD_COST", "Inbox", "OneWaiter"]
 
@@ -108,7 +108,7 @@ class Inbox(OneWaiter, Generic[T]):
     def _fail(self, failure: Exception) -> NoReturn:
         # What is raised gets the frames of its reader, and what they hold; what is kept for the
         # next time does not, or all of that would be a cycle.
-        self.failure = again(failure)
+        self.failure = fresh_copy(failure)
         try:
             raise failure
         finally:

@@ -22,9 +22,10 @@ from .stepping import go_on, step
 if TYPE_CHECKING:
     import trio
 
+    from ..protocol.interaction import Interaction
     from ..protocol.reassembly import Reassembler
     from ..streamed import AnyPayload
-    from .body import PayloadBody
+    from .payload_body import PayloadBody
 
 __all__ = [
     "IN_A_ROW",
@@ -91,14 +92,14 @@ class Outbound(Protocol):
         left, or others are behind it.
         """
 
-    def expect(self, operation: Operation) -> None:
+    def add_unopened(self, operation: Operation) -> None:
         """Tell an operation that has yet to open its stream when the connection ends.
 
         Where that has happened already it is told at once.
         """
 
-    def expected(self, operation: Operation) -> None:
-        """The wait of `expect` is over."""
+    def remove_unopened(self, operation: Operation) -> None:
+        """The stream is open, or its requester has left: the wait of `add_unopened` is over."""
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; False where `send_payload` has to wait or to fragment."""
@@ -144,7 +145,7 @@ class Handlers(Answers[Payload], Protocol):
     """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
 
     def body_responder(
-        self, interaction: str, metadata: bytes | None
+        self, interaction: Interaction, metadata: bytes | None
     ) -> Answers[PayloadBody] | None: ...
 
     def request_channel(

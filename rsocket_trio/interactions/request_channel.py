@@ -19,7 +19,8 @@ from ..frames.header import FrameType
 from ..frames.request_n import encode_request_n
 from ..log_policy import logger
 from ..payload import Payload
-from ..protocol.legality import Event, Interaction, Side
+from ..protocol.interaction import Interaction
+from ..protocol.legality import Event, Side
 from ..protocol.stream_state import StreamState
 from ..sealed import make
 from .block import Block
@@ -132,7 +133,7 @@ class _Requester(ChannelOperation):
     ) -> None:
         if first is None:
             # A source may take its time; who reads the replies learns at once that none will come.
-            self.outbound.expect(self)
+            self.outbound.add_unopened(self)
             try:
                 first = await anext(items)
             except StopAsyncIteration:
@@ -140,7 +141,7 @@ class _Requester(ChannelOperation):
                 self.quit(None)
                 return
             finally:
-                self.outbound.expected(self)
+                self.outbound.remove_unopened(self)
         if not self.live:
             return
         n = self.inbox.window.initial_request_n

@@ -2,6 +2,7 @@
 
 The modules, in reading order. What is legal:
 
+- ``interaction``: the names of the five interactions
 - ``legality``: the tables: what each side of a stream may receive and send in each state
 - ``stream_state``: one stream, driven by its table
 - ``frame_rules``: which frames mean something, to whom and on which stream
@@ -14,7 +15,7 @@ What it costs:
 - ``credit``: the arithmetic of demand, both ways
 - ``lease_ledger``: how many requests a lease still allows
 - ``fragmentation``: cutting a payload into fragments
-- ``body``: the same, while its data are still being made
+- ``body_fragments``: the same, while its data are still being made
 - ``reassembly``: putting fragments together, within bounds
 - ``keepalive_clock``: when to send a KEEPALIVE, and when the peer is dead
 - ``resume_log``: what one end remembers of a session

@@ -58,16 +58,18 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["INITIAL_STATES", "TABLES", "Event", "Interaction", "Side", "State"]
+from .interaction import Interaction
+
+__all__ = ["INITIAL_STATES", "STREAM_INTERACTIONS", "TABLES", "Event", "Side", "State"]
 
 
-class Interaction(Enum):
-    """The four interactions that have a stream."""
-
-    REQUEST_RESPONSE = auto()
-    FIRE_AND_FORGET = auto()
-    REQUEST_STREAM = auto()
-    REQUEST_CHANNEL = auto()
+STREAM_INTERACTIONS: Final = (
+    Interaction.REQUEST_RESPONSE,
+    Interaction.FIRE_AND_FORGET,
+    Interaction.REQUEST_STREAM,
+    Interaction.REQUEST_CHANNEL,
+)
+"""The interactions that have a stream: all but metadata_push."""
 
 
 class Side(Enum):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .legality import INITIAL_STATES, TABLES, Event, Interaction, Side, State
+from .interaction import Interaction
+from .legality import INITIAL_STATES, TABLES, Event, Side, State
 
 __all__ = ["StreamState"]
 

@@ -30,6 +30,7 @@ from rsocket_trio.frames import (
 )
 from rsocket_trio.frames.header import COMPLETE, FOLLOWS, MAX_U31, NEXT
 
+from ..protocol.interaction import Interaction
 from .error_codes import read_code, read_reason
 from .frames import (
     CancelFrame,
@@ -49,7 +50,7 @@ from .frames import (
     SetupFrame,
     decode,
 )
-from .streams import Kind, Stream, StreamTable
+from .translated_streams import Stream, TranslatedStreams
 
 __all__ = ["Incoming"]
 
@@ -68,7 +69,7 @@ class Incoming:
         setup: The SETUP, once there was a good one (server).
     """
 
-    def __init__(self, table: StreamTable, *, client: bool) -> None:
+    def __init__(self, table: TranslatedStreams, *, client: bool) -> None:
         self.setup: SetupFrame | None = None
         self._table = table
         self._client = client
@@ -110,13 +111,15 @@ class Incoming:
             case ResponseFrame():
                 return self._response(frame)
             case RequestResponseFrame():
-                return self._request(frame, Kind.RESPONSE, EngineType.REQUEST_RESPONSE)
+                return self._request(
+                    frame, Interaction.REQUEST_RESPONSE, EngineType.REQUEST_RESPONSE
+                )
             case RequestFnfFrame():
-                return self._request(frame, Kind.FIRE_AND_FORGET, EngineType.REQUEST_FNF)
+                return self._request(frame, Interaction.FIRE_AND_FORGET, EngineType.REQUEST_FNF)
             case RequestStreamFrame():
-                return self._stream(frame, Kind.STREAM)
+                return self._stream(frame)
             case RequestSubFrame():
-                return self._stream(frame, Kind.SUBSCRIPTION)
+                return self._stream(frame, subscription=True)
             case RequestChannelFrame():
                 return self._channel(frame)
             case RequestNFrame():
@@ -155,20 +158,27 @@ class Incoming:
         return stream_id != 0 and stream_id not in self._table.by_wire
 
     def _request(
-        self, frame: RequestResponseFrame | RequestFnfFrame, kind: Kind, engine_type: EngineType
+        self,
+        frame: RequestResponseFrame | RequestFnfFrame,
+        interaction: Interaction,
+        engine_type: EngineType,
     ) -> list[bytes]:
         if not self._is_new(frame.stream_id):
             return []
-        stream = self._table.open_theirs(kind, frame.stream_id)
-        if kind is Kind.FIRE_AND_FORGET:
+        stream = self._table.open_theirs(interaction, frame.stream_id)
+        if interaction is Interaction.FIRE_AND_FORGET:
             self._table.close(stream)  # over with its arrival
         request = encode_request(engine_type, stream.engine_id, 0, None, frame.metadata, frame.data)
         return [request]
 
-    def _stream(self, frame: RequestStreamFrame | RequestSubFrame, kind: Kind) -> list[bytes]:
+    def _stream(
+        self, frame: RequestStreamFrame | RequestSubFrame, *, subscription: bool = False
+    ) -> list[bytes]:
         if not self._is_new(frame.stream_id):
             return []
-        stream = self._table.open_theirs(kind, frame.stream_id)
+        stream = self._table.open_theirs(
+            Interaction.REQUEST_STREAM, frame.stream_id, subscription=subscription
+        )
         n = min(frame.initial_request_n, MAX_U31)
         request = encode_request(
             EngineType.REQUEST_STREAM, stream.engine_id, 0, n, frame.metadata, frame.data
@@ -187,7 +197,7 @@ class Incoming:
             if frame.complete:
                 table.forget_straggler(frame.stream_id)
             return []
-        stream = table.open_theirs(Kind.CHANNEL, frame.stream_id)
+        stream = table.open_theirs(Interaction.REQUEST_CHANNEL, frame.stream_id)
         stream.requester_done = frame.complete
         request = encode_request(
             EngineType.REQUEST_CHANNEL,
@@ -204,7 +214,7 @@ class Incoming:
         # A credit here makes it a second initial frame, on an id that is in use.
         if (
             stream.ours
-            or stream.kind is not Kind.CHANNEL
+            or stream.interaction is not Interaction.REQUEST_CHANNEL
             or stream.requester_done
             or frame.initial_request_n
         ):
@@ -234,7 +244,7 @@ class Incoming:
         if not stream.ours:
             self._table.close(stream)
             return [encode_cancel(stream.engine_id)]
-        if stream.kind is not Kind.CHANNEL:
+        if stream.interaction is not Interaction.REQUEST_CHANNEL:
             return []
         # In 1.0 a responder's CANCEL would leave the other half open.
         self._table.close(stream)
@@ -247,7 +257,7 @@ class Incoming:
             if stream is None:
                 self._table.forget_straggler(frame.stream_id)
                 return []
-            if not stream.ours and stream.kind is not Kind.CHANNEL:
+            if not stream.ours and stream.interaction is not Interaction.REQUEST_CHANNEL:
                 return []
             self._table.close(stream)
             engine_id = stream.engine_id
@@ -260,7 +270,7 @@ class Incoming:
         stream = self._table.by_wire.get(frame.stream_id)
         if stream is None or not stream.ours:
             return []
-        single = stream.kind is Kind.RESPONSE
+        single = stream.interaction is Interaction.REQUEST_RESPONSE
         # "If a RESPONSE for a REQUEST_RESPONSE is received that does not have a COMPLETE flag
         # set, the implementation MUST assume it is set".
         complete = frame.complete or (single and not frame.follows)
@@ -270,7 +280,7 @@ class Incoming:
         frames = [encode_payload(stream.engine_id, flags, frame.metadata, frame.data)]
         if complete:
             self._table.close(stream)
-            if stream.kind is Kind.CHANNEL and not stream.requester_done:
+            if stream.interaction is Interaction.REQUEST_CHANNEL and not stream.requester_done:
                 # "Upon receiving a COMPLETE or ERROR, the stream is terminated on the Requester":
                 # in 1.0 it takes a CANCEL too to end the requester's half.
                 frames.append(encode_cancel(stream.engine_id))

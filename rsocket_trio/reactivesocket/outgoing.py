@@ -24,6 +24,7 @@ from rsocket_trio.frames import SetupFrame as EngineSetup
 from rsocket_trio.frames.header import HEADER
 from rsocket_trio.transports.base import SUBSCRIPTION
 
+from ..protocol.interaction import Interaction
 from .error_codes import reason_fields
 from .frames import (
     CancelFrame,
@@ -40,7 +41,7 @@ from .frames import (
     ResponseFrame,
     SetupFrame,
 )
-from .streams import Kind, Stream, StreamTable
+from .translated_streams import Stream, TranslatedStreams
 
 __all__ = ["Outgoing"]
 
@@ -52,7 +53,7 @@ _Request = EngineRequestResponse | EngineFnf | EngineStream
 class Outgoing:
     """Translates what the engine sends, frame by frame."""
 
-    def __init__(self, table: StreamTable) -> None:
+    def __init__(self, table: TranslatedStreams) -> None:
         self._table = table
 
     def translate(self, frame: bytes) -> list[bytes]:
@@ -100,26 +101,27 @@ class Outgoing:
             raise LocalProtocolError(
                 f"{frame.frame_type.name} cannot be cut into fragments for the ReactiveSocket draft"
             )
-        kind = _kind(frame, encoded)
-        stream = self._table.open_ours(kind, frame.stream_id)
+        interaction = _interaction(frame)
+        subscription = _is_subscription(encoded)
+        stream = self._table.open_ours(interaction, frame.stream_id, subscription=subscription)
         stream_id = stream.wire_id
         # Metadata that is present and empty is legal, and more than some peers can read.
         metadata, data = frame.metadata or None, frame.data
         request: RequestResponseFrame | RequestFnfFrame | RequestStreamFrame | RequestSubFrame
-        if kind is Kind.RESPONSE:
+        if interaction is Interaction.REQUEST_RESPONSE:
             request = RequestResponseFrame(stream_id, metadata, data)
-        elif kind is Kind.FIRE_AND_FORGET:
+        elif interaction is Interaction.FIRE_AND_FORGET:
             self._table.close(stream)  # over when sent
             request = RequestFnfFrame(stream_id, metadata, data)
         else:
             assert isinstance(frame, EngineStream)
-            make = RequestStreamFrame if kind is Kind.STREAM else RequestSubFrame
+            make = RequestSubFrame if subscription else RequestStreamFrame
             # N means nothing on these two, but there are peers that take it for the sign of n.
             request = make(stream_id, frame.initial_request_n, metadata, data, n_flag=True)
         return [request.encode()]
 
     def _channel(self, frame: EngineChannel) -> list[bytes]:
-        stream = self._table.open_ours(Kind.CHANNEL, frame.stream_id)
+        stream = self._table.open_ours(Interaction.REQUEST_CHANNEL, frame.stream_id)
         stream.requester_done = frame.complete
         channel = RequestChannelFrame(
             stream.wire_id,
@@ -160,10 +162,10 @@ class Outgoing:
             return [ResponseFrame(stream_id, frame.follows, False, metadata, data).encode()]
         self._table.close_answered(stream)
         ending: ResponseFrame | ErrorFrame = ResponseFrame(stream_id, False, True)
-        if stream.kind is Kind.SUBSCRIPTION:
+        if stream.subscription:
             # "Request Subscription" has no COMPLETE: an ERROR is the only end a responder has.
             ending = ErrorFrame(stream_id, ErrorCode.CANCELED, None, _OVER)
-        elif stream.kind is Kind.RESPONSE or metadata or data:
+        elif stream.interaction is Interaction.REQUEST_RESPONSE or metadata or data:
             return [ResponseFrame(stream_id, False, True, metadata, data).encode()]
         if not frame.next:
             return [ending.encode()]
@@ -203,13 +205,17 @@ class Outgoing:
         return [ErrorFrame(stream_id, frame.code, metadata, data).encode()]
 
 
-def _kind(frame: _Request, encoded: bytes) -> Kind:
+def _interaction(frame: _Request) -> Interaction:
     if isinstance(frame, EngineRequestResponse):
-        return Kind.RESPONSE
-    if isinstance(frame, EngineFnf):
-        return Kind.FIRE_AND_FORGET
+        return Interaction.REQUEST_RESPONSE
+    return (
+        Interaction.FIRE_AND_FORGET if isinstance(frame, EngineFnf) else Interaction.REQUEST_STREAM
+    )
+
+
+def _is_subscription(encoded: bytes) -> bool:
     _, type_and_flags = HEADER.unpack_from(encoded)
-    return Kind.SUBSCRIPTION if type_and_flags & SUBSCRIPTION else Kind.STREAM
+    return bool(type_and_flags & SUBSCRIPTION)
 
 
 def _translate_setup(frame: EngineSetup) -> bytes:

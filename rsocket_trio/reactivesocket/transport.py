@@ -19,7 +19,7 @@ from .frames.length import PREFIX_SIZE, encode_length
 from .incoming import Incoming
 from .outgoing import Outgoing
 from .recognition import has_length
-from .streams import StreamTable
+from .translated_streams import TranslatedStreams
 
 __all__ = ["ReactiveSocketTransport"]
 
@@ -60,7 +60,7 @@ class ReactiveSocketTransport(TransportWrapper):
             subscriptions=True,
             translates=True,
         )
-        table = StreamTable(client=client)
+        table = TranslatedStreams(client=client)
         self._incoming = Incoming(table, client=client)
         self._outgoing = Outgoing(table)
         self._with_length = with_length

@@ -10,18 +10,19 @@ The modules, in reading order:
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
 - ``handler``: a handler on one connection, with all that its parameters and its result need
-- ``streams``: streams of payloads as streams of objects, and back
+- ``converted_streams``: streams of payloads as streams of objects, and back
 - ``refusals``: what is said of a request that is refused, or whose handler fails
 - ``caller``: the client's side of a router
 """
 
 from __future__ import annotations
 
+from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .caller import Caller, ItemStream
 from .guards import OnResume, OnSetup
 from .router import RegisteredRoute, Router
-from .signature import Interaction, Principal, Route
+from .signature import Principal, Route
 
 __all__ = [
     "Authenticate",

@@ -14,8 +14,9 @@ from ..config import DEFAULT_LIMITS, Limits
 from ..metadata.authentication import Authentication
 from ..metadata.composite import CompositeMetadata, MetadataEntry
 from ..metadata.mime_types import MIME, same_mime_type
+from ..protocol.interaction import Interaction
 from ..responder import ResumeFacts, Setup
-from .signature import Interaction, Route
+from .signature import Route
 
 __all__ = ["Authenticate", "RequestFacts", "as_composite"]
 

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StreamError
-from ..interactions.body import PayloadBody, whole
+from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
+from ..protocol.interaction import Interaction
 from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
+from .converted_streams import READY, TracedItems
 from .finder import Finder, Registrations
 from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
 from .refusals import noted
 from .request import Request
-from .signature import Interaction
-from .streams import READY, TracedItems
 
 if TYPE_CHECKING:
     import trio
@@ -71,14 +71,16 @@ class BoundRouter(Responder):
         """
         await self._guards.accept_resume(facts, self._accept_resume)
 
-    def body_responder(self, interaction: str, metadata: bytes | None) -> BodyResponder | None:
+    def body_responder(
+        self, interaction: Interaction, metadata: bytes | None
+    ) -> BodyResponder | None:
         """See `Responder.body_responder`: where the handler has a parameter for it.
 
         And wherever there is a guard: who is refused is refused with the first fragment, whatever
         there is behind the guard, and nothing more is kept.
         """
         try:
-            request = self._find(Interaction(interaction), metadata)
+            request = self._find(interaction, metadata)
         except StreamError:
             return None  # to be answered once the request is whole
         if request.visits or (request.handler is not None and request.handler.takes_body):

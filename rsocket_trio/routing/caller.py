@@ -17,7 +17,7 @@ from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import Payload
 from ..sealed import Sealed, make
-from .streams import EncodedItems
+from .converted_streams import EncodedItems
 
 if TYPE_CHECKING:
     from ..interactions.demand import PayloadStream, StreamStatistics

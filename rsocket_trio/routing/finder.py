@@ -12,12 +12,13 @@ from ..metadata.builder import Metadata
 from ..metadata.data_mime_types import DataMimeType, each_mime_type
 from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
+from ..protocol.interaction import Interaction
 from .access import as_composite
 from .guards import Guards, Registered, read_auth
 from .handler import Context, Handler, decode_trace
 from .refusals import named, unreadable
 from .request import Request
-from .signature import Interaction, Route, Signature
+from .signature import Route, Signature
 
 __all__ = ["Finder", "Registrations"]
 

@@ -27,15 +27,16 @@ from ..errors import (
     RejectedSetup,
     SetupError,
     StreamError,
-    sole,
+    single_error,
 )
 from ..log_policy import logger
 from ..metadata.authentication import Authentication, decode_authentication
 from ..metadata.mime_types import MIME
+from ..protocol.interaction import Interaction
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
 from .access import Authenticate, RequestFacts, as_composite
-from .signature import Interaction, Route, Signature
+from .signature import Route, Signature
 
 if TYPE_CHECKING:
     from ..metadata.composite import CompositeMetadata
@@ -347,7 +348,7 @@ def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
     A text and no exception: one in a variable of a frame that is in its traceback would keep that
     frame, and with it all that a stranger has sent, until the garbage collector comes by.
     """
-    alone = sole(error)
+    alone = single_error(error)
     return alone.data if isinstance(alone, refusals) else None
 
 

@@ -9,7 +9,7 @@ from ..codecs import CodecError, Codecs
 from ..codecs.registry import allows_none
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, Rejected
-from ..interactions.body import PayloadBody, body_of
+from ..interactions.payload_body import PayloadBody, body_of
 from ..log_policy import logger
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
@@ -18,9 +18,9 @@ from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
+from .converted_streams import DecodedChannel, EncodedItems
 from .refusals import data_refused, named, noted, unreadable
 from .signature import EMPTY, Parameter, Route, Signature, Source
-from .streams import DecodedChannel, EncodedItems
 
 if TYPE_CHECKING:
     import trio

@@ -16,8 +16,9 @@ from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
 from ..log_policy import logger
 
 if TYPE_CHECKING:
+    from ..protocol.interaction import Interaction
     from .handler import Context
-    from .signature import Interaction, Parameter, Route, Signature
+    from .signature import Parameter, Route, Signature
 
 __all__ = ["data_refused", "named", "noted", "shown", "unreadable"]
 

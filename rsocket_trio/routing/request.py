@@ -10,9 +10,10 @@ from .refusals import shown
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
     from ..metadata.tracing_zipkin import ZipkinTracing
+    from ..protocol.interaction import Interaction
     from .guards import Registered, Visit
     from .handler import Handler
-    from .signature import Interaction, Route, Signature
+    from .signature import Route, Signature
 
 __all__ = ["Request"]
 

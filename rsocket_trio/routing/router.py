@@ -12,13 +12,14 @@ from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError
 from ..metadata.routing import encode_route
 from ..payload import Payload
+from ..protocol.interaction import Interaction
 from ..responder import Responder, Setup
 from .access import Authenticate
 from .bound import BoundRouter
 from .finder import Registrations
 from .guards import Fence, Guard, Guards, OnResume, OnSetup, Registered
 from .handler import Context
-from .signature import Interaction, check_conversions, read_signature
+from .signature import check_conversions, read_signature
 
 if TYPE_CHECKING:
     from ..requester import Requester

@@ -18,18 +18,18 @@ import trio
 from ..codecs import Codecs
 from ..codecs.annotations import NONE, annotation_name, members_of, with_names
 from ..codecs.mismatch import Unconvertible
-from ..interactions.body import PayloadBody
+from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.tracing_zipkin import ZipkinTracing
 from ..payload import Payload
+from ..protocol.interaction import Interaction
 from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
-from .streams import READY
+from .converted_streams import READY
 
 __all__ = [
-    "Interaction",
     "Parameter",
     "Principal",
     "Route",
@@ -41,21 +41,6 @@ __all__ = [
 
 EMPTY: Final = inspect.Parameter.empty
 _CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
-
-
-class Interaction(Enum):
-    """The five ways to ask, by the names of the decorators."""
-
-    REQUEST_RESPONSE = "request_response"
-    FIRE_AND_FORGET = "fire_and_forget"
-    REQUEST_STREAM = "request_stream"
-    REQUEST_CHANNEL = "request_channel"
-    METADATA_PUSH = "metadata_push"
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the answer is a stream."""
-        return self in (Interaction.REQUEST_STREAM, Interaction.REQUEST_CHANNEL)
 
 
 _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)

@@ -89,7 +89,7 @@ class Capabilities:
     byte_stream: bool = False
     translates: bool = False
 
-    def fitted(self, config: ConnectionConfig) -> ConnectionConfig:
+    def limit_config(self, config: ConnectionConfig) -> ConnectionConfig:
         """The settings of a connection over such a transport: its frames fit what carries them."""
         allowed = config.limits.max_frame_size - self.frame_overhead
         largest = max(min(allowed, self.max_frame_size), MIN_FRAGMENT_SIZE)

@@ -11,11 +11,11 @@ from rsocket_trio import Payload, Router, connect, serve, serve_transport
 from rsocket_trio.cli.interrupt import interruptible
 from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.errors import RemoteProtocolError
-from rsocket_trio.interactions.body import BodyInbox, PayloadBody, whole
 from rsocket_trio.interactions.credit_gate import CreditGate
+from rsocket_trio.interactions.payload_body import BodyInbox, PayloadBody, whole
 from rsocket_trio.reactivesocket import request_subscription
 from rsocket_trio.routing.caller import Caller
-from rsocket_trio.routing.streams import DecodedChannel
+from rsocket_trio.routing.converted_streams import DecodedChannel
 from rsocket_trio.sealed import make
 from rsocket_trio.service import Registry, Service
 from rsocket_trio.testing.peer import KnownAnswers
@@ -43,35 +43,35 @@ async def _(scene: Scene) -> Call:
     return raising(trio.EndOfChannel, partial(inbox.wait, "body"))
 
 
-@row("interactions.body.PayloadBody.receive", "a chunk is here")
+@row("interactions.payload_body.PayloadBody.receive", "a chunk is here")
 async def _(scene: Scene) -> Call:
     inbox, made = body()
     inbox.deliver(None, b"data")
     return made.receive
 
 
-@row("interactions.body.PayloadBody.receive", "it has ended")
+@row("interactions.payload_body.PayloadBody.receive", "it has ended")
 async def _(scene: Scene) -> Call:
     inbox, made = body()
     inbox.end()
     return raising(trio.EndOfChannel, made.receive)
 
 
-@row("interactions.body.PayloadBody.receive", "it has failed")
+@row("interactions.payload_body.PayloadBody.receive", "it has failed")
 async def _(scene: Scene) -> Call:
     inbox, made = body()
     inbox.end(RemoteProtocolError("no"))
     return raising(RemoteProtocolError, made.receive)
 
 
-@row("interactions.body.PayloadBody.receive", "closed here")
+@row("interactions.payload_body.PayloadBody.receive", "closed here")
 async def _(scene: Scene) -> Call:
     _, made = body()
     made.close()
     return raising(trio.ClosedResourceError, made.receive)
 
 
-@row("interactions.body.whole", "it is here")
+@row("interactions.payload_body.whole", "it is here")
 async def _(scene: Scene) -> Call:
     inbox, made = body()
     inbox.deliver(None, b"data")
@@ -79,21 +79,21 @@ async def _(scene: Scene) -> Call:
     return partial(whole, made)
 
 
-@row("interactions.body.BodyInbox.wait_begun", "it has begun")
+@row("interactions.payload_body.BodyInbox.wait_begun", "it has begun")
 async def _(scene: Scene) -> Call:
     inbox, _ = body()
     inbox.deliver(None, b"data")
     return inbox.wait_begun
 
 
-@row("interactions.body.BodyInbox.wait_begun", "it has ended")
+@row("interactions.payload_body.BodyInbox.wait_begun", "it has ended")
 async def _(scene: Scene) -> Call:
     inbox, _ = body()
     inbox.end()
     return inbox.wait_begun
 
 
-@row("interactions.body.BodyInbox.join", "it is here")
+@row("interactions.payload_body.BodyInbox.join", "it is here")
 async def _(scene: Scene) -> Call:
     inbox, _ = body()
     inbox.deliver(None, b"data")
@@ -101,7 +101,7 @@ async def _(scene: Scene) -> Call:
     return inbox.join
 
 
-@row("interactions.body.PayloadBody.aclose")
+@row("interactions.payload_body.PayloadBody.aclose")
 async def _(scene: Scene) -> Call:
     _, made = body()
     return made.aclose
@@ -241,12 +241,12 @@ async def _(scene: Scene) -> Call:
     return (await scene.enter((await caller(scene)).request_stream("some"))).aclose
 
 
-@row("routing.streams.DecodedChannel.receive", "an item is here")
+@row("routing.converted_streams.DecodedChannel.receive", "an item is here")
 async def _(scene: Scene) -> Call:
     return DecodedChannel(await items(scene), int).receive
 
 
-@row("routing.streams.DecodedChannel.aclose")
+@row("routing.converted_streams.DecodedChannel.aclose")
 async def _(scene: Scene) -> Call:
     return DecodedChannel(await items(scene), int).aclose
 

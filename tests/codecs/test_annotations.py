@@ -19,7 +19,8 @@ import typing_extensions
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
 from rsocket_trio.metadata.mime_types import MIME
-from rsocket_trio.routing.signature import Interaction, read_signature
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.routing.signature import read_signature
 
 from .annotated import (
     Animal,

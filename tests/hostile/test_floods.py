@@ -148,8 +148,8 @@ async def test_one_id_of_finished_streams(target):
         async with target.raw() as raw:
             await raw.setup()
             for _ in range(2000):
-                await raw.send(RequestResponseFrame(1, data=b"again"))
-                assert decode(await raw.frame()).data == b"again"
+                await raw.send(RequestResponseFrame(1, data=b"fresh_copy"))
+                assert decode(await raw.frame()).data == b"fresh_copy"
 
 
 async def test_errors_for_streams_that_never_were(target):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rsocket_trio.protocol.credit import Credit, Window
-from rsocket_trio.protocol.legality import Event, Interaction, Side, State
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import Event, Side, State
 from rsocket_trio.protocol.stream_state import StreamState
 
 ITEMS = {Event.NEXT, Event.NEXT_COMPLETE}

@@ -12,11 +12,12 @@ from rsocket_trio import frames as new
 from rsocket_trio.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from rsocket_trio.frames.header import NEXT
 from rsocket_trio.protocol.fragmentation import fragment_payload, fragment_request
+from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.reactivesocket import frames as old
-from rsocket_trio.reactivesocket import streams
+from rsocket_trio.reactivesocket import translated_streams
 from rsocket_trio.reactivesocket.incoming import Incoming
 from rsocket_trio.reactivesocket.outgoing import Outgoing
-from rsocket_trio.reactivesocket.streams import Kind, StreamTable
+from rsocket_trio.reactivesocket.translated_streams import TranslatedStreams
 from rsocket_trio.transports.base import SUBSCRIPTION
 
 
@@ -24,7 +25,7 @@ class Ends:
     """Both translators of one end of a connection."""
 
     def __init__(self, *, client):
-        self.table = StreamTable(client=client)
+        self.table = TranslatedStreams(client=client)
         self.incoming = Incoming(self.table, client=client)
         self.outgoing = Outgoing(self.table)
         if not client:
@@ -66,7 +67,7 @@ def test_leases(client):
 
 def test_setup_with_a_lease():
     """L goes both ways; what the draft does not have is left out."""
-    table = StreamTable(client=True)
+    table = TranslatedStreams(client=True)
     setup = new.SetupFrame(1, 0, 20, 90, lease=True, metadata=b"", data=b"d")
     (sent,) = Outgoing(table).translate(setup.encode())
     assert old.decode(sent) == old.SetupFrame(0, 20, 90, lease=True, data=b"d")
@@ -166,9 +167,11 @@ def end_early(ends, wire_id):
 
 def test_late_items_of_as_many_channels_as_are_remembered(server):
     """To the exact number; of one more the oldest is forgotten, and its item is a request."""
-    for wire_id in range(1, streams._MAX_STRAGGLERS + 1):
+    for wire_id in range(1, translated_streams._MAX_STRAGGLERS + 1):
         end_early(server, wire_id)
-    late = [old.RequestChannelFrame(wire_id) for wire_id in (1, 2, streams._MAX_STRAGGLERS)]
+    late = [
+        old.RequestChannelFrame(wire_id) for wire_id in (1, 2, translated_streams._MAX_STRAGGLERS)
+    ]
     assert [server.receive(frame) for frame in late] == [[], [], []]
     end_early(server, 5000)
     assert server.receive(late[1]) == []
@@ -214,13 +217,13 @@ def test_who_is_not_late(server):
 
 def test_ids_are_used_up_and_begin_again(client, monkeypatch):
     """On both sides; those in use are left out."""
-    monkeypatch.setattr(streams, "_LAST_ID", 6)
-    stream = client.table.open_ours(Kind.RESPONSE, 1)
-    theirs = client.table.open_theirs(Kind.RESPONSE, 101)
+    monkeypatch.setattr(translated_streams, "_LAST_ID", 6)
+    stream = client.table.open_ours(Interaction.REQUEST_RESPONSE, 1)
+    theirs = client.table.open_theirs(Interaction.REQUEST_RESPONSE, 101)
     assert (stream.wire_id, theirs.engine_id) == (2, 2)
     for expected in (4, 6, 4, 6):
-        ours = client.table.open_ours(Kind.RESPONSE, 3)
-        again = client.table.open_theirs(Kind.RESPONSE, 103)
+        ours = client.table.open_ours(Interaction.REQUEST_RESPONSE, 3)
+        again = client.table.open_theirs(Interaction.REQUEST_RESPONSE, 103)
         assert (ours.wire_id, again.engine_id) == (expected, expected)
         client.table.close(ours)
         client.table.close(again)
@@ -298,7 +301,7 @@ def test_any_bytes(frames):
             with contextlib.suppress(RemoteProtocolError):
                 for each in ends.incoming.translate(frame):
                     new.decode(each)
-    fresh = Incoming(StreamTable(client=False), client=False)
+    fresh = Incoming(TranslatedStreams(client=False), client=False)
     for frame in frames:
         with contextlib.suppress(RemoteProtocolError):
             fresh.translate(frame)

@@ -33,6 +33,7 @@ from rsocket_trio.metadata import (
     CompositeMetadata,
     MetadataEntry,
 )
+from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.responder import Setup
 from rsocket_trio.routing import RequestFacts
 from rsocket_trio.testing.in_memory import connected_pair
@@ -176,7 +177,7 @@ async def test_a_megabyte_of_anything_takes_few_steps(bind, attack, guarded):
             await bound.request_response(payload)
         except (Invalid, Rejected) as caught:
             error = caught
-        bound.body_responder("request_response", payload.metadata)
+        bound.body_responder(Interaction.REQUEST_RESPONSE, payload.metadata)
     assert (error is None) is ("types" in attack and not guarded)
     assert count.calls < 2500
 
@@ -289,7 +290,7 @@ def test_any_metadata_are_answered_or_refused(metadata, guarded, traced):
         bound = await make_router(**options).accept(make_setup(), SimpleNamespace())
         for _ in range(2):
             try:
-                bound.body_responder("request_response", metadata)
+                bound.body_responder(Interaction.REQUEST_RESPONSE, metadata)
                 answer = await bound.request_response(Payload(b"", metadata))
                 assert 0 <= int.from_bytes(answer.data) <= ord("9")  # in CBOR or in JSON
             except (Invalid, Rejected):

@@ -7,9 +7,10 @@ from trio.abc import ReceiveChannel
 
 from rsocket_trio.metadata.composite import CompositeMetadata
 from rsocket_trio.payload import Payload
+from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.requester import Requester
 from rsocket_trio.responder import Setup
-from rsocket_trio.routing.signature import Interaction, Route, Source, read_signature
+from rsocket_trio.routing.signature import Route, Source, read_signature
 from rsocket_trio.transports.base import TransportInfo
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
-from rsocket_trio.protocol.legality import Event, Interaction, Side
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import Event, Side
 from rsocket_trio.testing.in_memory import frame_peer_client
 from tests.rules.scenes import FRAMES, Scene
 

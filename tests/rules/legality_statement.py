@@ -6,13 +6,14 @@ fault in one of the three goes unseen because another follows it.
 
 from __future__ import annotations
 
-from rsocket_trio.protocol.legality import Event, Interaction, Side, State
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import STREAM_INTERACTIONS, Event, Side, State
 
 __all__ = ["ROWS", "next_state"]
 
 ROWS = [
     (interaction, side, state, event)
-    for interaction in Interaction
+    for interaction in STREAM_INTERACTIONS
     for side in Side
     for state in State
     for event in Event

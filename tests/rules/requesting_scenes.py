@@ -9,7 +9,8 @@ import trio
 
 from rsocket_trio import ApplicationError, Payload
 from rsocket_trio.frames import RequestNFrame
-from rsocket_trio.protocol.legality import Event, Interaction, Side
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import Event, Side
 from rsocket_trio.testing.in_memory import frame_peer_server
 from tests.rules.scenes import Scene
 

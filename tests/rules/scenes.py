@@ -21,7 +21,8 @@ from rsocket_trio.frames import (
     PayloadFrame,
     RequestNFrame,
 )
-from rsocket_trio.protocol.legality import Event, Interaction, Side, State
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import Event, Side, State
 
 __all__ = ["FRAMES", "PLENTY", "STREAMS", "Scene"]
 

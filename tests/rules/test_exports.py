@@ -69,7 +69,7 @@ def test_the_package_exports_every_error():
     """Whatever a user may have to catch can be imported from the top."""
     from rsocket_trio import errors
 
-    helpers = {"again", "setup_error", "sole", "stream_error", "MetadataLengthError"}
+    helpers = {"fresh_copy", "setup_error", "single_error", "stream_error", "MetadataLengthError"}
     assert set(errors.__all__) - helpers <= set(rsocket_trio.__all__)
 
 

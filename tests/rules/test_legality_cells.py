@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rsocket_trio.protocol.legality import INITIAL_STATES, TABLES, Event, Interaction, Side, State
+from rsocket_trio.protocol.interaction import Interaction
+from rsocket_trio.protocol.legality import INITIAL_STATES, TABLES, Event, Side, State
 from tests.rules.answering_scenes import ANSWERING, CompleteChannel
 from tests.rules.legality_statement import ROWS, next_state
 from tests.rules.requesting_scenes import REQUESTING

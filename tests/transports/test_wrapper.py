@@ -234,6 +234,6 @@ async def test_no_frame_gets_past_a_wrapper():
 def test_settings_that_fit(capabilities, largest, fragment):
     """Frames are no longer than the transport carries, and what they become fits the limits."""
     config = ConnectionConfig(limits=Limits(max_frame_size=5000), fragment_size=4000, prefetch=3)
-    fitted = capabilities.fitted(config)
+    fitted = capabilities.limit_config(config)
     assert (fitted.limits.max_frame_size, fitted.fragment_size) == (largest, fragment)
     assert (fitted.prefetch, fitted.limits.max_streams) == (3, config.limits.max_streams)

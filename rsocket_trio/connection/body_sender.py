@@ -1,4 +1,4 @@
-"""Payloads whose data come in chunks, on their way out: `Bodies`."""
+"""Payloads whose data come in chunks, on their way out: `BodySender`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import checkpoint
 
-from ..errors import LocalProtocolError, again
+from ..errors import LocalProtocolError, fresh_copy
 from ..interactions.operation import IN_A_ROW
 from ..interactions.sending import begin, close_iterator
 
 if TYPE_CHECKING:
     from ..interactions.operation import Operation
-    from ..protocol.body import BodyFragments
+    from ..protocol.body_fragments import BodyFragments
     from ..streamed import StreamedPayload
     from .outbox import Outbox
     from .streams import Streams
 
-__all__ = ["Bodies", "check_whole"]
+__all__ = ["BodySender", "check_whole"]
 
 
 def check_whole(size: int, at_most: int | None) -> None:
@@ -36,7 +36,7 @@ def check_whole(size: int, at_most: int | None) -> None:
         )
 
 
-class Bodies:
+class BodySender:
     """Sends fragments while chunks come, and stops where nobody wants them any more.
 
     Attributes:
@@ -151,4 +151,4 @@ class Bodies:
                 del self.scopes[operation.stream_id]
             await close_iterator(source)
         if scope.cancelled_caught and self._streams.failure is not None:
-            raise again(self._streams.failure)
+            raise fresh_copy(self._streams.failure)

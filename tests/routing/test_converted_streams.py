@@ -2,7 +2,7 @@ import pytest
 import trio
 
 from rsocket_trio.payload import Payload
-from rsocket_trio.routing.streams import DecodedChannel, EncodedItems, TracedItems
+from rsocket_trio.routing.converted_streams import DecodedChannel, EncodedItems, TracedItems
 
 
 async def test_closing_reaches_the_generator_in_the_same_task():

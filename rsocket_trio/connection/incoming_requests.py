@@ -1,4 +1,4 @@
-"""Requests of the peer, from the frame to the crew: `Requests`.
+"""Requests of the peer, from the frame to the crew: `IncomingRequests`.
 
 Here it is decided whether a request is taken on, refused (REJECTED, INVALID) or ignored, and here
 requests in fragments become whole.
@@ -37,19 +37,20 @@ from ..log_policy import logger
 from ..payload import Payload
 from ..protocol.credit import Window
 from ..protocol.fragmentation import PAYLOAD_HEAD, REQUEST_N_HEAD
+from ..protocol.interaction import Interaction
 from ..protocol.reassembly import too_much_metadata
 from ..protocol.stream_ids import is_peers
 from .fragmented_request import FragmentedRequest
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
-    from ..interactions.body import PayloadBody
+    from ..interactions.payload_body import PayloadBody
     from .crew import Crew
     from .first_steps import FirstSteps
     from .leases import Leases
     from .streams import Streams
 
-__all__ = ["Requests"]
+__all__ = ["IncomingRequests"]
 
 # Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
 _REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
@@ -60,7 +61,7 @@ _TOO_MANY: Final = "too many requests"
 _BEYOND: Final = "beyond the lease"
 
 
-class Requests:
+class IncomingRequests:
     """Takes on the requests of the peer.
 
     Attributes:
@@ -253,9 +254,9 @@ class Requests:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
         size = len(metadata)
         if size > self._max_metadata:
-            self._drop("metadata_push", too_much_metadata(self._max_metadata))
+            self._drop(Interaction.METADATA_PUSH, too_much_metadata(self._max_metadata))
         elif (refusal := self.refusal(size)) is not None:
-            self._drop("metadata_push", refusal)
+            self._drop(Interaction.METADATA_PUSH, refusal)
         else:
             operation = MetadataPushResponder(self._streams, metadata, self.responder)
             self._crew.add(operation, size)
@@ -265,7 +266,7 @@ class Requests:
         if frame_type != _REQUEST_FNF:
             self._streams.send_control(encode_error(stream_id, code, text.encode()))
         else:
-            self._drop("fire_and_forget", text)
+            self._drop(Interaction.FIRE_AND_FORGET, text)
 
     def drain(self, _error: Exception) -> None:
         """Refuse what comes from now on; what has been taken on is answered."""
@@ -275,7 +276,7 @@ class Requests:
         """The connection is over: nothing of what the last read still brings is taken on."""
         self.refused = "the connection is over"
 
-    def _drop(self, what: str, reason: str) -> None:
+    def _drop(self, what: Interaction, reason: str) -> None:
         """Nobody is told but the log, and that once: a peer must not be able to fill a disk."""
         self.dropped[what] += 1
         count = self.dropped[what]

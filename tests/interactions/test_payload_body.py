@@ -17,7 +17,7 @@ from rsocket_trio import (
     StreamedPayload,
 )
 from rsocket_trio.frames import CancelFrame, ErrorFrame, PayloadFrame, RequestResponseFrame
-from rsocket_trio.interactions.body import BodyInbox
+from rsocket_trio.interactions.payload_body import BodyInbox
 from rsocket_trio.sealed import make
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 

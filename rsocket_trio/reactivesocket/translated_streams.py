@@ -1,4 +1,4 @@
-"""The streams of one connection as a translator sees them: `StreamTable`. Pure.
+"""The streams of one connection as a translator sees them: `TranslatedStreams`. Pure.
 
 Ids differ: 1.0 has odd ones for clients and even ones for servers and checks them, the draft has it
 the other way round and its implementations did as they liked. So each stream has two ids, the
@@ -7,25 +7,16 @@ peer's on the wire and one for the engine, and every id of the peer's is taken, 
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import Final
 
 import attrs
 
-__all__ = ["Kind", "Stream", "StreamTable"]
+from ..protocol.interaction import Interaction
+
+__all__ = ["Stream", "TranslatedStreams"]
 
 _LAST_ID: Final = 2**31 - 1
 _MAX_STRAGGLERS: Final = 1024
-
-
-class Kind(Enum):
-    """The interaction, as far as frames are read differently."""
-
-    RESPONSE = auto()
-    FIRE_AND_FORGET = auto()
-    STREAM = auto()
-    SUBSCRIPTION = auto()
-    CHANNEL = auto()
 
 
 @attrs.define(eq=False)
@@ -33,21 +24,23 @@ class Stream:
     """One open stream.
 
     Attributes:
-        kind: What it is.
+        interaction: What it is.
         ours: Whether we are its requester.
         wire_id: Its id in frames of the draft.
         engine_id: Its id in frames of 1.0.
+        subscription: A stream that was asked for with the draft's REQUEST_SUB.
         requester_done: Channel: the requester has sent C.
     """
 
-    kind: Kind
+    interaction: Interaction
     ours: bool
     wire_id: int
     engine_id: int
+    subscription: bool = False
     requester_done: bool = False
 
 
-class StreamTable:
+class TranslatedStreams:
     """The open streams of one connection, by both of their ids.
 
     Attributes:
@@ -65,16 +58,20 @@ class StreamTable:
         self._parity_settled = False
         self._stragglers: dict[int, None] = {}
 
-    def open_ours(self, kind: Kind, engine_id: int) -> Stream:
+    def open_ours(
+        self, interaction: Interaction, engine_id: int, *, subscription: bool = False
+    ) -> Stream:
         """A request of ours: give it an id for the wire."""
         self._parity_settled = True
         while self._next_wire in self.by_wire:
             self._next_wire = self._after(self._next_wire, self._first_wire)
-        stream = Stream(kind, True, self._next_wire, engine_id)
+        stream = Stream(interaction, True, self._next_wire, engine_id, subscription)
         self._next_wire = self._after(self._next_wire, self._first_wire)
         return self._enter(stream)
 
-    def open_theirs(self, kind: Kind, wire_id: int) -> Stream:
+    def open_theirs(
+        self, interaction: Interaction, wire_id: int, *, subscription: bool = False
+    ) -> Stream:
         """A request of the peer's: give it an id for the engine."""
         if not self._parity_settled:
             # The two sides must not choose the same ids; who comes second can still choose.
@@ -83,7 +80,7 @@ class StreamTable:
                 self._next_wire = self._first_wire = 3 - self._first_wire
         while self._next_engine in self.by_engine:
             self._next_engine = self._after(self._next_engine, self._first_engine)
-        stream = Stream(kind, False, wire_id, self._next_engine)
+        stream = Stream(interaction, False, wire_id, self._next_engine, subscription)
         self._next_engine = self._after(self._next_engine, self._first_engine)
         self.forget_straggler(wire_id)
         return self._enter(stream)
@@ -96,7 +93,7 @@ class StreamTable:
     def close_answered(self, stream: Stream) -> None:
         """A request of the peer's has got its last answer, maybe while its items still come."""
         self.close(stream)
-        if stream.kind is Kind.CHANNEL and not stream.requester_done:
+        if stream.interaction is Interaction.REQUEST_CHANNEL and not stream.requester_done:
             while len(self._stragglers) >= _MAX_STRAGGLERS:
                 del self._stragglers[next(iter(self._stragglers))]
             self._stragglers[stream.wire_id] = None

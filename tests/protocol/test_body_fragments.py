@@ -6,7 +6,7 @@ from rsocket_trio.errors import LocalProtocolError
 from rsocket_trio.frames import PayloadFrame, RequestResponseFrame, RequestStreamFrame, decode
 from rsocket_trio.frames.header import COMPLETE, NEXT, FrameType
 from rsocket_trio.payload import Payload
-from rsocket_trio.protocol.body import EAGER, BodyFragments
+from rsocket_trio.protocol.body_fragments import EAGER, BodyFragments
 from rsocket_trio.protocol.reassembly import Reassembler
 
 
