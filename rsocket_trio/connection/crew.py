@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import contextvars
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import Abort, checkpoint, reschedule, wait_task_rescheduled
+from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
 
 from ..errors import RSocketError
 from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
@@ -136,10 +136,12 @@ class Crew:
         them (`SCOPE_REQUESTS`).
         """
         self._woken -= 1
-        shift = Shift()
+        shift = Shift(self._idle)
         self.shifts.add(shift)
         stays = True  # whether this task is as it was before, and of use
         while stays and not self.over:
+            if shift.served and self._reading and not self.queue and len(self._idle) >= _MAX_IDLE:
+                break  # there is nothing to do, and enough other tasks wait for something
             shift.operation = None
             stays = False
             whole = False  # whether all went well but, perhaps, for the closing of the scope
@@ -178,15 +180,10 @@ class Crew:
         copy_context = contextvars.copy_context
         reader = self._reader
         wait_received = reader.wait_received
-        task = shift.task
         clean = shift.clean
         outbox = self._outbox
         room = outbox.room
         due = False  # a request may begin although the outbox is full
-
-        def abort(_raise_cancel: Any) -> Abort:
-            del self._idle[task]
-            return Abort.SUCCEEDED
 
         shift.served = 0
         while not self.over:
@@ -247,8 +244,8 @@ class Crew:
             elif len(self._idle) >= _MAX_IDLE:
                 return False
             else:
-                self._idle[task] = None
-                await wait_task_rescheduled(abort)
+                self._idle[shift.task] = None
+                await wait_task_rescheduled(shift.abort)
                 self._woken -= 1
             if rest is not None:
                 self._hand_over()

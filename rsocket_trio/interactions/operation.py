@@ -10,8 +10,8 @@ where that step waits, in a task and a cancel scope that are its own from then o
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterable, Awaitable
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterable, Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ..frames.header import COMPLETE
 from ..payload import Payload
@@ -237,8 +237,8 @@ class ResponderOperation(Operation):
         self.scope: trio.CancelScope | None = None
 
     @abstractmethod
-    async def work(self) -> None:
-        """Run the handler to its end and send the outcome.
+    def work(self) -> Coroutine[Any, Any, None]:
+        """Return the coroutine that runs the handler to its end and sends the outcome.
 
         What this raises, whatever it is, is the outcome of the stream: see `close`.
         """
@@ -253,8 +253,9 @@ class ResponderOperation(Operation):
         Raises:
             BaseException: What came out of it; `close` follows.
         """
+        work = self.work()  # not below: a handler may raise StopIteration when it is called
         try:
-            rest = go_on(*step(self.work()))
+            rest = go_on(*step(work))
         except StopIteration:
             self.close(None)
             return None

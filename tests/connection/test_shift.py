@@ -46,7 +46,7 @@ async def test_contexts_differ():
 
 async def test_the_first_scope_is_for_one_request():
     """So what a handler always leaves open is found in each new task."""
-    shift = Shift()
+    shift = Shift({})
     assert shift.task is trio.lowlevel.current_task()
     assert (shift.served, shift.longest) == (0, 1)
 
