@@ -13,7 +13,9 @@ The modules, in reading order. What every connection is made of:
 - ``incoming_requests``: the peer's requests: taken on, or refused
 - ``fragmented_request``: a request of the peer's, until it is whole
 - ``stream_zero``: the frames of the connection itself
-- ``streams``: the table of streams, and the way out for their operations
+- ``stream_table``: which operation has which stream id
+- ``stream_sender``: sends the requests and payloads of operations
+- ``sendable``: what can be sent as a payload
 - ``body_sender``: payloads in chunks, on their way out
 - ``admission``: whether a request of ours may leave now
 - ``outbox``: what waits to be sent

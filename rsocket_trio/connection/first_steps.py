@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from .crew import Crew
     from .outbox import Outbox
     from .shift import Shift
-    from .streams import Streams
+    from .stream_sender import StreamSender
+    from .stream_table import StreamTable
 
 __all__ = ["FirstSteps"]
 
@@ -59,10 +60,11 @@ class FirstSteps:
     __slots__ = (
         "_crew",
         "_end",
+        "_max_whole",
         "_outbox",
         "_room",
-        "_streams",
-        "_whole",
+        "_sender",
+        "_table",
         "clean",
         "count",
         "dirty",
@@ -74,9 +76,12 @@ class FirstSteps:
 
     responder: Handlers
 
-    def __init__(self, streams: Streams, outbox: Outbox, crew: Crew) -> None:
-        self._streams = streams
-        self._whole = streams.whole
+    def __init__(
+        self, table: StreamTable, sender: StreamSender, outbox: Outbox, crew: Crew
+    ) -> None:
+        self._table = table
+        self._sender = sender
+        self._max_whole = sender.max_whole
         self._outbox = outbox
         self._room = outbox.room
         self._crew = crew
@@ -120,7 +125,8 @@ class FirstSteps:
         self.count += 1
         crew = self._crew
         crew.active += 1  # for what the handler may do: begin to drain the connection, say
-        streams = self._streams
+        sender = self._sender
+        table = self._table
         try:
             coroutine = self.responder.request_response(payload)
             try:
@@ -134,15 +140,15 @@ class FirstSteps:
                     type(response) is Payload
                     and response.metadata is None
                     and type(response.data) is bytes
-                    and len(response.data) <= self._whole
+                    and len(response.data) <= self._max_whole
                     and room.used < room.limit
-                    and streams.failure is None
+                    and table.failure is None
                 ):
-                    # As `Streams.try_send_payload`, without its call.
+                    # As `StreamSender.try_send_payload`, without its call.
                     outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
                 elif response is None:
-                    streams.send_control(encode_payload(stream_id, COMPLETE, None, b""))
-                elif streams.failure is None and not streams.try_send_payload(
+                    sender.send_control(encode_payload(stream_id, COMPLETE, None, b""))
+                elif table.failure is None and not sender.try_send_payload(
                     stream_id, _ANSWER, response
                 ):
                     operation = self._operation(stream_id, payload, size)
@@ -235,19 +241,17 @@ class FirstSteps:
     ) -> RequestResponseResponder[Payload]:
         """The request waits: it becomes an operation, and the next ones are for the queue."""
         self.left = 0
-        streams = self._streams
-        operation = RequestResponseResponder(streams, stream_id, payload, self.responder)
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
         self._crew.size += size
         self.operation = operation
-        if streams.failure is None:
-            streams.table[stream_id] = operation
+        if self._table.failure is None:
+            self._table.operations[stream_id] = operation
         else:
             operation.live = False  # the handler has ended the connection
         return operation
 
     def _failed(self, stream_id: int, payload: Payload, error: BaseException) -> None:
-        streams = self._streams
-        operation = RequestResponseResponder(streams, stream_id, payload, self.responder)
-        operation.live = streams.failure is None
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
+        operation.live = self._table.failure is None
         settle(operation, error)

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from .crew import Crew
     from .first_steps import FirstSteps
     from .leases import Leases
-    from .streams import Streams
+    from .stream_sender import StreamSender
+    from .stream_table import StreamTable
 
 __all__ = ["IncomingRequests"]
 
@@ -76,7 +77,8 @@ class IncomingRequests:
     def __init__(
         self,
         config: ConnectionConfig,
-        streams: Streams,
+        table: StreamTable,
+        sender: StreamSender,
         crew: Crew,
         first_steps: FirstSteps,
         leases: Leases | None = None,
@@ -86,8 +88,8 @@ class IncomingRequests:
         self.refused: str | None = None
         self.uncredited = False
         self.dropped: Counter[str] = Counter()
-        self._table = streams.table
-        self._streams = streams
+        self._table = table.operations
+        self._sender = sender
         self._crew = crew
         self._first_steps = first_steps
         self._leases = leases
@@ -172,7 +174,7 @@ class IncomingRequests:
         first_steps = self._first_steps
         if first_steps.left and first_steps.run(stream_id, payload, size):
             return
-        operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
         self._table[stream_id] = operation
         crew.active = active + 1
@@ -202,16 +204,16 @@ class IncomingRequests:
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
-            operation = FireAndForgetResponder(self._streams, stream_id, payload, self.responder)
+            operation = FireAndForgetResponder(self._sender, stream_id, payload, self.responder)
             crew.add(operation, size)
             return
         if frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
-                self._streams, stream_id, payload, self.responder, initial_n
+                self._sender, stream_id, payload, self.responder, initial_n
             )
         else:
             operation = channel = RequestChannelResponder(
-                self._streams,
+                self._sender,
                 stream_id,
                 payload,
                 self.responder,
@@ -241,7 +243,7 @@ class IncomingRequests:
             return
         operation = responder_of_body(
             request.frame_type,
-            self._streams,
+            self._sender,
             stream_id,
             payload,
             responder,
@@ -258,13 +260,13 @@ class IncomingRequests:
         elif (refusal := self.refusal(size)) is not None:
             self._drop(Interaction.METADATA_PUSH, refusal)
         else:
-            operation = MetadataPushResponder(self._streams, metadata, self.responder)
+            operation = MetadataPushResponder(self._sender, metadata, self.responder)
             self._crew.add(operation, size)
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
         if frame_type != _REQUEST_FNF:
-            self._streams.send_control(encode_error(stream_id, code, text.encode()))
+            self._sender.send_control(encode_error(stream_id, code, text.encode()))
         else:
             self._drop(Interaction.FIRE_AND_FORGET, text)
 
@@ -296,8 +298,8 @@ class IncomingRequests:
         if self.refused is not None or not self._has_room_for_fragments():
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
-        request = FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
-        request.assembling = self._streams.reassembler(stream_id, self._max_metadata)
+        request = FragmentedRequest(self, self._sender, frame_type, stream_id, initial_n)
+        request.assembling = self._sender.account.reassembler(stream_id, self._max_metadata)
         # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
         request.complete = flags & COMPLETE
         self._incomplete += 1
@@ -316,4 +318,4 @@ class IncomingRequests:
     def forget(self, request: FragmentedRequest) -> None:
         """A request in fragments is whole, or will never be."""
         self._incomplete -= 1
-        self._streams.finish(request)
+        self._sender.finish(request)

@@ -199,12 +199,10 @@ async def _(scene: Scene) -> Call:
     return partial(OpenAdmission(Outbox(1000, 1000, 1000)).wait, 10)
 
 
-@row("connection.streams.Streams.open", "there is room", only_cancelled=True)
+@row("connection.stream_sender.StreamSender.open", "there is room", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     made, _ = connection()
-    return partial(
-        made.streams.open, Operation(made.streams), REQUEST_STREAM, 0, 1, Payload(b"data")
-    )
+    return partial(made.sender.open, Operation(made.sender), REQUEST_STREAM, 0, 1, Payload(b"data"))
 
 
 @row("connection.room.Room.wait", "handed out in the next turn")
