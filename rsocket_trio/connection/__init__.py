@@ -27,6 +27,7 @@ The modules, in reading order. What every connection is made of:
 Leases, where they are in use:
 
 - ``leases``: what each side has granted the other
+- ``granting``: asks the application for leases to grant
 - ``latency``: how long handlers take, for those who decide about leases
 - ``resumed_leases``: leases of a session, anew for each of its connections
 

@@ -168,7 +168,7 @@ class Connection:
                         if self.leases is not None:
                             # Before the reading: the first lease leaves before any answer, so that
                             # a client which knows its SETUP to be accepted has it.
-                            await nursery.start(run_leases, self.leases, transport)
+                            await nursery.start(run_leases, self.leases, self.outbox, transport)
                         self.crew.start(nursery, reader, self._first_steps)
                         nursery.start_soon(watch, clock, transport, self.outbox, lifecycle)
                         task_status.started()

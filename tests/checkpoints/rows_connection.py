@@ -10,6 +10,7 @@ import trio
 from rsocket_trio.connection import establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.fresh_sessions import Succession
+from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
 from rsocket_trio.connection.leases import Leases
 from rsocket_trio.connection.outbox import Outbox
@@ -158,27 +159,27 @@ async def _(scene: Scene) -> Call:
     return endless(watch, clock, Quick(), made.outbox, made.lifecycle)
 
 
-def leases() -> Leases:
+def leases() -> tuple[Leases, Outbox]:
     made, _ = connection(lease=LeaseOptions(Lease(1, 1000.0)))
     assert made.leases is not None
-    return made.leases
+    return made.leases, made.outbox
 
 
-@row("connection.leases.Leases.run")
+@row("connection.granting.grant_leases")
 async def _(scene: Scene) -> Call:
-    return endless(leases().run)
+    return endless(grant_leases, *leases())
 
 
 @row("connection.resumed_leases.run_leases")
 async def _(scene: Scene) -> Call:
-    return endless(run_leases, leases(), Quick())
+    return endless(run_leases, *leases(), Quick())
 
 
 @row("connection.resumed_leases.run_leases", "the session is over")
 async def _(scene: Scene) -> Call:
     made = link(Quick())
     made.fail("it is over")
-    return partial(run_leases, leases(), made)
+    return partial(run_leases, *leases(), made)
 
 
 @row("connection.outbox.Outbox.wait_idle", "idle already")
