@@ -330,7 +330,7 @@ class Requester(
         outbox = connection.outbox
         return ConnectionStatistics(
             open_streams=len(connection.table.operations),
-            running_requests=connection.crew.active,
+            running_requests=connection.workload.active,
             queued=outbox.room.used + outbox.control_size,
             unread=connection.account.unread,
         )

@@ -5,6 +5,7 @@ The modules, in reading order. What every connection is made of:
 - ``connection``: puts the parts of a connection together, and owns its nursery
 - ``lifecycle``: accepted, draining, over; and who is told
 - ``establish``: how a connection begins, on both sides
+- ``workload``: the requests of the peer that wait or run
 - ``crew``: the tasks that read and run handlers
 - ``first_steps``: handlers, up to their first wait
 - ``shift``: what one task of the crew remembers while it works

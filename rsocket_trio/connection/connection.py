@@ -45,6 +45,7 @@ from .shift import dismiss
 from .stream_sender import StreamSender
 from .stream_table import StreamTable
 from .stream_zero import StreamZero
+from .workload import Workload
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -74,6 +75,7 @@ class Connection:
         table: The open streams.
         account: Counts the bytes that have arrived and that nobody has taken yet.
         sender: The way out for what streams send.
+        workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
         leases: Where leases are in use (L in SETUP), both sides'; else ``None``.
     """
@@ -96,8 +98,9 @@ class Connection:
         self.outbox = outbox = Outbox(
             limits.outbox_size, limits.max_control_size, limits.max_unsent_size
         )
-        self.crew = crew = Crew(limits, outbox)
-        self.leases = None if lease is None else Leases(lease, outbox, crew)
+        self.workload = workload = Workload(limits)
+        self.crew = Crew(workload, outbox)
+        self.leases = None if lease is None else Leases(lease, outbox, workload)
         self.admission: Admission = (
             OpenAdmission(outbox) if self.leases is None else LeasedAdmission(outbox, self.leases)
         )
@@ -113,18 +116,18 @@ class Connection:
             self.account,
             max_request=limits.max_frame_size if whole_requests else None,
         )
-        self._first_steps = FirstSteps(table, sender, outbox, crew)
+        self._first_steps = FirstSteps(table, sender, outbox, workload)
         self._requests = IncomingRequests(
-            config, table, sender, crew, self._first_steps, self.leases, client=client
+            config, table, sender, workload, self._first_steps, self.leases, client=client
         )
         self._requests.uncredited = transport.capabilities.uncredited_requests
         zero = StreamZero(lifecycle, outbox, self._requests, self.leases, client=client)
         self._zero = zero
         self._dispatcher = Dispatcher(table.operations, self._requests, zero, client=client)
-        lifecycle.on_end += [self._say_last_words, self._requests.end, crew.end]
+        lifecycle.on_end += [self._say_last_words, self._requests.end, workload.end]
         lifecycle.on_end += [sender.end, table.end]
         lifecycle.on_drain += [self.admission.refuse, self._requests.drain, self._watch_drain]
-        lifecycle.is_idle = lambda: not table.operations and not crew.active
+        lifecycle.is_idle = lambda: not table.operations and not workload.active
         outbox.on_overrun = self._overrun
 
     def open(self, responder: Handlers) -> None:
@@ -247,7 +250,7 @@ class Connection:
             self.outbox.put_urgent(last_words)
 
     def _watch_drain(self, _error: Exception) -> None:
-        self.table.on_forgotten = self.crew.on_done = self.lifecycle.check_drained
+        self.table.on_forgotten = self.workload.on_done = self.lifecycle.check_drained
 
     def _overrun(self, size: int) -> None:
         limit = self.config.limits.max_unsent_size

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     import trio
 
     from ..interactions.operation import Handlers
-    from .crew import Crew
     from .outbox import Outbox
     from .shift import Shift
     from .stream_sender import StreamSender
     from .stream_table import StreamTable
+    from .workload import Workload
 
 __all__ = ["FirstSteps"]
 
@@ -58,13 +58,13 @@ class FirstSteps:
     """
 
     __slots__ = (
-        "_crew",
         "_end",
         "_max_whole",
         "_outbox",
         "_room",
         "_sender",
         "_table",
+        "_workload",
         "clean",
         "count",
         "dirty",
@@ -77,14 +77,14 @@ class FirstSteps:
     responder: Handlers
 
     def __init__(
-        self, table: StreamTable, sender: StreamSender, outbox: Outbox, crew: Crew
+        self, table: StreamTable, sender: StreamSender, outbox: Outbox, workload: Workload
     ) -> None:
         self._table = table
         self._sender = sender
         self._max_whole = sender.max_whole
         self._outbox = outbox
         self._room = outbox.room
-        self._crew = crew
+        self._workload = workload
         self._end = 0.0
         self.count = 0
         self.left = 0
@@ -109,7 +109,7 @@ class FirstSteps:
         """
         room = self._room
         outbox = self._outbox
-        if self._crew.queue:
+        if self._workload.queue:
             return False  # what the same read has brought before it begins first
         if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
             return False  # the answer would only have to wait
@@ -123,8 +123,8 @@ class FirstSteps:
                 return False
         self.left = left - 1
         self.count += 1
-        crew = self._crew
-        crew.active += 1  # for what the handler may do: begin to drain the connection, say
+        workload = self._workload
+        workload.active += 1  # for what the handler may do: begin to drain the connection, say
         sender = self._sender
         table = self._table
         try:
@@ -160,9 +160,9 @@ class FirstSteps:
                 return True
         except BaseException as error:
             self._failed(stream_id, payload, error)
-        crew.active -= 1
-        if crew.on_done is not None:
-            crew.on_done()
+        workload.active -= 1
+        if workload.on_done is not None:
+            workload.on_done()
         now = _copy_context()
         clean = self.clean
         # As `differ`, without its call where there is nothing to compare.
@@ -186,13 +186,13 @@ class FirstSteps:
             for others.
         """
         clean = shift.clean
-        crew = self._crew
-        queue = crew.queue
+        workload = self._workload
+        queue = workload.queue
         outbox = self._outbox
         room = outbox.room
         until = 0.0
         served = 0
-        while queue and not crew.over:
+        while queue and not workload.over:
             if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
                 if not due:
                     break
@@ -210,10 +210,10 @@ class FirstSteps:
                         shift.operation = operation
                         operation.attach(scope)
                         return rest
-            crew.active -= 1
-            crew.size -= operation.size
-            if crew.on_done is not None:
-                crew.on_done()
+            workload.active -= 1
+            workload.size -= operation.size
+            if workload.on_done is not None:
+                workload.on_done()
             now = _copy_context()
             # As `differ`, without its call where there is nothing to compare.
             if differ(now, clean) if clean else now:
@@ -243,7 +243,7 @@ class FirstSteps:
         self.left = 0
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
-        self._crew.size += size
+        self._workload.size += size
         self.operation = operation
         if self._table.failure is None:
             self._table.operations[stream_id] = operation

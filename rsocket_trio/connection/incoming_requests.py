@@ -45,11 +45,11 @@ from .fragmented_request import FragmentedRequest
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.payload_body import PayloadBody
-    from .crew import Crew
     from .first_steps import FirstSteps
     from .leases import Leases
     from .stream_sender import StreamSender
     from .stream_table import StreamTable
+    from .workload import Workload
 
 __all__ = ["IncomingRequests"]
 
@@ -79,7 +79,7 @@ class IncomingRequests:
         config: ConnectionConfig,
         table: StreamTable,
         sender: StreamSender,
-        crew: Crew,
+        workload: Workload,
         first_steps: FirstSteps,
         leases: Leases | None = None,
         *,
@@ -90,7 +90,7 @@ class IncomingRequests:
         self.dropped: Counter[str] = Counter()
         self._table = table.operations
         self._sender = sender
-        self._crew = crew
+        self._workload = workload
         self._first_steps = first_steps
         self._leases = leases
         self._limits = config.limits
@@ -147,26 +147,26 @@ class IncomingRequests:
         if self._leases is not None and not self._leases.spend():
             self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
             return
-        crew = self._crew
+        workload = self._workload
         first_steps = self._first_steps
         payload = Payload(frame[PAYLOAD_HEAD:])
         size = len(frame) - PAYLOAD_HEAD
         if not (
             first_steps.left
             and self.refused is None
-            and (not crew.active or crew.has_room(size))
+            and (not workload.active or workload.has_room(size))
             and first_steps.run(stream_id, payload, size)
         ):
             self._answer(stream_id, payload, size)
 
     def _answer(self, stream_id: int, payload: Payload, size: int) -> None:
         """A whole REQUEST_RESPONSE: run it, queue it, or refuse it."""
-        crew = self._crew
-        active = crew.active
+        workload = self._workload
+        active = workload.active
         if (
             self.refused is not None
-            or active >= crew.max_active
-            or (active and crew.size + size > crew.max_size)
+            or active >= workload.max_active
+            or (active and workload.size + size > workload.max_size)
         ):
             text = self.refused or _TOO_MANY
             self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
@@ -177,9 +177,9 @@ class IncomingRequests:
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
         self._table[stream_id] = operation
-        crew.active = active + 1
-        crew.size += size
-        crew.queue.append(operation)
+        workload.active = active + 1
+        workload.size += size
+        workload.queue.append(operation)
 
     def take_on(
         self,
@@ -197,15 +197,15 @@ class IncomingRequests:
         if frame_type == _REQUEST_RESPONSE:
             self._answer(stream_id, payload, size)
             return
-        crew = self._crew
-        if self.refused is not None or not crew.has_room(size):
+        workload = self._workload
+        if self.refused is not None or not workload.has_room(size):
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
             operation = FireAndForgetResponder(self._sender, stream_id, payload, self.responder)
-            crew.add(operation, size)
+            workload.add(operation, size)
             return
         if frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
@@ -224,10 +224,10 @@ class IncomingRequests:
             )
             self._table[stream_id] = channel
             channel.take_first()
-            crew.add(channel, size)
+            workload.add(channel, size)
             return
         self._table[stream_id] = operation
-        crew.add(operation, size)
+        workload.add(operation, size)
 
     # -- the rest ---------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class IncomingRequests:
             request.initial_n,
         )
         self._table[stream_id] = operation
-        self._crew.add(operation, size)
+        self._workload.add(operation, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
@@ -261,7 +261,7 @@ class IncomingRequests:
             self._drop(Interaction.METADATA_PUSH, refusal)
         else:
             operation = MetadataPushResponder(self._sender, metadata, self.responder)
-            self._crew.add(operation, size)
+            self._workload.add(operation, size)
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
@@ -308,12 +308,12 @@ class IncomingRequests:
 
     def refusal(self, size: int) -> str | None:
         """Why a request of ``size`` bytes is not taken on now; ``None`` where it is."""
-        if self.refused is not None or not self._crew.has_room(size):
+        if self.refused is not None or not self._workload.has_room(size):
             return self.refused or _TOO_MANY
         return None
 
     def _has_room_for_fragments(self) -> bool:
-        return self._crew.active + self._incomplete < self._limits.max_streams
+        return self._workload.active + self._incomplete < self._limits.max_streams
 
     def forget(self, request: FragmentedRequest) -> None:
         """A request in fragments is whole, or will never be."""

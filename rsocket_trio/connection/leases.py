@@ -20,8 +20,8 @@ from ..sealed import Sealed, make
 from .latency import Latency
 
 if TYPE_CHECKING:
-    from .crew import Crew
     from .outbox import Outbox
+    from .workload import Workload
 
 __all__ = ["ConnectionLeases", "Leases"]
 
@@ -92,7 +92,7 @@ class Leases:
         view: What the user sees of this.
     """
 
-    def __init__(self, options: LeaseOptions, outbox: Outbox, crew: Crew) -> None:
+    def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
         self.options = options
         self.source: AnyLeaseSource = options.source
         self.last_lease: Lease | None = None
@@ -104,7 +104,7 @@ class Leases:
         self.changed = trio.Event()
         self.view = make(ConnectionLeases, self)
         self._outbox = outbox
-        self._crew = crew
+        self._workload = workload
         self._running = False
         self._queued: Lease | None = None
 
@@ -130,7 +130,7 @@ class Leases:
         return LeaseStatistics(
             expires_in=max(0.0, granted.expires - now),
             left=granted.left(now),
-            active_streams=self._crew.active,
+            active_streams=self._workload.active,
             rejected=granted.rejected,
             mean_latency=self.latency.mean,
         )
