@@ -36,6 +36,8 @@ Sessions that outlive their connections:
 
 - ``resume_options``: what an application says about resumption
 - ``resumable_link``: a transport that outlives the connections below it
+- ``session_frames``: what the frames of a session mean for its resumption
+- ``link_watch``: KEEPALIVEs, and peers that fall silent, below a link
 - ``retention``: what one end keeps for the other, within bounds
 - ``dialling``: functions that make transports, as applications write them
 - ``resume_client``: a session at a client: dials again, and offers to resume

@@ -13,6 +13,7 @@ from rsocket_trio.connection.fresh_sessions import Succession
 from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
 from rsocket_trio.connection.leases import Leases
+from rsocket_trio.connection.link_watch import watch_link
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.reader import Reader
 from rsocket_trio.connection.resumable_link import ResumableLink
@@ -313,16 +314,16 @@ async def _(scene: Scene) -> Call:
     return made.aclose
 
 
-@row("connection.resumable_link.ResumableLink.watch")
+@row("connection.link_watch.watch_link")
 async def _(scene: Scene) -> Call:
-    return endless((await attached()).watch)
+    return endless(watch_link, await attached())
 
 
-@row("connection.resumable_link.ResumableLink.watch", "over already")
+@row("connection.link_watch.watch_link", "over already")
 async def _(scene: Scene) -> Call:
     made = await attached()
     made.fail("it is over")
-    return made.watch
+    return partial(watch_link, made)
 
 
 @row("connection.resumable_link.ResumableLink.send_frames", "over already")
