@@ -296,7 +296,7 @@ class StreamSender:
             raise fresh_copy(self._admission.refusal)
         await self._outbox.reserve(size)
 
-    def end(self, error: Exception, _last_words: bytes | None = None) -> None:
+    def end(self, error: Exception, _last_words: bytes | None) -> None:
         """The connection is over: refuse every request, room and chunk from now on."""
         self._outbox.close(error)
         self._admission.refuse(error)

@@ -77,7 +77,7 @@ class StreamTable:
         """See `Outbound.remove_unopened`."""
         self._unopened.discard(operation)
 
-    def end(self, error: Exception, _last_words: bytes | None = None) -> None:
+    def end(self, error: Exception, _last_words: bytes | None) -> None:
         """Tell every operation that the connection is over, and forget all of them."""
         self.failure = error
         operations = [*self.operations.values(), *self._unopened]
