@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..protocol.interaction import Interaction
     from ..protocol.reassembly import Reassembler
+    from ..protocol.receive_account import ReceiveAccount
     from ..streamed import AnyPayload
     from .payload_body import PayloadBody
 
@@ -46,19 +47,16 @@ never has to wait may keep the loop for itself."""
 
 
 class Outbound(Protocol):
-    """What an operation may do to its connection. `rsocket_trio.connection.streams` does it.
+    """What an operation may do to its connection.
+
+    `rsocket_trio.connection.stream_sender` does it.
 
     Attributes:
-        unread: Bytes received for all streams of the connection that nobody has taken yet.
-        max_unread: Their limit (`Limits.max_unread_size`).
-        max_unread_body: Of one payload that is read while it arrives
-            (`Limits.max_unread_body_size`).
+        account: Counts the bytes received for all streams of the connection.
         max_frame_size: The longest frame there may be (`Limits.max_frame_size`).
     """
 
-    unread: int
-    max_unread: int
-    max_unread_body: int
+    account: ReceiveAccount
     max_frame_size: int
 
     def try_open(
@@ -124,9 +122,6 @@ class Outbound(Protocol):
 
     def finish(self, operation: Operation) -> None:
         """The stream is over: forget its id. Safe to call twice."""
-
-    def reassembler(self, stream_id: int) -> Reassembler:
-        """A new reassembler within the connection's limits."""
 
 
 class Answers(Protocol[R_contra]):
@@ -204,7 +199,7 @@ class Operation:
         assembling = self.assembling
         if is_followed(flags):
             if assembling is None:
-                assembling = self.assembling = self.outbound.reassembler(self.stream_id)
+                assembling = self.assembling = self.outbound.account.reassembler(self.stream_id)
             assembling.flags |= flags & COMPLETE
             assembling.add(metadata, data)
             return None

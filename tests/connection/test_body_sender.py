@@ -298,7 +298,7 @@ async def test_refused_at_the_last_moment():
     """A stream that may not be opened any more once its first chunks are here, is not."""
 
     async def refuse():
-        requester._connection.streams.admission.refuse(LocalProtocolError("too late"))
+        requester._connection.admission.refuse(LocalProtocolError("too late"))
 
     async with connected_pair(Echo()) as requester:
         source = Source([b"few"], then=refuse)

@@ -1,4 +1,7 @@
-"""The workers: who runs which request, what they leave behind, and when they pause."""
+"""The workers: who runs which request, what they leave behind, and when they pause.
+
+Modules of rsocket_trio.connection: crew, workload.
+"""
 
 from __future__ import annotations
 

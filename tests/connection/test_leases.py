@@ -1,6 +1,6 @@
 """The sources of leases, what they are asked and when; and requests that wait for a lease.
 
-Modules of rsocket_trio.connection: leases, admission.
+Modules of rsocket_trio.connection: leases, granting, admission.
 """
 
 from __future__ import annotations

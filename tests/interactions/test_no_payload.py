@@ -1,4 +1,7 @@
-"""What is no payload of bytes: the type and the text, wherever it comes from."""
+"""What is no payload of bytes: the type and the text, wherever it comes from.
+
+Modules of rsocket_trio.connection: sendable.
+"""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ async def test_leaving_in_the_turn_in_which_room_came(link, size, fails):
             outbox.room.set_limit(limit)
             await trio.testing.wait_all_tasks_blocked()
             here.assert_idle()
-            assert not here.requester._connection.streams._unopened
+            assert not here.requester._connection.table._unopened
         assert begun == []
         assert await exchange(here.requester, []) == []
 
@@ -384,15 +384,15 @@ async def raises():
 async def test_a_channel_is_expected_no_longer(link, source, autojump_clock):
     """Once it is open, or never will be, the connection forgets that it was going to be."""
     async with link(Channels(echo)) as here:
-        streams = here.requester._connection.streams
+        table = here.requester._connection.table
         for _ in range(3):
             failing = pytest.raises(OSError) if source is raises else nullcontext()
             with failing, trio.move_on_after(1):
                 async with here.requester.request_channel(source()) as replies:
                     await trio.testing.wait_all_tasks_blocked()
-                    assert len(streams._unopened) == (source is waits_for_ever)
+                    assert len(table._unopened) == (source is waits_for_ever)
                     async for _ in replies:
                         pass
-            assert not streams._unopened
+            assert not table._unopened
             await trio.testing.wait_all_tasks_blocked()
             here.assert_idle()

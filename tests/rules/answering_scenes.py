@@ -151,7 +151,7 @@ class Channel(Saying):
         elif event is Event.SEND_COMPLETE and not self.forgotten:
             # A handler that ends wants no more items either, and so CANCEL leaves at once as well:
             # no application can wait in between. So the half is completed beneath it.
-            self.end._streams.table[1].send_complete()
+            self.end._connection.table.operations[1].send_complete()
         else:
             super().order(event)
 

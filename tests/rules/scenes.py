@@ -162,7 +162,7 @@ class Scene(ABC):
     @property
     def forgotten(self):
         """The connection does not know the id any more."""
-        return self.stream_id not in self.end._streams.table
+        return self.stream_id not in self.end._connection.table.operations
 
     async def says(self):
         """Whether one more item leaves: for `can_say`, of those that send a stream."""
