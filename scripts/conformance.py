@@ -76,7 +76,7 @@ def page() -> str:
             where = ", ".join(f"`{name}`" for name in enforced.get(rule, [])) or "-"
             lines.append(f"| {rule} | {statement} | {where} | {evidence} |")
         sections.append("\n".join([*lines, ""]))
-    summary = f"Of {total} rules, {total - without} have tests. For the others the table gives the reason.\n"
+    summary = f"Of {total} rules, {total - without} have tests; the others give a reason.\n"
     return "\n".join([HEAD, summary, *sections])
 
 
