@@ -44,15 +44,18 @@ HEADINGS = "| rule | what it says | enforced in | shown by |"
 HEAD = """\
 # Conformance
 
-The rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft, each with the code
-that enforces it and the tests that show it. Rules are told in short here, and numbered for
-reference; the text that counts is the specification's. Where that leaves something open, the rule
-says what is done here.
+This page lists the rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft. Each
+rule has the code that enforces it and the tests that show it. Rules are shortened here, and
+numbered for reference; the text of the specification decides. If the specification leaves
+something open, the rule says what this package does.
 
-Code is named by its file below `rsocket_trio/` and its function; where several hold a rule
-together, the one that decides comes first. Tests are named by their files below `tests/`. A name in
-square brackets is that of a golden vector, which the test sends to a server or a client over a
+Code is named by its file in `rsocket_trio/` and its function. If several functions enforce a rule
+together, the one that decides comes first. Tests are named by their files in `tests/`. A name in
+square brackets is the name of a golden vector, which the test sends to a server or a client over a
 socket.
+
+Flags have the letters of the specification: I (ignore), M (metadata), F (follows), C (complete),
+N (next), L (lease), S (strict), and R (resume in SETUP, respond in KEEPALIVE).
 """
 
 
@@ -73,7 +76,7 @@ def page() -> str:
             where = ", ".join(f"`{name}`" for name in enforced.get(rule, [])) or "-"
             lines.append(f"| {rule} | {statement} | {where} | {evidence} |")
         sections.append("\n".join([*lines, ""]))
-    summary = f"Of {total} rules, {total - without} have tests. Elsewhere the reason is given.\n"
+    summary = f"Of {total} rules, {total - without} have tests; the others give a reason.\n"
     return "\n".join([HEAD, summary, *sections])
 
 
