@@ -80,7 +80,7 @@ def test_metadata(argument: str | None, expected: bytes | None) -> None:
 
 def test_bad_hexadecimal() -> None:
     """0x and something else is wrong usage."""
-    with pytest.raises(Failure, match="'0xz' is not hexadecimal") as caught:
+    with pytest.raises(Failure, match="'0xz' is not 0x and pairs of hexadecimal digits") as caught:
         read_metadata("0xz")
     assert caught.value.status == USAGE
 
@@ -110,6 +110,6 @@ def test_last_line_end(tmp_path: Path) -> None:
 
 
 def test_stdin_among_payloads() -> None:
-    """Standard input cannot be mixed with other payloads."""
-    with pytest.raises(Failure, match="cannot be mixed"):
+    """Standard input cannot be combined with other payloads."""
+    with pytest.raises(Failure, match="cannot be combined"):
         read_lines(["one", "-"])
