@@ -21,40 +21,41 @@ PAGE = Path(__file__).parent.parent / "docs/legality.md"
 HEAD = """\
 # What is legal on a stream
 
-The tables of `rsocket_trio.protocol.legality`. A stream has two halves: ours, which is what we
-send, and the remote one, which is what the peer sends.
+The tables of `rsocket_trio.protocol.legality`. A stream has two halves: our half is what we send,
+and the remote half is what the peer sends.
 
 | state | meaning |
 |---|---|
-| OPEN | nothing has ended |
+| OPEN | both halves are open |
 | LOCAL_DONE | we have completed our half, or the peer does not want the rest of it |
 | REMOTE_DONE | the peer has completed its half, or we do not want the rest of it |
-| CLOSED | the stream is over here, and its id is forgotten |
+| CLOSED | the stream has ended on this side, and its id is forgotten |
 
-Only a channel has two halves that are worth telling apart. The tables begin when the request has
-left or arrived. NEXT is an item, NEXT_COMPLETE an item with the COMPLETE flag set, COMPLETE that
-flag without an item. What is received and is not in a table is ignored; what is not in a table is
-not sent. Credit is not in the tables: it is counted apart.
+Only for a channel do the two halves end separately. The tables begin after the request was sent or
+received. NEXT is an item, NEXT_COMPLETE is an item with the COMPLETE flag, COMPLETE is the flag
+without an item. Received events that are not in a table are ignored. Events that are not in a table
+are never sent. Credit is not in the tables: it is counted separately.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join("\n" + section(interaction) for interaction in STREAM_INTERACTIONS)
 
 
 def section(interaction: Interaction) -> str:
-    """An interaction, seen from both sides."""
+    """Return the section of one interaction, with both sides."""
     lines = [f"## {interaction.name}", ""]
     if INITIAL_STATES[interaction] is State.CLOSED:
-        return "\n".join([*lines, "Over with its request, on both sides: nothing is answered.", ""])
+        text = "The stream ends with the request, on both sides. There is no answer."
+        return "\n".join([*lines, text, ""])
     for side in Side:
         lines += [f"### {interaction.name}: {side.name.lower()}", "", *table(interaction, side), ""]
     return "\n".join(lines)
 
 
 def table(interaction: Interaction, side: Side) -> Iterator[str]:
-    """A row for each pair of states that events lead from and to."""
+    """Yield one row for each pair of states with the events that lead from one to the other."""
     rows: dict[tuple[State, State], list[Event]] = {}
     for (before, event), after in TABLES[interaction, side].items():
         rows.setdefault((before, after), []).append(event)
