@@ -94,10 +94,10 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        raise Failure(_located(args.uri, error), UNREACHABLE) from error
+        raise Failure(_error_text(args.uri, error), UNREACHABLE) from error
 
 
-def _located(uri: str, error: Exception) -> str:
+def _error_text(uri: str, error: Exception) -> str:
     """Return the text of an error, with the address, and a hint if there is one."""
     text = str(error) or type(error).__name__
     if str(parse_uri(uri)) not in text:

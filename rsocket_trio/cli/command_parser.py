@@ -34,7 +34,7 @@ class CommandParser(argparse.ArgumentParser):
         parsed, extras = super().parse_known_args(args, namespace)
         if self.last_positional is None:
             return parsed, extras
-        values, unknown = _sort_out(extras)
+        values, unknown = _values_and_unknown_options(extras)
         given = getattr(parsed, self.last_positional)
         if isinstance(given, list):
             setattr(parsed, self.last_positional, [*given, *values])
@@ -46,8 +46,8 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, unknown
 
 
-def _sort_out(extras: list[str]) -> tuple[list[str], list[str]]:
-    # Returns values and unknown options. After "--" everything is a value.
+def _values_and_unknown_options(extras: list[str]) -> tuple[list[str], list[str]]:
+    # After "--" everything is a value.
     values: list[str] = []
     unknown: list[str] = []
     for index, extra in enumerate(extras):

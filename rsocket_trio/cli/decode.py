@@ -24,8 +24,8 @@ __all__ = ["run"]
 
 
 @attrs.frozen
-class _Wire:
-    """A protocol that `decode` can read.
+class _WireFormat:
+    """The wire format of a protocol.
 
     Attributes:
         as_fields: Returns the fields of a frame, for JSON.
@@ -40,21 +40,21 @@ class _Wire:
     counted: int
 
 
-_WIRES: Final = {
-    "rsocket": _Wire(as_fields, describe, 3, 0),
-    "reactivesocket": _Wire(reactivesocket.as_fields, reactivesocket.describe, 4, 4),
+_WIRE_FORMATS: Final = {
+    "rsocket": _WireFormat(as_fields, describe, 3, 0),
+    "reactivesocket": _WireFormat(reactivesocket.as_fields, reactivesocket.describe, 4, 4),
 }
 
 
 def run(args: argparse.Namespace) -> int:
     """Decode and print every frame. A malformed frame does not stop the command."""
     status = DONE
-    wire = _WIRES[args.protocol]
+    wire = _WIRE_FORMATS[args.protocol]
     for text in _texts(args.frames):
         for frame in _frames(text, wire if args.tcp else None):
-            line, good = _line(frame, wire, as_json=args.json)
+            line, well_formed = _line(frame, wire, as_json=args.json)
             print_bytes(line)
-            if not good:
+            if not well_formed:
                 status = PEER_ERROR
     return status
 
@@ -79,7 +79,7 @@ def _stdin_lines() -> Iterator[str]:
         raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
 
 
-def _frames(text: str, prefixed: _Wire | None) -> Iterable[bytes | ValueError]:
+def _frames(text: str, prefixed: _WireFormat | None) -> Iterable[bytes | ValueError]:
     digits = re.sub(r"\s+", "", text).removeprefix("0x")
     try:
         data = bytes.fromhex(digits)
@@ -89,7 +89,7 @@ def _frames(text: str, prefixed: _Wire | None) -> Iterable[bytes | ValueError]:
     return [data] if prefixed is None else _split(data, prefixed)
 
 
-def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
+def _split(data: bytes, wire: _WireFormat) -> Iterator[bytes | ValueError]:
     # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length precedes each frame. In the
     # ReactiveSocket draft the length has 32 bits and includes its own 4 bytes.
     prefix = wire.prefix
@@ -114,7 +114,7 @@ def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
             return
 
 
-def _line(frame: bytes | ValueError, wire: _Wire, *, as_json: bool) -> tuple[bytes, bool]:
+def _line(frame: bytes | ValueError, wire: _WireFormat, *, as_json: bool) -> tuple[bytes, bool]:
     try:
         if isinstance(frame, ValueError):
             raise frame

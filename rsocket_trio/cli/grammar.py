@@ -28,7 +28,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  its only name
+    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  it has no public name
 
 __all__ = ["build_parser"]
 
@@ -307,15 +307,15 @@ def _add_bench(commands: Commands) -> None:
         type=positive,
         metavar="N",
     )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument(
         "--size",
         default=128,
         help="bytes of data per payload (default 128)",
         type=positive,
         metavar="N",
     )
-    what.add_argument(
+    payload.add_argument(
         "--data", metavar="DATA", help="data of each payload: text, @FILE, or - for standard input"
     )
     parser.add_argument("--route", help="route of the requests")

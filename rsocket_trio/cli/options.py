@@ -125,14 +125,14 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="metadata of the SETUP frame: text, 0xHEX or @FILE",
         metavar="VALUE",
     )
-    who = group.add_mutually_exclusive_group()
-    who.add_argument(
+    authentication = group.add_mutually_exclusive_group()
+    authentication.add_argument(
         "--auth-simple",
         metavar="USER:PASSWORD",
         help="authenticate with a user name and a password, in SETUP; use @FILE or env:NAME (an"
         " environment variable) to keep the password off the command line",
     )
-    who.add_argument(
+    authentication.add_argument(
         "--auth-bearer",
         metavar="TOKEN",
         help="authenticate with a token, in SETUP: TOKEN, @FILE or env:NAME",

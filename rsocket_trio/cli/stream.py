@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_channel(requester: Requester) -> int:
         opened = requester.request_channel(
-            _Source(lines, raw),
+            _ChannelPayloads(lines, raw),
             route=args.route,
             metadata=metadata,
             prefetch=prefetch,
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _demand(prefetch: int | None, take: int | None) -> tuple[int | None, int | None]:
     # Returns prefetch and initial request-n. If --take fits into one window, the request asks for
-    # exactly that many items and no more (prefetch 0), so the peer produces no item in vain.
+    # exactly that many items and no more (prefetch 0), so the peer produces no unused item.
     # Otherwise the demand is as usual.
     window = ConnectionConfig().prefetch if prefetch is None else prefetch
     return (0, take) if take is not None and take <= window else (prefetch, None)
@@ -79,7 +79,7 @@ async def _print(
     return DONE
 
 
-class _Source(AsyncIterator[Payload]):
+class _ChannelPayloads(AsyncIterator[Payload]):
     """The payloads of a channel. The first one goes with the request and carries the metadata."""
 
     def __init__(self, lines: list[bytes] | None, metadata: bytes | None) -> None:

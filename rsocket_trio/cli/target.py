@@ -116,13 +116,13 @@ def _check(found: object, target: str) -> Responder | Acceptor:
     if not callable(found):
         text = f"{target!r} is neither a Responder nor an acceptor function"
         raise Failure(f"{text}, but an object of type {type(found).__name__!r}", USAGE)
-    if not _takes_two(found):
+    if not _takes_two_arguments(found):
         text = f"{target!r} is not an acceptor function: it must take two arguments"
         raise Failure(f"{text}, the setup and the requester", USAGE)
     return cast("Acceptor", found)
 
 
-def _takes_two(function: Callable[..., object]) -> bool:
+def _takes_two_arguments(function: Callable[..., object]) -> bool:
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:

@@ -108,7 +108,7 @@ class FramePeer(trio.abc.AsyncResource):
     async def expect_nothing(self) -> None:
         """Wait until every task waits, and check that no frame has arrived.
 
-        KEEPALIVEs are ignored. Timers that have not yet fired are not waited for.
+        It ignores KEEPALIVEs, and does not wait for timers.
 
         Raises:
             AssertionError: A frame arrived, or the connection ended.

@@ -234,9 +234,9 @@ async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> Non
 
 
 async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
-    """Frames that do not fit into the kernel's buffer are kept and sent first.
+    """`send_frames_nowait` keeps frames that do not fit, and sends them first.
 
-    Later calls see errors.
+    Later calls raise the errors of the connection.
     """
     if not a.immediate:
         return
