@@ -185,7 +185,7 @@ def try_all(picked: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
             try:
                 for done in as_completed(running):
                     yield done.result()
-            except BaseException:
+            except BaseException:  # Ctrl-C too must not wait for the remaining mutants
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 

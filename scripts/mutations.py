@@ -118,9 +118,11 @@ class _Finder(ast.NodeVisitor):
     # Places in the text.
 
     def _start(self, node: ast.AST) -> int:
+        # The visited nodes all have positions.
         return self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
 
     def _end(self, node: ast.AST) -> int:
+        # The visited nodes all have positions.
         return self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
     def _replace(self, first: ast.AST, last: ast.AST, kind: str, new: str) -> None:
@@ -320,7 +322,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_TryStar(self, node: ast.TryStar) -> None:
-        self.visit_Try(node)  # type: ignore[arg-type]
+        self.visit_Try(node)  # type: ignore[arg-type]  # it has the same fields
 
     def visit_Call(self, node: ast.Call) -> None:
         if ast.unparse(node.func).split(".")[-1] == "suppress" and node.args:

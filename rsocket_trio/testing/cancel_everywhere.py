@@ -79,7 +79,7 @@ async def cancel_everywhere(
             cancelled = await _run_once(operation, place, task, every_task=every_task)
             await trio.lowlevel.checkpoint()
             await check()
-        except Exception as error:
+        except Exception as error:  # every failure gets the note
             error.add_note(f"cancel_everywhere: the operation was cancelled at place {place}")
             raise
         if not cancelled:

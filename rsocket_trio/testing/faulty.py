@@ -181,8 +181,8 @@ class FaultyTransport(TransportWrapper):
         whole = self._before_cut(frames)
         try:
             self._unsent = not self.inner.send_frames_nowait(whole)
-        except Exception:
-            self._left, self._is_cut = before  # no frame was sent
+        except Exception:  # the inner transport may raise anything; no frame was sent then
+            self._left, self._is_cut = before
             raise
         return not self._unsent and not self._is_cut
 

@@ -65,7 +65,7 @@ async def check_transport(
                 with trio.fail_after(_TIMEOUT):
                     async with make() as (a, b):
                         await check(a, b)
-            except BaseException as error:
+            except BaseException as error:  # exception groups and Cancelled get the note too
                 error.add_note(f"check_transport: {check.__name__}, {direction}")
                 raise
     if make_cut is not None:
