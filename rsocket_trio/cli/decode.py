@@ -102,7 +102,8 @@ def _split(data: bytes, wire: _WireFormat) -> Iterator[bytes | ValueError]:
         size = int.from_bytes(data[at : at + prefix]) - wire.counted
         if size < 0:
             length = size + wire.counted
-            yield ValueError(f"the length is {length}, but it includes its own {prefix} bytes")
+            text = f"the length is {length}, but it includes itself, so {prefix} is the minimum"
+            yield ValueError(text)
             return
         left -= prefix
         if left < size:

@@ -41,7 +41,9 @@ def request_metadata(args: argparse.Namespace) -> tuple[Metadata | None, bytes |
         if entry is not None:
             entries.append((entry["mime"], read_metadata(entry["value"]) or b""))
         elif raw is not None:
-            text = f"--metadata: only MIME=VALUE may be repeated, and {argument!r} is not that"
+            text = (
+                f"--metadata: only MIME=VALUE may be repeated; {argument!r} is a second raw value"
+            )
             raise Failure(text, USAGE)
         else:
             raw = read_metadata(argument)

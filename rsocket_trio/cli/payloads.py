@@ -49,7 +49,7 @@ def read_metadata(argument: str | None) -> bytes | None:
         try:
             return bytes.fromhex(argument[2:])
         except ValueError as error:
-            text = f"{argument!r} is not 0x and pairs of hexadecimal digits"
+            text = f"{argument!r} is not hexadecimal: pairs of digits must follow 0x"
             raise Failure(text, USAGE) from error
     return read_value(argument)
 

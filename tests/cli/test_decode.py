@@ -190,6 +190,6 @@ def test_a_length_of_the_draft_that_does_not_count_itself(
     arguments = ["decode", "--protocol", "reactivesocket", "--tcp"]
     assert main([*arguments, "00000003", "0000000c0003"]) == 1
     assert capfdbinary.readouterr().out == (
-        b"error: the length is 3, but it includes its own 4 bytes\n"
+        b"error: the length is 3, but it includes itself, so 4 is the minimum\n"
         b"error: incomplete frame: 2 of 8 bytes\n"
     )
