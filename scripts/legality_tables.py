@@ -29,7 +29,7 @@ that we send, and the frames that the peer sends.
 | OPEN | no half has ended |
 | LOCAL_DONE | we have completed our half, or the peer does not want the rest of it |
 | REMOTE_DONE | the peer has completed its half, or we do not want the rest of it |
-| CLOSED | the stream is over here, and its id is forgotten |
+| CLOSED | the stream has ended on this side, and its id is forgotten |
 
 The difference between the two halves matters only for channels. The tables begin after the request
 has been sent or received. NEXT is an item, NEXT_COMPLETE is an item with the COMPLETE flag, and
@@ -39,12 +39,12 @@ received, and is never sent. Credit is not in the tables: it is counted separate
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join("\n" + section(interaction) for interaction in STREAM_INTERACTIONS)
 
 
 def section(interaction: Interaction) -> str:
-    """An interaction, seen from both sides."""
+    """Return the section of one interaction, with both sides."""
     lines = [f"## {interaction.name}", ""]
     if INITIAL_STATES[interaction] is State.CLOSED:
         return "\n".join([*lines, "Over with its request on both sides: there is no answer.", ""])
@@ -54,7 +54,7 @@ def section(interaction: Interaction) -> str:
 
 
 def table(interaction: Interaction, side: Side) -> Iterator[str]:
-    """A row for each pair of states that events lead from and to."""
+    """Yield one row for each pair of states with the events that lead from one to the other."""
     rows: dict[tuple[State, State], list[Event]] = {}
     for (before, event), after in TABLES[interaction, side].items():
         rows.setdefault((before, after), []).append(event)

@@ -69,7 +69,7 @@ async def test_another_frame_fails_readably(ends):
     with pytest.raises(AssertionError) as caught:
         await peer.receive(PayloadFrame)
     text = str(caught.value)
-    assert "expected PayloadFrame, but there came ERROR stream_id=1 code=REJECTED" in text
+    assert "expected PayloadFrame, but received ERROR stream_id=1 code=REJECTED" in text
     assert "b'busy'" in text
     assert "-> REQUEST_RESPONSE stream_id=1" in text
 
@@ -79,7 +79,7 @@ async def test_bytes_that_are_no_frame_fail_readably(ends):
     peer, other = ends
     await peer.send(b"\0\0\0")
 
-    with pytest.raises(AssertionError, match=r"no frame \(.*\): 00 00 00"):
+    with pytest.raises(AssertionError, match=r"malformed frame \(.*\): 00 00 00"):
         await other.receive()
 
 
@@ -112,7 +112,7 @@ async def test_silence_fails_after_patience(ends, autojump_clock):
     """An expectation does not wait for ever."""
     _, other = ends
     start = trio.current_time()
-    with pytest.raises(AssertionError, match=r"expected CancelFrame, but nothing came for 10"):
+    with pytest.raises(AssertionError, match=r"expected CancelFrame, but nothing arrived for 10"):
         await other.receive(CancelFrame)
     assert trio.current_time() - start == 10
 
@@ -122,7 +122,7 @@ async def test_nothing_expected_and_something_there(ends):
     peer, other = ends
     await other.expect_nothing()
     await peer.send(KeepaliveFrame(respond=False), ANSWER)
-    with pytest.raises(AssertionError, match="expected nothing, but there came PAYLOAD"):
+    with pytest.raises(AssertionError, match="expected nothing, but received PAYLOAD"):
         await other.expect_nothing()
 
 
@@ -181,7 +181,7 @@ async def test_no_close_as_expected(ends, frames):
     peer, other = ends
     await peer.send(*frames)
     await peer.aclose()
-    with pytest.raises(AssertionError, match="but there came"):
+    with pytest.raises(AssertionError, match="but received"):
         await other.expect_closed(0x101)
 
 
@@ -189,7 +189,7 @@ async def test_an_error_that_does_not_close(ends, autojump_clock):
     """ERROR on stream 0 with the connection left open is no close."""
     peer, other = ends
     await peer.send(ErrorFrame(0, 0x101))
-    with pytest.raises(AssertionError, match="nothing came for 10"):
+    with pytest.raises(AssertionError, match="nothing arrived for 10"):
         await other.expect_closed(0x101)
 
 
@@ -245,7 +245,7 @@ async def test_life_is_silence_and_an_echo(ends, nursery):
         await peer.expect_alive()
 
     await other.send(CancelFrame(1))
-    with pytest.raises(AssertionError, match="there came CANCEL"):
+    with pytest.raises(AssertionError, match="received CANCEL"):
         await peer.expect_alive()
 
 
