@@ -1,9 +1,9 @@
 """The leases of one connection: `ConnectionLeases` for users, `Leases` for the connection.
 
-What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
-the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
-requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
-`rsocket_trio.connection.incoming_requests`.
+The pure `rsocket_trio.protocol.lease_ledger` decides what a lease allows. This module has the
+clock and the LEASE frames, and asks the source for the next lease when one has ended. Our own
+requests wait in `rsocket_trio.connection.admission`;
+`rsocket_trio.connection.incoming_requests` counts the peer's.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
     @property
     def source(self) -> AnyLeaseSource:
-        """Where the leases come from that we grant.
+        """The source of the leases that we grant.
 
-        An acceptor may set it, to choose for its connection; later it has no effect.
+        An acceptor may set it for its connection; setting it later has no effect.
         """
         return self._leases.source
 
@@ -68,38 +68,40 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
     @property
     def waiting(self) -> int:
-        """How many of our requests wait for a lease or for their turn."""
+        """The number of our requests that wait for a lease or for their turn."""
         return self._leases.waiting
 
     @property
     def left(self) -> int:
-        """How many requests the peer's lease allows us now."""
+        """The number of requests that the peer's lease allows us now."""
         return self._leases.left
 
     def grant(self, lease: Lease) -> None:
-        """Grant a lease to the peer of this connection, in place of the one it has.
+        """Grant a lease to the peer of this connection; it replaces the present one.
 
-        It leaves at once, or as soon as the connection is accepted. When it has ended, the source
-        is asked again.
+        The lease is sent at once, or as soon as the connection is accepted. When it has ended, the
+        source is asked again.
         """
         self._leases.grant(lease)
 
     def statistics(self) -> LeaseStatistics:
-        """Numbers about the leases granted; reading them leaves the mean latency as it is."""
+        """Return numbers about the granted leases. This does not reset the mean latency."""
         return self._leases.statistics()
 
 
 class Leases:
-    """What a connection does about its leases.
+    """The leases of a connection.
 
     Attributes:
-        options: As given.
-        source: See `ConnectionLeases.source`; likewise ``last_lease`` and ``waiting``.
-        held: The peer's lease: what our requests are counted against.
-        granted: Ours: what the peer's requests are counted against.
+        options: The settings.
+        source: See `ConnectionLeases.source`.
+        last_lease: See `ConnectionLeases.last_lease`.
+        waiting: See `ConnectionLeases.waiting`.
+        held: The peer's lease; our requests count against it.
+        granted: Our lease; the peer's requests count against it.
         latency: How long handlers take.
         on_lease: Called when the peer has granted a lease.
-        view: What the user sees of this.
+        view: The object that the user gets.
     """
 
     def __init__(self, options: LeaseOptions, outbox: Outbox, crew: Crew) -> None:
@@ -147,14 +149,14 @@ class Leases:
         )
 
     def receive(self, frame: LeaseFrame) -> None:
-        """A LEASE frame; its time begins now."""
+        """Receive a LEASE frame; its time begins now."""
         seconds = frame.time_to_live_ms / 1000
         self.last_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
         self.held.replace(frame.number_of_requests, seconds, trio.current_time())
         self.on_lease()
 
     def spend(self) -> bool:
-        """Count a request of the peer; False if it is beyond the lease."""
+        """Count a request of the peer; return False if it is beyond the lease."""
         now = trio.current_time()
         if not self.granted.take(now):
             return False
@@ -163,23 +165,23 @@ class Leases:
         return True
 
     def restart(self) -> None:
-        """The session goes on over another connection, and leases begin anew.
+        """Begin the leases anew: the session goes on over another connection.
 
-        (Protocol.md, "Resume Operation": they are not carried over.) The caller cancels `run`
-        before, and runs it again.
+        Leases do not carry over (Protocol.md, "Resume Operation"). The caller cancels `run` before
+        this call, and runs it again after it.
         """
         self._running = False
         self.held.clear()
         self.granted.clear()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Grant leases as the source says, until cancelled.
+        """Grant the leases of the source, until cancelled.
 
         Args:
-            task_status: Started once the first lease is queued, or has to be waited for.
+            task_status: Started once the first lease is queued, or the source makes us wait.
 
         Checkpoint: always.
-        If cancelled: nothing more is granted but by hand.
+        If cancelled: only `grant` grants leases from then on.
         """
         self._running = True
         self._settled = task_status.started
@@ -212,7 +214,7 @@ class Leases:
         self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
     ) -> None:
         try:
-            # A scope that the source leaves open, and that is cancelled later, ends here.
+            # Contains the cancellation of a scope that the source leaves open.
             with trio.CancelScope():
                 if isinstance(source, AsyncIterable):
                     await self._take(aiter(source))
@@ -224,7 +226,8 @@ class Leases:
                 else:
                     await self._ask(source)
         except BaseException as error:
-            # A fault of the application's; its other requests and connections are none the worse.
+            # `failure_of` raises what is no failure of the source. A failure is the application's
+            # fault, and must not harm its requests and other connections.
             logger.error(
                 "the source of leases failed; it grants no more on this connection",
                 exc_info=failure_of(error),
@@ -235,7 +238,7 @@ class Leases:
         try:
             async for lease in leases:
                 self.grant(lease)
-                # A source that never waits must neither starve nor flood anybody.
+                # A source that never waits must not block other tasks, nor flood the peer.
                 await trio.lowlevel.checkpoint()
                 await self._outbox.wait_unclogged()
         finally:
@@ -254,10 +257,11 @@ class Leases:
             await self._until_ended(in_vain=answer is None)
 
     async def _until_ended(self, *, in_vain: bool) -> None:
-        """Wait until there is reason to ask the source.
+        """Wait until there is a reason to ask the source.
 
-        That is when a lease has been used up, or has expired. One that never allowed anything, and
-        one that the source has been asked about already (``in_vain``), has expired only.
+        The reason is a lease that is used up or has expired. If the lease never allowed any
+        request, or the source has given no lease when asked about it (``in_vain``), only expiry
+        counts.
         """
         self._settle()
         granted = self.granted
@@ -282,4 +286,4 @@ class Leases:
 
 
 def _nothing() -> None:
-    """There is nobody to tell."""
+    """Do nothing: no callback is set."""

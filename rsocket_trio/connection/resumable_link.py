@@ -1,22 +1,22 @@
 """A transport that outlives the connections below it: `ResumableLink`.
 
-It stands between the engine, which knows nothing of resumption, and the real transport of the
-moment (`Attachment`). When that is lost the engine notices only that nothing comes and nothing
-leaves: its reader waits in `receive_frames`, its writer in `send_frames`, the outbox fills and
-producers wait. A task beside the connection dials again (client) or a new connection brings a
-RESUME (server); `attach` then continues: the writer sends again what the peer has not received
-(Protocol.md, "Resume Operation"), and goes on.
+The link is between the engine, which does not know about resumption, and the current transport
+(`Attachment`). When that transport is lost, the engine notices only that no frame arrives or
+leaves: its reader waits in `receive_frames`, its writer in `send_frames`, the outbox fills, and
+producers wait. On a client a task beside the connection dials again; on a server a new connection
+brings a RESUME. Then `attach` continues the session: the writer sends the frames again that the
+peer has not received (Protocol.md, "Resume Operation"), and goes on.
 
     engine: reader, writer, outbox
        |
     ResumableLink: positions, retained frames, KEEPALIVE
        |
-    Attachment: the FrameTransport of the moment, or none
+    Attachment: the current FrameTransport, if there is one
 
-KEEPALIVEs are the link's, not the engine's: silence costs the transport here and not the
-connection, and each carries the position received. Frames of stream 0 have no position and are not
-retained. Once CONNECTION_CLOSE or CONNECTION_ERROR went either way the session is being closed, and
-does not survive its transport: that is how a close is told from a loss.
+The link sends the KEEPALIVEs, not the engine: a silent peer loses only its transport, not the
+connection, and each KEEPALIVE carries the position received. Frames of stream 0 have no position
+and are not retained. Once either side has sent CONNECTION_CLOSE or CONNECTION_ERROR, the session
+is closing and ends with its transport. This distinguishes a close from a loss.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Attachment:
     """One transport below a link, from `ResumableLink.attach` until it is lost.
 
     Attributes:
-        transport: What carries the frames.
-        lost: Set when the link does not use it any more; whoever brought it closes it.
-        clock: Of its KEEPALIVEs.
+        transport: Carries the frames.
+        lost: Set when the link does not use it any more; its owner then closes it.
+        clock: The clock of its KEEPALIVEs.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Attachment:
         self.transport = transport
         self.lost = trio.Event()
         self.clock = clock
-        self.first = first  # to be sent before all else
+        self.first = first  # the frames to send before all others
         self.begun = False  # whether the writer has sent them
         self.sending_since: float | None = None  # while a batch is with the transport
         self.batches = 0
@@ -72,17 +72,17 @@ class ResumableLink(FrameTransport):
     """Carries the frames of a session over one transport after the other.
 
     Attributes:
-        log: Positions, and what is retained.
+        log: The positions, and the retained frames.
         retention: Keeps the log within bounds.
-        closing: An end was announced, by us or by the peer: the session is not resumed any more.
-        attachment: The transport of the moment; ``None`` while there is none.
-        failure: Why there will never be one again, once that is so.
+        closing: Whether either side has announced the end: the session is not resumed any more.
+        attachment: The current transport; ``None`` while there is none.
+        failure: Why the session is over; ``None`` while it is not.
 
     Args:
         transport: The first transport; `attach` it too.
-        max_retained_size: Bytes the log may hold.
-        interval: Between our KEEPALIVEs, in seconds; ``None`` on a server.
-        max_lifetime: The peer's silence that costs a transport, in seconds.
+        max_retained_size: The number of bytes that the log may hold.
+        interval: The time between our KEEPALIVEs, in seconds; ``None`` on a server.
+        max_lifetime: After this time of silence, in seconds, a transport is dropped.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ResumableLink(FrameTransport):
         self._early: list[bytes] = []
         self._own: list[bytes] = []
 
-    # -- for those who bring transports ------------------------------------------------------
+    # -- for the owners of transports --------------------------------------------------------
 
     def attach(
         self,
@@ -117,14 +117,14 @@ class ResumableLink(FrameTransport):
         first: Sequence[bytes] = (),
         received: Sequence[bytes] = (),
     ) -> Attachment:
-        """Go on over ``transport``; the one before it is let go.
+        """Go on over ``transport``; the previous transport is dropped.
 
         Args:
-            transport: Ready to carry frames of the session. Closed by its owner once
+            transport: Ready to carry frames of the session. Its owner closes it once
                 `Attachment.lost` is set.
-            peer_received: The position the peer has received; must be possible.
-            first: Frames to be sent before what is sent again.
-            received: What has been received on it already.
+            peer_received: The position that the peer has received; must be possible.
+            first: Frames to send before the retained frames are sent again.
+            received: The frames that have been received on it already.
         """
         self.drop("another connection took its place")
         clock = KeepaliveClock(self._interval, self._max_lifetime, trio.current_time())
@@ -143,7 +143,7 @@ class ResumableLink(FrameTransport):
         return attachment
 
     def drop(self, reason: str, cause: Exception | None = None) -> None:
-        """Let the transport of the moment go; the session waits for another, unless it closes."""
+        """Drop the current transport; the session waits for another, unless it is closing."""
         attachment = self.attachment
         if attachment is None:
             return
@@ -159,7 +159,7 @@ class ResumableLink(FrameTransport):
             self._announce()
 
     def fail(self, reason: str, cause: Exception | None = None) -> None:
-        """The session is over; the engine learns that its transport broke. The first counts."""
+        """End the session: the engine sees a broken transport. Only the first call counts."""
         if self.failure is None:
             self.failure = trio.BrokenResourceError(reason)
             self.failure.__cause__ = cause
@@ -184,14 +184,7 @@ class ResumableLink(FrameTransport):
         return attachment
 
     async def wait_carried(self) -> trio.Event:
-        """As `wait_attached`; see `FrameTransport.wait_carried`.
-
-        Raises:
-            trio.BrokenResourceError: The session is over.
-
-        Checkpoint: only if there is none.
-        If cancelled: nothing changes.
-        """
+        """See `FrameTransport.wait_carried`; waits as `wait_attached` does."""
         return (await self.wait_attached()).lost
 
     async def watch(self) -> None:
@@ -200,7 +193,7 @@ class ResumableLink(FrameTransport):
         Returns when the session is over.
 
         Checkpoint: always.
-        If cancelled: nobody watches any more.
+        If cancelled: transports are not watched any more.
         """
         while True:
             try:
@@ -244,16 +237,16 @@ class ResumableLink(FrameTransport):
     # -- for the engine ----------------------------------------------------------------------
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """Send frames, now or, those of streams, whenever there is a transport again.
+        """Send frames. If the transport breaks, frames of streams are sent over the next one.
 
         Raises:
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
-        If cancelled: frames may have been sent in part; the link is good only for closing.
+        If cancelled: some frames may have been sent; the link can only be closed then.
         """
         attachment = await self.wait_attached()
-        # No checkpoint until all of them are in the log.
+        # No checkpoint until all frames are in the log.
         batch: list[bytes] = []
         if not attachment.begun:
             attachment.begun = True
@@ -273,7 +266,8 @@ class ResumableLink(FrameTransport):
         """See `FrameTransport.send_frames_nowait`.
 
         Raises:
-            trio.WouldBlock: There is no transport that could, or it has not begun.
+            trio.WouldBlock: There is no transport, it cannot send without waiting, or the writer
+                has not yet sent its first frames.
         """
         attachment = self.attachment
         if attachment is None or not attachment.begun or not attachment.transport.immediate:
@@ -283,14 +277,15 @@ class ResumableLink(FrameTransport):
         try:
             return attachment.transport.send_frames_nowait(batch)
         except Exception:
-            # `send_frames` finds the same and drops the transport; what matters is in the log.
+            # `send_frames` gets the same error and drops the transport. The frames of streams are
+            # in the log.
             return False
 
     async def receive_frames(self) -> list[bytes]:
-        """Receive what has arrived, from whichever transport there is.
+        """Receive frames from the current transport; wait for one if there is none.
 
         Raises:
-            RemoteProtocolError: What arrives is no frame.
+            RemoteProtocolError: The peer sends malformed frames.
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
@@ -301,7 +296,7 @@ class ResumableLink(FrameTransport):
             if self._early:
                 await checkpoint()
                 if self.attachment is not attachment:
-                    continue  # another took its place, and what is here now came over that one
+                    continue  # another transport took its place, and these frames are of that one
                 frames, self._early = self._early, []
             else:
                 try:
@@ -310,7 +305,7 @@ class ResumableLink(FrameTransport):
                     self._broke(attachment, error)
                     continue
             if self.attachment is not attachment:
-                continue  # too late: the position given to the peer excludes them
+                continue  # too late: the position sent to the peer does not include these frames
             if frames:
                 attachment.clock.received(trio.current_time())
                 for frame in frames:
@@ -321,15 +316,15 @@ class ResumableLink(FrameTransport):
             self.drop("the peer closed the connection")
 
     async def close_sending(self) -> bool:
-        """Say CONNECTION_CLOSE, unless an end was announced already, and that nothing follows.
+        """Send CONNECTION_CLOSE, unless an end was announced already, and close the sending side.
 
-        Waits for a transport where there is none.
+        Waits for a transport if there is none.
 
         Raises:
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
-        If cancelled: it may or may not have been said.
+        If cancelled: CONNECTION_CLOSE may or may not have been sent.
         """
         goodbye = encode_error(0, ErrorCode.CONNECTION_CLOSE, b"")
         await self.send_frames([] if self.closing else [goodbye])
@@ -337,7 +332,7 @@ class ResumableLink(FrameTransport):
         return attachment is not None and await attachment.transport.close_sending()
 
     async def aclose(self) -> None:
-        """Let the transport go, for good; its owner closes it.
+        """End the session and drop the transport; its owner closes it.
 
         Checkpoint: always.
         If cancelled: closed all the same.
@@ -360,14 +355,14 @@ class ResumableLink(FrameTransport):
             self.drop(str(error) or "the connection broke", error)
 
     def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
-        """Put frames into a batch that is about to be sent, behind those of the link's own."""
+        """Add frames to a batch that is about to be sent, behind the link's own KEEPALIVEs."""
         own, self._own = self._own, []
         batch += map(self._outgoing, own)
         batch += map(self._outgoing, frames)
         self.retention.ask(batch)
 
     def _outgoing(self, frame: bytes) -> bytes:
-        """A frame on its way out: retained, or brought up to date."""
+        """Return an outgoing frame as it is sent: retained, or with the present position."""
         if is_tracked(frame):
             self.retention.record(frame)
         elif frame[4] >> 2 == _KEEPALIVE:
@@ -375,20 +370,20 @@ class ResumableLink(FrameTransport):
             if isinstance(decoded, KeepaliveFrame):
                 return encode_keepalive(decoded.respond, self.log.received, decoded.data)
         elif frame[4] >> 2 == _ERROR:
-            self.closing = True  # the engine says nothing else on stream 0
+            self.closing = True  # the engine sends no other ERROR on stream 0
         return frame
 
     def _incoming(self, frame: bytes) -> None:
-        """A frame that has arrived: counted, or looked at."""
+        """Count an incoming frame, or read its position or its announcement of the end."""
         if len(frame) < HEADER_SIZE:
-            return  # the reader will say so
+            return  # the reader raises the error
         if is_tracked(frame):
             self.log.count_received(frame)
         elif frame[4] >> 2 in {_KEEPALIVE, _ERROR}:
             try:
                 decoded = decode(frame)
             except MalformedFrame:
-                return  # likewise
+                return  # the reader raises the error
             if decoded.stream_id:
                 return
             if isinstance(decoded, KeepaliveFrame):
