@@ -25,7 +25,7 @@ __all__ = ["Admission", "LeasedAdmission", "OpenAdmission"]
 
 
 class Admission(Protocol):
-    """Lets requests of ours through.
+    """Decides when requests of ours may leave.
 
     Attributes:
         refusal: The error of every new request; ``None`` while new requests may be sent.
@@ -86,7 +86,11 @@ class OpenAdmission:
         """Do nothing: requests are not counted."""
 
     async def wait(self, size: int) -> None:
-        """Wait for room."""
+        """Wait for room.
+
+        Checkpoint: a cancellation point always; other tasks run if there is no room.
+        If cancelled: nothing is taken.
+        """
         await _reserve_alive(self._outbox, size)
 
     def refuse(self, error: Exception) -> None:
@@ -133,6 +137,9 @@ class LeasedAdmission:
 
         Raises:
             MissingLease: There is no lease, and this request may not wait for one.
+
+        Checkpoint: if there is no lease or no room.
+        If cancelled: nothing is taken.
         """
         leases = self._leases
         request = self._enqueue()

@@ -170,7 +170,7 @@ class Connection:
                 outer.cancel_scope.cancel(reason="the connection is over")
         finally:
             lifecycle.close()
-            self.outbox.room.let_go()
+            self.outbox.room.fail_waiting()
 
     def close_gracefully(self, reason: str = "") -> None:
         """Send CONNECTION_CLOSE, let the open streams finish, then end."""
@@ -203,7 +203,7 @@ class Connection:
         dismissed = self._dismiss()
         room = self.outbox.room
         while sum(1 for _ in islice(dismissed, _WOKEN_PER_TURN)) or room.waiting:
-            room.let_go(_WOKEN_PER_TURN)
+            room.fail_waiting(_WOKEN_PER_TURN)
             await checkpoint()
 
     def _dismiss(self) -> Iterator[None]:
@@ -214,7 +214,7 @@ class Connection:
     def _release_all(self) -> None:
         """Cancel and wake all that are left, in this turn of the loop."""
         deque(self._dismiss(), maxlen=0)
-        self.outbox.room.let_go()
+        self.outbox.room.fail_waiting()
 
     async def _flush_and_close(self) -> None:
         """Send the queued frames, then close so that the peer can read them, within a timeout."""

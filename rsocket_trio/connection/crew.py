@@ -91,8 +91,8 @@ class Crew:
         self.over = False
         self.stuck = 0
         self.shifts: set[Shift] = set()
-        self._paused = False  # a task waits for room, so that a request can begin
-        self._ramp = 1  # how many tasks to wake at the next wait
+        self._waits_for_room = False  # a task waits for room, so that a request can begin
+        self._wake_next = 1  # how many tasks to wake at the next wait
 
     def has_room(self, size: int) -> bool:
         """Whether one more request of ``size`` bytes may be accepted."""
@@ -142,14 +142,14 @@ class Crew:
         while unchanged and not self.over:
             shift.operation = None
             unchanged = False
-            whole = False  # whether an error can only come from closing the scope
+            closing = False  # whether an error can only come from closing the scope
             try:
                 with trio.CancelScope() as scope:
                     unchanged = await self._look_for_work(shift, scope)
-                    whole = True
-            except BaseException as error:
+                    closing = True
+            except BaseException as error:  # also cancellations, of the scope or the connection
                 unchanged = False
-                if whole and isinstance(error, RuntimeError):
+                if closing and isinstance(error, RuntimeError):
                     logger.error("a handler left a cancel scope open: %s", error)
                 else:
                     self._handle_escaped(shift.operation, error)
@@ -162,7 +162,7 @@ class Crew:
         self._hand_over()
         task = shift.task
         if task.child_nurseries:
-            logger.error("a handler left a nursery open; what runs in it is cancelled")
+            logger.error("a handler left a nursery open; its tasks are cancelled")
             self.stuck += 1
             await leave_nurseries(task)
             self.stuck -= 1
@@ -194,7 +194,7 @@ class Crew:
             running = self._running
             if (
                 queue
-                and not self._paused
+                and not self._waits_for_room
                 and (not running or (self._reading and running < _MAX_RUNNING))
             ):
                 # No task runs requests, or another task reads.
@@ -238,7 +238,7 @@ class Crew:
                     first_steps.left = 0
                     shift.served += first_steps.count
                     first_steps.count = 0
-                self._ramp = 1
+                self._wake_next = 1
                 if first_steps.dirty:
                     first_steps.dirty = False
                     return False
@@ -254,7 +254,7 @@ class Crew:
                 self._hand_over()
                 try:
                     finished = await rest
-                except Exception as error:
+                except Exception as error:  # any error of a handler ends its stream
                     stopped = self._close(shift, error)
                 else:
                     stopped = self._close(shift, None, finished=finished is True)
@@ -319,12 +319,12 @@ class Crew:
             self.on_done()
         if not cancelled:
             if isinstance(error, Exception) and not operation.live:
-                # The handler raised this beside the cancellation, which its scope has absorbed.
+                # The handler raised this in addition to the cancellation, which its scope absorbed.
                 logger.error(_FAILED, exc_info=error)
             settle(operation, error)
             return
         operation.close(None)
-        # A handler's nursery may raise beside the cancellation.
+        # A handler's nursery may raise other errors together with the cancellation.
         _, failure = split(error, trio.Cancelled)
         if failure is not None:
             logger.error(_FAILED, exc_info=outcome_of(failure))
@@ -335,13 +335,13 @@ class Crew:
         """Let other tasks run requests and read: this task is going to wait, or to end."""
         if self.over:
             return
-        waiting = 0 if self._paused else len(self.queue)
+        waiting = 0 if self._waits_for_room else len(self.queue)
         if not waiting:
             self._hand_over_reading()
         elif not self._woken:
             # Each woken task that has to wait too wakes more.
-            self._wake(min(self._ramp, waiting))
-            self._ramp = min(2 * self._ramp + 1, _MAX_WOKEN)
+            self._wake(min(self._wake_next, waiting))
+            self._wake_next = min(2 * self._wake_next + 1, _MAX_WOKEN)
 
     def _hand_over_reading(self) -> None:
         """Let another task read, if no task reads: this task is busy."""
@@ -360,7 +360,7 @@ class Crew:
 
     async def _wait_for_room(self) -> bool:
         """Wait in the queue for room in the outbox; return False if the connection is over."""
-        self._paused = True
+        self._waits_for_room = True
         self._hand_over_reading()
         try:
             await self._outbox.wait_unclogged()
@@ -371,6 +371,6 @@ class Crew:
             self.over = True
             return False
         finally:
-            self._paused = False
+            self._waits_for_room = False
         # It is this task's turn, although tasks behind it may have got all the room by now.
         return True

@@ -54,7 +54,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         try:
             manager = _called(self._dial)
             transport = await manager.__aenter__()
-        except Exception as error:
+        except Exception as error:  # from the application's dialler; raised again if unknown
             alone = single_error(error)
             if isinstance(alone, ConnectFailed):
                 raise alone from alone.__cause__
@@ -81,7 +81,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
             if closing is error:
                 raise
             # The connection was to be closed, so it does not matter that it is broken.
-        except Exception as closing:
+        except Exception as closing:  # from the application's dialler
             if self._patience is None or closing is error:
                 raise
             logger.exception("the dialler failed to close a connection")
@@ -101,6 +101,6 @@ def _called(dial: Dial) -> AbstractAsyncContextManager[FrameTransport]:
     if iscoroutine(manager):
         manager.close()  # Avoids the warning that the coroutine was never awaited.
     raise TypeError(
-        "a function that dials returns an asynchronous context manager (see "
+        "a function that dials must return an asynchronous context manager (see "
         f"contextlib.asynccontextmanager), not {type(manager).__name__}"
     )

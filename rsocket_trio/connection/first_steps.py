@@ -146,14 +146,14 @@ class FirstSteps:
                 elif streams.failure is None and not streams.try_send_payload(
                     stream_id, _ANSWER, response
                 ):
-                    operation = self._operation(stream_id, payload, size)
+                    operation = self._make_operation(stream_id, payload, size)
                     self.rest = operation.respond(response)
                     return True
             else:
-                operation = self._operation(stream_id, payload, size)
+                operation = self._make_operation(stream_id, payload, size)
                 self.rest = operation.rest(coroutine, trap)
                 return True
-        except BaseException as error:
+        except BaseException as error:  # any error of a handler ends its stream
             self._failed(stream_id, payload, error)
         crew.active -= 1
         if crew.on_done is not None:
@@ -196,7 +196,7 @@ class FirstSteps:
             if operation.live:
                 try:
                     rest = operation.begin()
-                except BaseException as error:
+                except BaseException as error:  # any error of a handler ends its stream
                     settle(operation, error)
                 else:
                     if rest is not None:
@@ -231,7 +231,7 @@ class FirstSteps:
             operation.attach(scope)
         return rest
 
-    def _operation(
+    def _make_operation(
         self, stream_id: int, payload: Payload, size: int
     ) -> RequestResponseResponder[Payload]:
         """Make the request that waits an operation; the next requests go to the queue."""

@@ -1,4 +1,4 @@
-"""Sending at the end of a turn of trio's loop: `FlushHook`.
+"""Send at the end of a turn of trio's loop: `FlushHook`.
 
 If only the writer sends, each batch of frames costs a task switch and a turn of the loop. But trio
 calls `trio.abc.Instrument.before_io_wait` right before the loop waits for I/O, when every task that

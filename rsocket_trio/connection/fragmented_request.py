@@ -60,7 +60,7 @@ class FragmentedRequest(Operation):
             whole = self.whole(flags, metadata, data)
         except RemoteProtocolError as error:
             self._drop()
-            self.requests.answer(self.stream_id, self.frame_type, error.code, str(error))
+            self.requests.refuse(self.stream_id, self.frame_type, error.code, str(error))
             return
         if whole is not None:
             payload, _ = whole
@@ -85,7 +85,7 @@ class FragmentedRequest(Operation):
         if refusal is not None:
             # The request is refused before the metadata are read.
             self._drop()
-            self.requests.answer(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
+            self.requests.refuse(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
             return
         interaction = _INTERACTIONS[self.frame_type]
         try:

@@ -69,10 +69,10 @@ class Succession:
             await self._drive(session, connection, task_status)
             with self._between:
                 while session.refused and not self._closed:
-                    following = await self._follow()
-                    if following is None:
+                    successor = await self._run_next()
+                    if successor is None:
                         return
-                    session = following
+                    session = successor
         finally:
             self.ended.set()
 
@@ -98,7 +98,7 @@ class Succession:
         finally:
             self._driving = False
 
-    async def _follow(self) -> ClientSession | None:
+    async def _run_next(self) -> ClientSession | None:
         """Begin a new session and run it to its end; ``None`` if no session could begin."""
         lifetime = self._resume.session_lifetime
         end = trio.current_time() + lifetime
@@ -116,7 +116,7 @@ class Succession:
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise
-                        except Exception:
+                        except Exception:  # from the application's dialler
                             logger.exception("the dialler failed: no fresh session")
                             return None
                         attempt.deadline = inf

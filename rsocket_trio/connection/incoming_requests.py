@@ -121,14 +121,14 @@ class IncomingRequests:
         else:
             metadata, data = None, frame[head:]
         if not initial_n and not self.uncredited:
-            self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
+            self.refuse(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
         elif self._leases is not None and not self._leases.spend():
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
         elif metadata is not None and len(metadata) > self._max_metadata:
             text = too_much_metadata(self._max_metadata)
-            self.answer(stream_id, frame_type, ErrorCode.INVALID, text)
+            self.refuse(stream_id, frame_type, ErrorCode.INVALID, text)
         elif flags & FOLLOWS:
-            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
+            self._begin_fragmented(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
             payload = Payload(data, metadata)
             size = len(frame) - head
@@ -143,7 +143,7 @@ class IncomingRequests:
         if stream_id & 1 != self._parity or stream_id in table or not stream_id:
             return
         if self._leases is not None and not self._leases.spend():
-            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
             return
         crew = self._crew
         first_steps = self._first_steps
@@ -155,9 +155,9 @@ class IncomingRequests:
             and (not crew.active or crew.has_room(size))
             and first_steps.run(stream_id, payload, size)
         ):
-            self._answer(stream_id, payload, size)
+            self._receive_request_response(stream_id, payload, size)
 
-    def _answer(self, stream_id: int, payload: Payload, size: int) -> None:
+    def _receive_request_response(self, stream_id: int, payload: Payload, size: int) -> None:
         """Run, queue or refuse a whole REQUEST_RESPONSE."""
         crew = self._crew
         active = crew.active
@@ -167,7 +167,7 @@ class IncomingRequests:
             or (active and crew.size + size > crew.max_size)
         ):
             text = self.refused or _TOO_MANY
-            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
             return
         first_steps = self._first_steps
         if first_steps.left and first_steps.run(stream_id, payload, size):
@@ -193,11 +193,11 @@ class IncomingRequests:
         Only the flag COMPLETE is used here, and only for a channel.
         """
         if frame_type == _REQUEST_RESPONSE:
-            self._answer(stream_id, payload, size)
+            self._receive_request_response(stream_id, payload, size)
             return
         crew = self._crew
         if self.refused is not None or not crew.has_room(size):
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
@@ -227,7 +227,7 @@ class IncomingRequests:
         self._table[stream_id] = operation
         crew.add(operation, size)
 
-    # -- the rest ---------------------------------------------------------------------------
+    # -- less frequent calls ----------------------------------------------------------------
 
     def take_on_body(
         self, request: FragmentedRequest, payload: Payload, responder: Answers[PayloadBody]
@@ -237,7 +237,7 @@ class IncomingRequests:
         size = len(payload.data) + len(payload.metadata or b"")
         refusal = self.refusal(size)
         if refusal is not None:
-            self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
+            self.refuse(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
             return
         operation = responder_of_body(
             request.frame_type,
@@ -261,7 +261,7 @@ class IncomingRequests:
             operation = MetadataPushResponder(self._streams, metadata, self.responder)
             self._crew.add(operation, size)
 
-    def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
+    def refuse(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; a fire_and_forget is dropped without an answer."""
         if frame_type != _REQUEST_FNF:
             self._streams.send_control(encode_error(stream_id, code, text.encode()))
@@ -286,7 +286,7 @@ class IncomingRequests:
         level = logging.WARNING if count == 1 else logging.DEBUG
         logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
-    def _begin(
+    def _begin_fragmented(
         self,
         frame_type: int,
         stream_id: int,
@@ -297,7 +297,7 @@ class IncomingRequests:
     ) -> None:
         """Begin to assemble a request, with its first fragment."""
         if self.refused is not None or not self._has_room_for_fragments():
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         request = FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
         request.assembling = self._streams.reassembler(stream_id, self._max_metadata)

@@ -1,4 +1,4 @@
-"""How long handlers take: `Latency`, and `Timed`, which stands in front of a responder.
+"""How long handlers take: `Latency`, and `Timed`, which wraps a responder.
 
 Only connections that use leases have one, because a source of leases may need the latency.
 """

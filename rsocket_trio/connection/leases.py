@@ -119,7 +119,7 @@ class Leases:
         self._running = False
         self._queued: Lease | None = None
         self._changed = trio.Event()
-        self._settled: Callable[[], None] = _nothing
+        self._started: Callable[[], None] = _nothing
 
     @property
     def left(self) -> int:
@@ -165,7 +165,7 @@ class Leases:
         return True
 
     def restart(self) -> None:
-        """Begin the leases anew: the session goes on over another connection.
+        """Restart the leases: the session goes on over another connection.
 
         Leases do not carry over (Protocol.md, "Resume Operation"). The caller cancels `run` before
         this call, and runs it again after it.
@@ -184,7 +184,7 @@ class Leases:
         If cancelled: only `grant` grants leases from then on.
         """
         self._running = True
-        self._settled = task_status.started
+        self._started = task_status.started
         source = self.source
         first, self._queued = self._queued, None
         try:
@@ -202,39 +202,39 @@ class Leases:
         if first is not None:
             self.grant(first)
         if source is not None:
-            await self._drive(source, begun=first is not None)
-        self._settle()
+            await self._run_source(source, begun=first is not None)
+        self._report_started()
         await trio.sleep_forever()
 
-    def _settle(self) -> None:
-        settled, self._settled = self._settled, _nothing
-        settled()
+    def _report_started(self) -> None:
+        started, self._started = self._started, _nothing
+        started()
 
-    async def _drive(
+    async def _run_source(
         self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
     ) -> None:
         try:
             # Contains the cancellation of a scope that the source leaves open.
             with trio.CancelScope():
                 if isinstance(source, AsyncIterable):
-                    await self._take(aiter(source))
+                    await self._grant_from_iterable(aiter(source))
                     return
                 if begun:
-                    await self._until_ended(in_vain=False)
+                    await self._wait_until_ended(no_answer=False)
                 if isinstance(source, Lease):
-                    await self._ask(lambda now: None if now.expires_in else source)
+                    await self._grant_by_asking(lambda now: None if now.expires_in else source)
                 else:
-                    await self._ask(source)
+                    await self._grant_by_asking(source)
         except BaseException as error:
-            # `failure_of` raises what is no failure of the source. A failure is the application's
-            # fault, and must not harm its requests and other connections.
+            # A failure of the source must not harm requests and other connections. `failure_of`
+            # raises `error` again if it is no such failure, for example a cancellation.
             logger.error(
                 "the source of leases failed; it grants no more on this connection",
                 exc_info=failure_of(error),
             )
 
-    async def _take(self, leases: AsyncIterator[Lease]) -> None:
-        self._settle()
+    async def _grant_from_iterable(self, leases: AsyncIterator[Lease]) -> None:
+        self._report_started()
         try:
             async for lease in leases:
                 self.grant(lease)
@@ -244,39 +244,39 @@ class Leases:
         finally:
             await close_iterator(leases)
 
-    async def _ask(self, source: AskForLease) -> None:
+    async def _grant_by_asking(self, source: AskForLease) -> None:
         while True:
             question = self.statistics()
             self.latency.begin_anew()
             answer = source(question)
             if isinstance(answer, Awaitable):
-                self._settle()
+                self._report_started()
                 answer = await answer
             if answer is not None:
                 self.grant(answer)
-            await self._until_ended(in_vain=answer is None)
+            await self._wait_until_ended(no_answer=answer is None)
 
-    async def _until_ended(self, *, in_vain: bool) -> None:
+    async def _wait_until_ended(self, *, no_answer: bool) -> None:
         """Wait until there is a reason to ask the source.
 
         The reason is a lease that is used up or has expired. If the lease never allowed any
-        request, or the source has given no lease when asked about it (``in_vain``), only expiry
+        request, or the source gave no lease when it was asked last (``no_answer``), only expiry
         counts.
         """
-        self._settle()
+        self._report_started()
         granted = self.granted
         version = granted.version
-        done = in_vain and trio.current_time() >= granted.expires
+        done = no_answer and trio.current_time() >= granted.expires
         while True:
             if granted.version != version:
                 version = granted.version
-                in_vain = done = False
+                no_answer = done = False
             now = trio.current_time()
             if granted.stopped or done:
                 deadline = inf
             elif now >= granted.expires:
                 return
-            elif granted.left(now) or in_vain or not granted.requests:
+            elif granted.left(now) or no_answer or not granted.requests:
                 deadline = granted.expires
             else:
                 return

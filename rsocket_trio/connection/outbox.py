@@ -1,14 +1,17 @@
 """The queue of frames between all senders and the one writer: `Outbox`.
 
-A payload frame goes through all of these states. A frame of another kind begins as QUEUED:
+The states of a frame. Only a payload frame can be WAITING or RESERVED; others begin as QUEUED:
 
     state      begins with                           its bytes count in
     WAITING    reserve, if there is no room          Room.waiting
-    RESERVED   reserve, if there is room             Room.used
+    RESERVED   reserve or Room.hand_out              Room.used
     QUEUED     put, put_reserved                     Room.used
                put_control, put_urgent               control_size
     TAKEN      take (writer) or flush (loop)         nothing; `writing` until the batch is sent
-    DROPPED    release, take_back, discard           nothing
+    DROPPED    from WAITING: Room.fail_waiting       nothing
+               from RESERVED: release                nothing
+               from QUEUED: take_back                nothing
+               from QUEUED: discard                  as before; the connection is over
 
 What a call does depends on the state of the writer (`rsocket_trio.connection.writer_state`):
 
@@ -34,8 +37,8 @@ sleeps (`rsocket_trio.connection.flushing`).
 Payload frames need room (`rsocket_trio.connection.room`). Frames that must always leave (CANCEL,
 ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted apart: beyond
 `max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_size` the
-connection ends (`on_overrun`). The reading never stops because of them: if the peer, too, read
-only after we read, both would wait without end.
+connection ends (`on_overrun`). The reading never stops because of them: a peer may read only after
+we read, and then both sides would wait without end.
 
     Outbox        the order of the frames, and their sizes
     Room          the bytes of payload frames, and the tasks that wait for room
@@ -157,7 +160,7 @@ class Outbox:
         Then call `put_reserved`, or `release` the room, without a checkpoint in between.
 
         Raises:
-            Exception: What the outbox was closed with.
+            Exception: The error with which the outbox was closed.
 
         Checkpoint: only if there is no room.
         If cancelled: nothing is reserved.
@@ -210,7 +213,7 @@ class Outbox:
         await wait_task_rescheduled(abort)
 
     def close(self, error: Exception) -> None:
-        """Give no more room: tasks that wait for room get ``error``, by `Room.let_go`.
+        """Give no more room: tasks that wait for room get ``error``, by `Room.fail_waiting`.
 
         Queued frames are still sent, and frames may still be put (the last ERROR).
         """

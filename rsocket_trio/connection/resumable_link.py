@@ -104,8 +104,8 @@ class ResumableLink(FrameTransport):
         self._interval = interval
         self._max_lifetime = max_lifetime
         self._changed = trio.Event()
-        self._early: list[bytes] = []
-        self._own: list[bytes] = []
+        self._received_early: list[bytes] = []
+        self._own_keepalives: list[bytes] = []
 
     # -- for the owners of transports --------------------------------------------------------
 
@@ -132,8 +132,8 @@ class ResumableLink(FrameTransport):
         if self.failure is not None:
             attachment.lost.set()
             return attachment
-        self._early = list(received)
-        self._own = []
+        self._received_early = list(received)
+        self._own_keepalives = []
         self.info = transport.info
         transport.wake_writer = self._wake
         self.attachment = attachment
@@ -224,7 +224,7 @@ class ResumableLink(FrameTransport):
             if asked is not None and now >= asked + lifetime:
                 self.retention.give_up()
             if clock.due(now):
-                self._own.append(encode_keepalive(True, 0, b""))
+                self._own_keepalives.append(encode_keepalive(True, 0, b""))
                 self._wake()
                 clock.sent(now)
             asked = self.retention.asked_since
@@ -258,7 +258,7 @@ class ResumableLink(FrameTransport):
         try:
             await attachment.transport.send_frames(batch)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self._broke(attachment, error)
+            self._transport_broke(attachment, error)
         finally:
             attachment.sending_since = None
 
@@ -293,16 +293,16 @@ class ResumableLink(FrameTransport):
         """
         while True:
             attachment = await self.wait_attached()
-            if self._early:
+            if self._received_early:
                 await checkpoint()
                 if self.attachment is not attachment:
                     continue  # another transport took its place, and these frames are of that one
-                frames, self._early = self._early, []
+                frames, self._received_early = self._received_early, []
             else:
                 try:
                     frames = await attachment.transport.receive_frames()
                 except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                    self._broke(attachment, error)
+                    self._transport_broke(attachment, error)
                     continue
             if self.attachment is not attachment:
                 continue  # too late: the position sent to the peer does not include these frames
@@ -350,13 +350,13 @@ class ResumableLink(FrameTransport):
         if self.wake_writer is not None:
             self.wake_writer()
 
-    def _broke(self, attachment: Attachment, error: Exception) -> None:
+    def _transport_broke(self, attachment: Attachment, error: Exception) -> None:
         if self.attachment is attachment:
             self.drop(str(error) or "the connection broke", error)
 
     def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
         """Add frames to a batch that is about to be sent, behind the link's own KEEPALIVEs."""
-        own, self._own = self._own, []
+        own, self._own_keepalives = self._own_keepalives, []
         batch += map(self._outgoing, own)
         batch += map(self._outgoing, frames)
         self.retention.ask(batch)

@@ -3,7 +3,7 @@
 While the session has no transport, a task dials again, by the schedule of the application, and
 offers to resume. The answer of the server decides:
 
-    RESUME_OK, with a position we have        the link goes on
+    RESUME_OK, position still in our log      the link goes on
     RESUME_OK, with another position          CONNECTION_ERROR; the session is over
     ERROR[CONNECTION_ERROR], or no answer     the next attempt, within the session lifetime
     any other ERROR                           `RejectedResume`, and no other attempt
@@ -129,7 +129,7 @@ class ClientSession:
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise
-                        except Exception as error:
+                        except Exception as error:  # from the application's dialler
                             logger.exception("the dialler failed: the session is not resumed")
                             link.fail("the dialler failed", error)
                             return

@@ -157,7 +157,7 @@ class Sessions:
         try:
             with trio.fail_after(self._config.setup_timeout):
                 added = await self.options.store.add(token, session.handle)
-        except BaseException as error:
+        except BaseException as error:  # also if cancelled, the session must be closed
             await session.close()
             if not isinstance(error, Exception):
                 raise
@@ -212,7 +212,7 @@ class Sessions:
         try:
             with trio.fail_after(self._config.setup_timeout):
                 found: object = await self.options.store.find(token)
-        except Exception as error:
+        except Exception as error:  # from the application's store
             logger.exception(_STORE_FAILED)
             code = ErrorCode.CONNECTION_ERROR  # tells the client to try again
             raise RejectedResume("the session cannot be found now", code=code) from error
@@ -240,7 +240,7 @@ class Sessions:
         try:
             with trio.CancelScope(shield=True), trio.fail_after(self._config.close_timeout):
                 await self.options.store.remove(session.token, session.handle)
-        except Exception:
+        except Exception:  # from the application's store
             logger.exception(_STORE_FAILED)
 
     def stop(self) -> None:

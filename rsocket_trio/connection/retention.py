@@ -26,7 +26,7 @@ __all__ = ["Retention"]
 
 
 class Retention:
-    """Fills the log of one end, has it emptied in time, and holds payloads back meanwhile.
+    """Fills the log of one end, asks the peer in time, and holds payloads back until it answers.
 
     Attributes:
         log: The positions, and the retained frames.
@@ -91,22 +91,22 @@ class Retention:
             self.asked_since = None
             if keepalive.position < self._asked:
                 self.give_up()
-        self._relieve()
+        self._let_payloads_through()
 
     def give_up(self) -> None:
         """Stop holding payloads back: the peer does not say how far it has received."""
         self.asked_since = None
         self._acknowledges = False
-        self._relieve()
+        self._let_payloads_through()
 
     def restart(self, peer_received: int) -> None:
         """Begin a new connection, on which the peer has said how far it has received."""
         self.log.acknowledge(peer_received)
         self.asked_since = None
         self._unasked = self.log.size
-        self._relieve()
+        self._let_payloads_through()
 
-    def _relieve(self) -> None:
+    def _let_payloads_through(self) -> None:
         """Let payloads through again, if they were held back and the reason is gone."""
         log = self.log
         if self._outbox is None or self._outbox.room.limit:

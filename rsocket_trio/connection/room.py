@@ -44,7 +44,7 @@ class Room:
         """Wait in the queue until this task gets ``size`` bytes.
 
         Raises:
-            Exception: What the room was closed with.
+            Exception: The error with which the room was closed.
 
         Checkpoint: always.
         If cancelled: nothing is taken.
@@ -63,7 +63,7 @@ class Room:
         """Take ``size`` bytes if there is room; if there is room, the queue is empty.
 
         Raises:
-            Exception: What the room was closed with.
+            Exception: The error with which the room was closed.
         """
         if self._closed is not None:
             raise fresh_copy(self._closed)
@@ -96,10 +96,10 @@ class Room:
         self.hand_out()
 
     def close(self, error: Exception) -> None:
-        """Give no more room; `let_go` raises a copy of ``error`` in each task of the queue."""
+        """Give no more room; `fail_waiting` raises ``error`` in the tasks of the queue."""
         self._closed = error
 
-    def let_go(self, at_most: int | None = None) -> None:
+    def fail_waiting(self, at_most: int | None = None) -> None:
         """After `close`, raise the error in ``at_most`` tasks of the queue, or in all of them.
 
         There may be thousands, and all that are woken run in the next turn of the loop.

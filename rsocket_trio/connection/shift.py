@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 AT_ONCE: Final = 512
-"""The number of requests of one read that may run where they are dispatched: all of a read."""
+"""The number of requests of one read that may run where they are dispatched: as many as a
+transport returns in one read."""
 
 BURST_SECONDS: Final = 0.005
 """A burst also ends after this time: handlers that compute must not delay all others."""

@@ -36,7 +36,7 @@ class Block:
         """Surround the ``yield``, and keep its error, unless it is a cancellation."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # `around` raises it
             self.error = error
         except trio.Cancelled:
             raise

@@ -58,7 +58,7 @@ def _deliver(inbox: BodyInbox, metadata: bytes | None, data: bytes) -> None:
         return  # the inbox has ended with the error, and its reader raises it
 
 
-class _OfBody(RequestOperation[PayloadBody]):
+class _BodyOperation(RequestOperation[PayloadBody]):
     __slots__ = ()
 
     inbox: BodyInbox
@@ -80,13 +80,13 @@ class _OfBody(RequestOperation[PayloadBody]):
         self.inbox.close()
 
 
-class _Response(_OfBody, RequestResponseResponder[PayloadBody]):
+class _Response(_BodyOperation, RequestResponseResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
 
-class _FireAndForget(_OfBody, FireAndForgetResponder[PayloadBody]):
+class _FireAndForget(_BodyOperation, FireAndForgetResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
 
-class _Stream(_OfBody, RequestStreamResponder[PayloadBody]):
+class _Stream(_BodyOperation, RequestStreamResponder[PayloadBody]):
     __slots__ = ("inbox",)

@@ -57,7 +57,7 @@ def error_frame_for(
     try:
         return _encode_outcome(error, stream_id, max_frame_size, quiet=quiet)
     except Exception:
-        # For example an error whose class did not call its base, or that was changed later.
+        # For example an error whose class did not call its base's `__init__`.
         logger.exception("a handler on stream %d raised an error that cannot be sent", stream_id)
         return encode_error(stream_id, ErrorCode.APPLICATION_ERROR, HANDLER_FAILED.encode())
 

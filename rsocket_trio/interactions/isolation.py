@@ -45,8 +45,8 @@ def outcome_of(error: BaseException) -> Exception:
         raise error
     what = "a cancellation" if isinstance(error, trio.Cancelled) else type(error).__name__
     stray = RuntimeError(
-        f"it raised {what} that belongs to no scope around it; a cancel scope must absorb its own "
-        "cancellation, and code must not keep a cancellation to raise it later"
+        f"a handler or source raised {what} that belongs to no scope around it; a cancel scope "
+        "must absorb its own cancellation, and code must not keep one to raise it later"
     )
     stray.__cause__ = error
     return stray

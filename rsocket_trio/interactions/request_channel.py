@@ -41,7 +41,7 @@ __all__ = ["RequestChannelResponder", "request_channel"]
 
 _TYPE: Final = FrameType.REQUEST_CHANNEL.value
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
-_GONE: Final = Payload()
+_EMPTY: Final = Payload()
 
 
 class _Requester(ChannelOperation):
@@ -99,9 +99,9 @@ class _Requester(ChannelOperation):
                             self.send_cancel()
                         # Also if the channel was never opened.
                         await close_iterator(items)
-                except Exception as error:
+                except Exception as error:  # any error of the source ends the channel
                     self._source_failed(error, body)
-        except BaseException as error:
+        except BaseException as error:  # the source may also raise a stray cancellation
             if being_cancelled():
                 raise
             self._source_failed(outcome_of(error), body)
@@ -195,7 +195,7 @@ async def request_channel(
                 finally:
                     # Synchronous, so that a cancelled task sends CANCEL too.
                     channel.leave()
-    except BaseException as error:
+    except BaseException as error:  # raised again
         if error is not channel.source_error:
             channel.log_source_error()
         raise
@@ -266,7 +266,7 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         super().quit(failure)
         # This operation and its inbox refer to each other, so they stay in memory until the
         # garbage collector runs. The first item, which may be large, is freed now.
-        self.payload = _GONE
+        self.payload = _EMPTY
 
     def fail(self, error: Exception) -> None:
         answer = error_frame_for(

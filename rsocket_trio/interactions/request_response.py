@@ -55,7 +55,7 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload |
     if not outbound.try_open(operation, _TYPE, 0, None, payload):
         try:
             await outbound.open(operation, _TYPE, 0, None, payload)
-        except BaseException:
+        except BaseException:  # also if cancelled between two fragments
             operation.give_up()
             raise
         if operation.result is not None:
@@ -193,7 +193,7 @@ class RequestResponseResponder(RequestOperation[R]):
             while True:
                 try:
                     value = yield trap
-                except BaseException as error:
+                except BaseException as error:  # as `yield from` does
                     trap = coroutine.throw(error)
                 else:
                     trap = coroutine.send(value)

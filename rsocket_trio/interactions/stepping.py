@@ -46,7 +46,7 @@ def go_on(coroutine: Coroutine[Any, Any, Any], trap: object) -> Generator[Any, A
         while True:
             try:
                 value = yield trap
-            except BaseException as error:
+            except BaseException as error:  # as `yield from` does
                 trap = coroutine.throw(error)
             else:
                 trap = coroutine.send(value)

@@ -121,7 +121,7 @@ class Window:
         self.unread = 0
         self.overruns = 0
         self._uncredited = uncredited
-        self._pending = 0  # items consumed, and not granted anew yet
+        self._pending = 0  # items consumed, and not granted again yet
         self._batch = -(-prefetch // 4)  # a quarter, rounded up; 0 in manual mode
 
     def __repr__(self) -> str:
