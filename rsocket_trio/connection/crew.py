@@ -9,7 +9,7 @@ known as Leader/Followers.)
 
 A task of the crew without a waiting handler looks for work, in this order:
 
-    run     requests are queued, and no task runs requests, or another task reads
+    run     requests are queued, and either no task runs requests, or another task reads
     read    no task reads
     idle    there is no work: wait to be woken
 
@@ -57,7 +57,7 @@ _MAX_IDLE: Final = 64
 _FAILED: Final = "a handler failed while it was being cancelled"
 
 _MAX_RUNNING: Final = 4
-"""The number of tasks that run bursts at the same time, so that a turn of the loop unchanged short.
+"""The number of tasks that run bursts at the same time, so that a turn of the loop stays short.
 Tasks whose handler waits do not count."""
 
 _MAX_WOKEN: Final = 40

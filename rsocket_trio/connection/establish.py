@@ -1,6 +1,6 @@
 """How a connection begins, on both sides (Protocol.md, "Connection Establishment").
 
-The server waits for the first frame, with a timeout, and checks it; it reads no frame behind it
+The server waits for the first frame, with a timeout, and checks it; it decodes no other frame
 before it has accepted the SETUP. The client sends SETUP first, and with
 `ConnectionConfig.confirm_setup` a KEEPALIVE right behind it: SETUP has no acknowledgement of its
 own, so the answer to that KEEPALIVE serves as one.

@@ -38,7 +38,7 @@ _ACCEPTANCE: Final = frozenset(
         FrameType.METADATA_PUSH,
     )
 )
-"""Frames that a server sends only after it has accepted the SETUP. So is ERROR on a stream."""
+"""Frames that a server sends only after it has accepted the SETUP. Also ERROR on a stream."""
 
 
 class StreamZero:

@@ -1,4 +1,4 @@
-"""Outgoing demand: a producer passes the `CreditGate` for each item.
+"""Outgoing demand: a producer takes credit from a `CreditGate` for each item.
 
 Credit is counted exactly; 2**31 - 1 is a large number and not infinity (Protocol.md, "Request N").
 A producer waits for credit, and for room in the connection's outbox.

@@ -63,7 +63,7 @@ class Inlet(Protocol):
 
 
 class PayloadInbox(Inbox[Payload]):
-    """The items that have arrived on a stream; its user reads them by a `PayloadStream`.
+    """The items that have arrived on a stream; its user reads them from a `PayloadStream`.
 
     Attributes:
         inlet: The operation.

@@ -57,7 +57,7 @@ class Unread(Protocol):
 
 
 class BodyInbox(Inbox[bytes]):
-    """The chunks of a payload that have arrived; its user reads them by a `PayloadBody`.
+    """The chunks of a payload that have arrived; its user reads them from a `PayloadBody`.
 
     Attributes:
         outbound: Counts the unread bytes of the connection.

@@ -101,7 +101,7 @@ class _Requester(ChannelOperation):
                         await close_iterator(items)
                 except Exception as error:  # any error of the source ends the channel
                     self._source_failed(error, body)
-        except BaseException as error:  # the source may also raise a stray cancellation
+        except BaseException as error:  # the source may also raise a cancellation of no scope
             if being_cancelled():
                 raise
             self._source_failed(outcome_of(error), body)

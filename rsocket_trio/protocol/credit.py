@@ -163,7 +163,7 @@ class Window:
             k -= first
         unread = self.unread - k
         if unread < 0:
-            raise InternalError(f"{k} items consumed, {self.unread} were there")
+            raise InternalError(f"{k} items were consumed, but only {self.unread} had arrived")
         self.unread = unread
         pending = self._pending = self._pending + k
         if pending < self._batch or not self._batch:
