@@ -227,7 +227,7 @@ async def test_half_an_item_is_the_end(autojump_clock):
                     yield StreamedPayload(chunks())
 
     async with connected_pair(Halves()) as requester, undisturbed(requester):
-        with pytest.raises(ApplicationError, match="gave up an item"):
+        with pytest.raises(ApplicationError, match="dropped an item"):
             async with requester.request_stream() as items:
                 await items.receive()
 
