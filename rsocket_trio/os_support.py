@@ -19,6 +19,9 @@ from typing import Final
 __all__ = [
     "DESCRIPTORS",
     "DIRECT_SOCKETS",
+    "EPOLL",
+    "EPOLL_END",
+    "EPOLL_EVENTS",
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
@@ -30,6 +33,20 @@ __all__ = [
 DIRECT_SOCKETS: bool = os.name == "posix"
 """A socket is a file descriptor, which ``os.read`` and ``os.write`` take. If not, sockets are used
 as trio does (`rsocket_trio.transports.direct`)."""
+
+EPOLL: bool = hasattr(select, "epoll")
+"""The kernel can watch many sockets with one registration for each. If not, each wait registers its
+socket anew, as trio does (`rsocket_trio.transports.readiness`)."""
+
+EPOLL_END: Final[int] = sum(
+    getattr(select, name, 0) for name in ("EPOLLRDHUP", "EPOLLHUP", "EPOLLERR")
+)
+"""The events that mean the end of a connection, or of what its peer sends."""
+
+EPOLL_EVENTS: Final[int] = sum(
+    getattr(select, name, 0) for name in ("EPOLLIN", "EPOLLRDHUP", "EPOLLET")
+)
+"""The events that a socket is watched for: something to read, once for each arrival."""
 
 UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and find_spec("fcntl") is not None
 """There are Unix sockets, and locks of files, for who listens on one. If not, ``unix://`` is an

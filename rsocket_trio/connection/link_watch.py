@@ -22,7 +22,7 @@ async def watch_link(link: ResumableLink) -> None:
     Returns when the session is over.
 
     Checkpoint: always.
-    If cancelled: nobody watches any more.
+    If cancelled: transports are not watched any more.
     """
     while True:
         try:

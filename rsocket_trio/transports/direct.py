@@ -15,6 +15,7 @@ import trio
 from trio.lowlevel import checkpoint_if_cancelled, wait_readable, wait_writable
 
 from .. import os_support
+from .readiness import Watch
 
 __all__ = ["DirectStream", "direct"]
 
@@ -41,6 +42,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         self.socket = stream.socket
         self.note_progress: Callable[[], None] | None = None
         self._rest: list[bytes] = []
+        self._watch: Watch | None = None
         self._error: OSError | None = None  # of `send_nowait`: the kernel tells it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -128,7 +130,12 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """
         if self._closed:
             raise trio.ClosedResourceError("this stream was closed")
-        return wait_readable(self.socket)  # noqa: ASYNC105  # the caller awaits it
+        watch = self._watch
+        if watch is None:
+            watch = self._watch = Watch(self.socket)
+        if not watch.readiness.shared and not watch.registered:
+            return wait_readable(self.socket)  # noqa: ASYNC105  # the caller awaits it
+        return watch.wait()
 
     def receive_nowait(self, max_bytes: int) -> bytes | None:
         """The bytes that are here, at most so many; empty at the end of the stream.
@@ -146,6 +153,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
             return None  # woken for nothing, which the kernel may do
         except OSError as error:
             raise self._translated(error) from error
+        if len(data) == max_bytes and self._watch is not None:
+            self._watch.ready = True  # there may be more
         if not data and self._error is not None:
             raise self._translated(self._error) from self._error
         return data
@@ -165,6 +174,9 @@ class DirectStream(trio.abc.HalfCloseableStream):
         If cancelled: closed all the same.
         """
         self._closed = True
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         await self.inner.aclose()
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:
