@@ -150,7 +150,7 @@ async def test_arguments_a_transport_has_no_use_for(options):
     """A transport that is brought, or dialled by the user, has its own TLS and headers."""
     here, _there = memory_transport_pair()
     for target in (here, lambda: here):
-        with pytest.raises(ValueError, match="a transport or a function of yours has its own"):
+        with pytest.raises(ValueError, match="your own transport or function has to set"):
             async with connect(target, **options):
                 raise AssertionError("there is no connection")
 
