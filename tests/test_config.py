@@ -61,7 +61,7 @@ def test_settings_that_do_not_fit_each_other():
     assert (config.prefetch, config.fragment_size) == (16, 1000)
     with pytest.raises(ValueError, match=r"prefetch is 17, above limits\.max_prefetch \(16\)"):
         attrs.evolve(config, prefetch=17)
-    with pytest.raises(ValueError, match=r"prefetch is 256, and limits\.max_prefetch 16"):
+    with pytest.raises(ValueError, match=r"prefetch is 256, above limits\.max_prefetch \(16\)"):
         attrs.evolve(ConnectionConfig(), limits=Limits(max_prefetch=16))
     wide = ConnectionConfig(prefetch=2**31 - 1, limits=Limits(max_prefetch=2**31 - 1))
     assert wide.prefetch == 2**31 - 1
