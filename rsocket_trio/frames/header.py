@@ -178,7 +178,7 @@ def check_range(what: str, value: int, maximum: int) -> None:
         LocalProtocolError: ``value`` is not within 0 and ``maximum``.
     """
     if not 0 <= value <= maximum:
-        raise LocalProtocolError(f"{what} must be within 0 and {maximum}, not {value}")
+        raise LocalProtocolError(f"{what} must be between 0 and {maximum}, not {value}")
 
 
 def check_size(frame: bytes) -> bytes:
