@@ -88,10 +88,10 @@ def test_the_initial_n_cut_off(frame_type, size):
 def test_the_initial_n_goes_with_two_types():
     """A number where there is no field, or none where there is one, is our own error."""
     for frame_type in WITHOUT_N:
-        with pytest.raises(LocalProtocolError, match="does not go with"):
+        with pytest.raises(LocalProtocolError, match="does not fit"):
             encode_request(frame_type, 1, 0, 1, None, b"")
     for frame_type in WITH_N:
-        with pytest.raises(LocalProtocolError, match="does not go with"):
+        with pytest.raises(LocalProtocolError, match="does not fit"):
             encode_request(frame_type, 1, 0, None, None, b"")
 
 
