@@ -33,13 +33,13 @@ _MAX_METADATA: Final = MAX_FRAME_SIZE - 14
 """The room for metadata in a LEASE frame: its header, time and number take 14 bytes."""
 
 
-def _seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+def _check_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     # Written so that NaN is refused too.
     if not 0 <= value <= _MAX_U31 / 1000:
         raise ValueError(f"{attribute.name} must be 0 to {_MAX_U31 / 1000} seconds, not {value!r}")
 
 
-def _fits(instance: object, attribute: attrs.Attribute[Any], value: bytes | None) -> None:
+def _check_metadata(instance: object, attribute: attrs.Attribute[Any], value: bytes | None) -> None:
     if value is not None and not isinstance(value, bytes):
         raise TypeError(f"{attribute.name} must be bytes or None, not {type(value).__name__}")
     if value is not None and len(value) > _MAX_METADATA:
@@ -62,8 +62,8 @@ class Lease:
     """
 
     requests: int = attrs.field(validator=v.and_(v.instance_of(int), v.ge(0), v.le(_MAX_U31)))
-    time_to_live: float = attrs.field(validator=_seconds)
-    metadata: bytes | None = attrs.field(default=None, validator=_fits)
+    time_to_live: float = attrs.field(validator=_check_seconds)
+    metadata: bytes | None = attrs.field(default=None, validator=_check_metadata)
 
     @property
     def time_to_live_ms(self) -> int:
@@ -148,10 +148,10 @@ AnyLeaseSource: TypeAlias = Lease | AskForLease | AsyncIterable[Lease] | LeaseSo
 If the source raises, the error is logged, and the source grants no more leases.
 """
 
-_ALL: Final = Lease(_MAX_U31, _MAX_U31 / 1000)
+_UNLIMITED: Final = Lease(_MAX_U31, _MAX_U31 / 1000)
 
 
-def _source(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+def _check_source(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not callable(value) and not isinstance(value, Lease | LeaseSource | AsyncIterable):
         raise TypeError(
             "the source of leases must be a Lease, a LeaseSource, a function or an async iterable "
@@ -178,7 +178,7 @@ class LeaseOptions:
             as rsocket-java.
     """
 
-    source: AnyLeaseSource = attrs.field(default=_ALL, validator=_source)
+    source: AnyLeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
     wait: bool = attrs.field(default=True, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=v.ge(0), kw_only=True)
 

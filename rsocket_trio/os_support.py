@@ -55,4 +55,4 @@ STOP_SIGNALS: Final = tuple(
 PIPE_SIZE: Final[int] = getattr(select, "PIPE_BUF", 512)
 """The bytes that a pipe accepts, at least, when it is ready for writing (POSIX, "pipe")."""
 
-NO_UNIX_SOCKETS: Final = "there are no Unix sockets on this system"
+NO_UNIX_SOCKETS: Final = "this system has no Unix sockets: use tcp:// or ws://"

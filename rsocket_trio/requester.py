@@ -66,7 +66,7 @@ class Requester(
     has no place for them; and `LocalProtocolError` if the route is given twice, the connection is
     not accepted yet (in `Responder.accept`), or its 2^30 stream ids are used up.
 
-    `rsocket_trio.connect` makes one; acceptors and handlers get one for requests to the client. Any
+    `rsocket_trio.connect` gives one; acceptors and handlers get one for requests to the peer. Any
     number of tasks may use it at the same time. Each request waits in its caller's task, so a
     cancel scope around a call is its timeout, and cancels the request at the peer.
 
@@ -162,7 +162,7 @@ class Requester(
         route: str | None = None,
         metadata: Metadata | None = None,
     ) -> AbstractAsyncContextManager[PayloadBody | None]:
-        """Send one request and read its response while it arrives, whatever its size.
+        """Send one request and read its response, of any size, while it arrives.
 
         ``async with requester.request_response_streamed(...) as body: async for chunk in body``
 
@@ -198,7 +198,7 @@ class Requester(
         route: str | None = None,
         metadata: Metadata | None = None,
     ) -> None:
-        """Send a request that is not answered. Returns when it is queued; it may not have arrived.
+        """Send a request that is not answered. Returns when it is queued, not when it arrives.
 
         Args:
             payload: Data and metadata of the request.
@@ -363,8 +363,8 @@ class Requester(
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         window = window_for(self._connection.config, prefetch, initial_request_n)
-        told_apart = subscription and self._connection.transport.capabilities.subscriptions
-        flags = SUBSCRIPTION if told_apart else 0
+        as_subscription = subscription and self._connection.transport.capabilities.subscriptions
+        flags = SUBSCRIPTION if as_subscription else 0
         return request_stream(self._streams, payload, window, self.limits.max_prefetch, flags)
 
     def _composed(

@@ -110,11 +110,11 @@ class ResumeFacts:
 
         The address of the client is not compared: it may change between connections.
         """
-        before, now = _traits(self.setup.transport), _traits(self.transport)
-        return tuple([name for name in before if not _same(before[name], now[name])])
+        before, now = _client_facts(self.setup.transport), _client_facts(self.transport)
+        return tuple([name for name in before if not _equal(before[name], now[name])])
 
 
-def _traits(transport: TransportInfo) -> dict[str, object]:
+def _client_facts(transport: TransportInfo) -> dict[str, object]:
     """Return the facts that distinguish clients, as far as the transport knows them."""
     headers = {
         name: repr([value for key, value in transport.headers if key.lower() == name])
@@ -137,9 +137,9 @@ def _traits(transport: TransportInfo) -> dict[str, object]:
     }
 
 
-def _same(one: object, other: object) -> bool:
+def _equal(one: object, other: object) -> bool:
     if isinstance(one, str) and isinstance(other, str):
-        # Some are secrets: the time that the comparison takes must not depend on the text.
+        # Some are secrets: the time of the comparison must not show where the texts differ.
         one, other = (text.encode("utf-8", "surrogatepass") for text in (one, other))
         return hmac.compare_digest(one, other)
     return one == other

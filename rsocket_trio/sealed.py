@@ -1,7 +1,7 @@
 """Classes without a public constructor: `Sealed`, `make`.
 
-Only this package makes their objects, so the constructor is not part of the interface. Calling such
-a class is a `TypeError` that says where to get an object. Deriving from one is a `TypeError` too:
+Only this package makes their objects, so the constructor is not part of the interface. Calling the
+class is a `TypeError` that says where to get an object. Deriving from one is a `TypeError` too:
 no code would make objects of the derived class.
 """
 

@@ -42,7 +42,7 @@ __all__ = ["Registry", "Service"]
 
 _STOPPED = "the server is being stopped"
 _FAILED = "the acceptor failed"
-_SILENT = "the acceptor did not answer in time"
+_TIMED_OUT = "the acceptor did not answer in time"
 
 _RESUME_CODES = (ErrorCode.REJECTED_RESUME, ErrorCode.CONNECTION_ERROR)
 """The codes that refuse a RESUME: for good, or only for now (Protocol.md, "RESUME Frame")."""
@@ -213,7 +213,7 @@ class Service:
             logger.error("the acceptor failed", exc_info=failure)
             raise RejectedSetup(_FAILED) from failure
         logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
-        raise RejectedSetup(_SILENT)
+        raise RejectedSetup(_TIMED_OUT)
 
     async def _accept_resume(
         self, responder: Responder, setup: Setup, transport: TransportInfo
@@ -237,7 +237,7 @@ class Service:
             logger.error("accept_resume failed", exc_info=failure)
             raise RejectedResume(_FAILED) from failure
         logger.error("accept_resume did not answer within %g s", self.config.setup_timeout)
-        raise RejectedResume(_SILENT)
+        raise RejectedResume(_TIMED_OUT)
 
     async def _run(
         self,

@@ -101,7 +101,7 @@ def parse_uri(text: str) -> Uri:
     if "@" in parts.netloc:
         raise _refusal(text, "a user or password is not allowed in an address", example)
     if scheme == "unix":
-        return _unix(text, parts.netloc, parts.path, parts.query, example)
+        return _unix_uri(text, parts.netloc, parts.path, parts.query, example)
     if not host:
         raise _refusal(text, "it has no host", example)
     if ":" in host and not _is_ipv6(host):
@@ -134,7 +134,7 @@ def as_uri(address: str | Uri) -> Uri:
     raise TypeError(f"an address must be a str or a Uri, not {type(address).__name__}")
 
 
-def _unix(text: str, authority: str, path: str, query: str, example: str) -> Uri:
+def _unix_uri(text: str, authority: str, path: str, query: str, example: str) -> Uri:
     if authority:
         raise _refusal(text, "the path must be absolute (three slashes)", example)
     if path in {"", "/"}:

@@ -152,7 +152,7 @@ class CompositeMetadata:
                 if mime_type is not None:
                     found.setdefault(mime_type, entry.content)
             return
-        for at, content, end in _passed(data, self._max_entries):
+        for at, content, end in _entry_positions(data, self._max_entries):
             mime_type = keys.get(data[at : content - _LENGTH_SIZE].lower())
             if mime_type is not None and mime_type not in found:
                 found[mime_type] = data[content:end]
@@ -173,14 +173,14 @@ class CompositeMetadata:
         if data is None:
             yield from self._entries
             return
-        for at, content, end in _passed(data, self._max_entries):
+        for at, content, end in _entry_positions(data, self._max_entries):
             mime_type, _ = decode_mime_type(data, at)
             yield MetadataEntry(mime_type, data[content:end])
 
     def __len__(self) -> int:
         if self._data is None:
             return len(self._entries)
-        return sum(1 for _ in _passed(self._data, self._max_entries))
+        return sum(1 for _ in _entry_positions(self._data, self._max_entries))
 
     def __bool__(self) -> bool:
         # Without this, `if composite:` would call `len`, which reads all and may raise.
@@ -200,7 +200,7 @@ class CompositeMetadata:
         return f"<CompositeMetadata {len(self._data)} bytes as received>"
 
 
-def _passed(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
+def _entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
     """Yield for each entry the positions of its start, its content and its end.
 
     Raises:

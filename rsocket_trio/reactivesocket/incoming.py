@@ -59,7 +59,7 @@ _LARGEST: Final = MAX_FRAME_SIZE - 4
 # 0, and the 0.1 that some implementations sent for the same protocol.
 _VERSIONS: Final = frozenset((0, 1))
 _UNLIMITED: Final = MAX_U31
-_JUNK: Final = bytes(4)
+_ZERO_N: Final = bytes(4)
 
 
 class Incoming:
@@ -224,7 +224,7 @@ class Incoming:
         ):
             return []
         data = frame.data
-        if frame.complete and frame.initial_request_n is None and data == _JUNK:
+        if frame.complete and frame.initial_request_n is None and data == _ZERO_N:
             data = b""  # an initial n, from peers that always write the field
         stream.requester_done = frame.complete
         flags = _flags(follows=frame.follows, complete=frame.complete)

@@ -55,7 +55,7 @@ def recognise_bytes(data: bytes | bytearray) -> Wire | None:
     # A SETUP of the draft whose length is a multiple of 256, or an illegal first frame of 1.0 on
     # stream 256 to 511. In the draft flags and stream id come next; legal ones have zeros in the
     # bits where 1.0 has its frame type.
-    if any(data[index] & mask for index, mask in _NEXT if index < len(data)):
+    if any(data[index] & mask for index, mask in _ZERO_BITS if index < len(data)):
         return Wire.RSOCKET
     if len(data) < NEEDED:
         return None
@@ -63,7 +63,7 @@ def recognise_bytes(data: bytes | bytearray) -> Wire | None:
     return Wire.REACTIVESOCKET if bytes(data[12:16]) in _VERSIONS else Wire.RSOCKET
 
 
-_NEXT: Final = ((6, 0x8F), (7, 0xFF), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF))
+_ZERO_BITS: Final = ((6, 0x8F), (7, 0xFF), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF))
 """Byte positions, and the bits that are 0 there in a SETUP of the draft."""
 
 

@@ -112,7 +112,7 @@ class ReactiveSocketTransport(TransportWrapper):
         messages = self._translate_out(frames)
         try:
             return self.inner.send_frames_nowait(messages)
-        except Exception:  # whatever the carrier raises, `send_frames` will raise it too
+        except Exception:  # any error of the carrier; `send_frames` will raise it
             # Frames cannot be translated twice, so the translated ones are kept for `send_frames`.
             self._unsent = messages
             return False

@@ -89,7 +89,7 @@ class Capabilities:
     translates: bool = False
 
     def limit_config(self, config: ConnectionConfig) -> ConnectionConfig:
-        """Return the settings for a connection over such a transport, with frames that fit it."""
+        """Return the settings for a connection over this transport, with frames that fit."""
         allowed = config.limits.max_frame_size - self.frame_overhead
         largest = max(min(allowed, self.max_frame_size), MIN_FRAGMENT_SIZE)
         if largest == config.limits.max_frame_size:

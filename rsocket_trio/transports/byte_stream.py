@@ -56,7 +56,7 @@ class ByteStreamTransport(FrameTransport):
         info: Facts for acceptors and logs.
         max_frame_size: The peer's frames may be this long, in bytes.
         decoder: Cuts received bytes into frames, for a protocol with another length prefix.
-        encode_length: Makes the length prefix of a frame, for such a protocol.
+        encode_length: Makes the length prefix of a frame, for the same protocol.
     """
 
     capabilities = Capabilities(byte_stream=True)

@@ -95,7 +95,7 @@ async def open_transport(
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
         await trio.aclose_forcefully(stream)
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
-    except BaseException:
+    except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
         raise
     async with transport:

@@ -49,7 +49,7 @@ async def _acquire(path: str) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         held = False
         try:
-            held = _holds(descriptor, path)
+            held = _try_lock(descriptor, path)
         finally:
             if not held:
                 os.close(descriptor)
@@ -64,7 +64,7 @@ async def _acquire(path: str) -> int:
         await trio.sleep(_PAUSE)
 
 
-def _holds(descriptor: int, path: str) -> bool:
+def _try_lock(descriptor: int, path: str) -> bool:
     """Try to take the lock; return whether we hold it, and the file still has this path."""
     import fcntl  # Windows does not have it; `os_support.UNIX_SOCKETS` says whether it exists.
 

@@ -127,7 +127,7 @@ class _ConnectionHandler:
         name = self._name(stream)  # A closed socket has no address.
         try:
             if self.limit.reached:
-                await self._turn_away(stream)
+                await self._refuse_connection(stream)
                 return
             with self.limit.taken():
                 transport = await self._shake_hands(stream, name)
@@ -159,7 +159,9 @@ class _ConnectionHandler:
         )
         why = f"not finished within {self.handshake_timeout:g} s"
         with trio.move_on_after(self.handshake_timeout):
-            if (self.uri.is_encrypted or self.uri.is_websocket) and await _says_nothing(stream):
+            if (self.uri.is_encrypted or self.uri.is_websocket) and await _ends_without_data(
+                stream
+            ):
                 # A port scanner or a health check: not worth a warning.
                 logger.debug("%s: %s connected and closed without sending", self.uri, name)
                 return None
@@ -174,7 +176,7 @@ class _ConnectionHandler:
         assert self.ssl_context is not None  # `serve_listener` checks it
         return await start_tls_server(stream, self.ssl_context)
 
-    async def _turn_away(self, stream: trio.SocketStream) -> None:
+    async def _refuse_connection(self, stream: trio.SocketStream) -> None:
         """Close a connection past the limit, on WebSocket with HTTP 503."""
         logger.warning("%s: closed a connection, as max_connections are open", self.uri)
         if not self.uri.is_websocket or self.limit.crowded:
@@ -194,7 +196,7 @@ class _ConnectionHandler:
         return socket_addresses(stream)[1] or "a peer that is gone"
 
 
-async def _says_nothing(stream: trio.SocketStream) -> bool:
+async def _ends_without_data(stream: trio.SocketStream) -> bool:
     """Wait for the first byte without reading it; return whether the stream ends instead."""
     try:
         return not await stream.socket.recv(1, socket.MSG_PEEK)

@@ -103,7 +103,7 @@ async def _bind(path: str) -> UnixListener:
         # No checkpoint from here on: a cancellation must not leave the file without an owner.
         sock.listen(_BACKLOG)
         return UnixListener(trio.SocketListener(sock), path)
-    except BaseException:
+    except BaseException:  # also when cancelled: do not leave the socket open
         sock.close()
         raise
 

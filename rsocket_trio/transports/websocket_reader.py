@@ -72,7 +72,7 @@ class MessageReader:
         self._expected_mask = MASK if peer_masks else 0
         self._data = b""  # The bytes that were fed.
         self._position = 0  # The position in them of the first byte that is not read yet.
-        self._stuck = False  # The unread bytes are only a part of a header.
+        self._header_incomplete = False  # The unread bytes are only a part of a header.
         # Of the frame whose header was read last:
         self._first = 0  # Its first byte.
         self._key = b""  # The key, turned so that it masks the next byte first.
@@ -90,7 +90,7 @@ class MessageReader:
     @property
     def has_more(self) -> bool:
         """Whether there is more to read in the bytes that were fed: call ``feed(b"")``."""
-        return not self._stuck and self._position < len(self._data)
+        return not self._header_incomplete and self._position < len(self._data)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes of the stream, cut anywhere, and read on.
@@ -103,7 +103,7 @@ class MessageReader:
             rest = self._data[self._position :]
             self._data = rest + data if rest else bytes(data)
             self._position = 0
-            self._stuck = False
+            self._header_incomplete = False
         data, position = self._data, self._position
         end = len(data)
         messages: list[bytes] = []
@@ -114,14 +114,14 @@ class MessageReader:
                 continue
             if not self._in_message:
                 before = len(messages)
-                position = self._take_short_way(data, position, messages, left)
+                position = self._take_whole_messages(data, position, messages, left)
                 left -= len(messages) - before
                 if left <= 0 or position == end:
                     break
             begin = position
             position = self._begin_frame(data, position)
             if position == begin:
-                self._stuck = True
+                self._header_incomplete = True
                 break
             left -= 1
             if not self.is_over:
@@ -132,7 +132,7 @@ class MessageReader:
             self._position = position
         return messages
 
-    def _take_short_way(
+    def _take_whole_messages(
         self, data: bytes, position: int, messages: list[bytes], at_most: int
     ) -> int:
         """Read binary messages as long as each is one complete frame, below 64 KiB.
@@ -176,8 +176,8 @@ class MessageReader:
         first, second = data[position], data[position + 1]
         opcode = first & 0x0F
         size = second & 0x7F
-        if objection := self._objection(first, opcode, second):
-            self._fail(objection, CloseReason.PROTOCOL_ERROR)
+        if error := self._header_error(first, opcode, second):
+            self._fail(error, CloseReason.PROTOCOL_ERROR)
             return position + 2
         if opcode == _TEXT:
             self._fail("a text message; frames must be binary", CloseReason.UNSUPPORTED_DATA)
@@ -198,7 +198,7 @@ class MessageReader:
         self._missing = size
         return stop
 
-    def _objection(self, first: int, opcode: int, second: int) -> str:
+    def _header_error(self, first: int, opcode: int, second: int) -> str:
         """Return the error in the first two bytes of a frame; empty if there is none."""
         if first & _RESERVED:
             return "a reserved bit is set"
