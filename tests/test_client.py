@@ -135,7 +135,7 @@ HEADER = ("X", "y")
         ("tcp://127.0.0.1:1", {"ssl_context": CONTEXT}, "tcp://127.0.0.1:1 is not encrypted"),
         ("ws://127.0.0.1:1", {"ssl_context": CONTEXT}, "is not encrypted: use tls:// or wss://"),
         ("unix:///nowhere", {"ssl_context": CONTEXT}, "unix:///nowhere is not encrypted"),
-        ("tls://127.0.0.1:1", {"headers": [HEADER]}, "tls://127.0.0.1:1 sends none"),
+        ("tls://127.0.0.1:1", {"headers": [HEADER]}, "not for tls://127.0.0.1:1"),
     ],
 )
 async def test_arguments_the_address_has_no_use_for(uri, options, text):

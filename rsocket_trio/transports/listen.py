@@ -159,9 +159,7 @@ class _ConnectionHandler:
         )
         why = f"not finished within {self.handshake_timeout:g} s"
         with trio.move_on_after(self.handshake_timeout):
-            if (self.uri.is_encrypted or self.uri.is_websocket) and await _ends_without_data(
-                stream
-            ):
+            if (self.uri.is_encrypted or self.uri.is_websocket) and await _sends_nothing(stream):
                 # A port scanner or a health check: not worth a warning.
                 logger.debug("%s: %s connected and closed without sending", self.uri, name)
                 return None
@@ -196,7 +194,7 @@ class _ConnectionHandler:
         return socket_addresses(stream)[1] or "a peer that is gone"
 
 
-async def _ends_without_data(stream: trio.SocketStream) -> bool:
+async def _sends_nothing(stream: trio.SocketStream) -> bool:
     """Wait for the first byte without reading it; return whether the stream ends instead."""
     try:
         return not await stream.socket.recv(1, socket.MSG_PEEK)
