@@ -1,14 +1,14 @@
 """RSocket 1.0 for trio: message protocols with demand, under structured concurrency."""
 
 # Layers, lowest first. A module imports only from its own or lower layers;
-# tests/rules/test_layers.py reads the imports and holds the code to it.
+# tests/rules/test_layers.py reads the imports and checks this.
 #
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
 #       < log_policy os_support < transports < reactivesocket < interactions < connection
 #       < tracing arguments < requester responder < service < client server routing codecs
 #       < cli testing
 #
-# Through `protocol` nothing imports trio, sockets, time, random, threads or logging.
+# No module up to `protocol` imports trio, sockets, time, random, threads or logging.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a request come to: its metadata, and its demand."""
+"""Turn the arguments of a request into its payload and its window of demand."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ def payload_for(
     mime_type: str,
     trace: ZipkinTracing | None,
 ) -> AnyPayload:
-    """The payload with all that the call, and the trace, add to its metadata.
+    """Return the payload with route, metadata and trace added to its metadata.
 
     Args:
-        payload: As given.
-        route: Put in front of its metadata.
-        metadata: Likewise, behind the route.
+        payload: The payload the caller gave.
+        route: Added in front of the payload's metadata.
+        metadata: Added between the route and the payload's metadata.
         mime_type: The connection's metadata MIME type.
-        trace: Of what is being answered; for composite metadata that names no other.
+        trace: The trace of the request being answered. It is added to composite metadata that
+            has no other trace.
 
     Raises:
-        TypeError: It is no payload, or ``metadata`` is no `Metadata`.
-        MetadataError: The metadata MIME type has no place for what is to be added.
+        TypeError: ``payload`` is not a payload, or ``metadata`` is not a `Metadata`.
+        MetadataError: The metadata MIME type has no place for the addition.
         LocalProtocolError: The route is given twice.
     """
     if trace is not None and same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
@@ -48,12 +49,14 @@ def payload_for(
     if metadata is not None:
         if not isinstance(metadata, Metadata):
             raise TypeError(
-                f"metadata= takes a Metadata, not {type(metadata).__name__}; bytes that are "
-                "encoded already go into the Payload"
+                f"metadata= takes a Metadata, not {type(metadata).__name__}; pass encoded "
+                "metadata as the metadata of the Payload"
             )
         if route is not None:
             if metadata.route is not None:
-                raise LocalProtocolError("the route is given twice: route= and metadata.route")
+                raise LocalProtocolError(
+                    "the route is given twice, by route= and by metadata.route: give it once"
+                )
             metadata = attrs.evolve(metadata, route=route)
         encoded = metadata.encode(mime_type, encoded)
     elif route is not None:
@@ -66,15 +69,16 @@ def payload_for(
 def window_for(
     config: ConnectionConfig, prefetch: int | None, initial_request_n: int | None
 ) -> Window:
-    """The window a stream is opened with.
+    """Return the window a stream opens with.
 
     Args:
-        config: Of the connection: its prefetch, and its limit.
-        prefetch: As given; ``None`` is the connection's.
-        initial_request_n: As given, for manual demand.
+        config: The connection's settings: default prefetch, and limit.
+        prefetch: The caller's prefetch; ``None`` takes the connection's.
+        initial_request_n: The caller's first credit, for manual demand.
 
     Raises:
-        LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+        LocalProtocolError: The two do not go together, or one is out of range
+            (`Limits.max_prefetch`).
     """
     limit = config.limits.max_prefetch
     if prefetch is None:
@@ -87,7 +91,8 @@ def window_for(
         return Window(prefetch)
     if prefetch:
         raise LocalProtocolError(
-            "initial_request_n goes with prefetch=0; automatic demand begins with prefetch"
+            "initial_request_n= needs prefetch=0 (manual demand); with automatic demand the "
+            "first credit is the prefetch"
         )
     if not 1 <= initial_request_n <= limit:
         raise LocalProtocolError(

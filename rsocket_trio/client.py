@@ -65,47 +65,51 @@ async def connect(
 
     ``async with connect("tcp://localhost:7878") as requester: ...``
 
-    The connection lives as long as the block, and its tasks are the block's. Leaving the block
-    sends what is queued and closes; requests still open then are cancelled at the peer.
+    The connection lives as long as the block, and its tasks run in the block's nursery. Leaving
+    the block sends the queued frames and closes the connection. Requests that are still open then
+    are cancelled at the peer.
 
     Args:
-        target: A URI: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
-            ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`; or a
-            transport of yours, which is closed with the block; or a function of yours that dials:
-            it returns an asynchronous context manager, which gives a transport and closes it.
-            Where there is no connection now it raises `ConnectFailed`, or an `OSError` or trio's
-            errors, which become that; what else it raises is a fault, and is not tried again.
+        target: One of three. A URI, as text or as a `Uri`: ``tcp://host:port``,
+            ``tls://host:port``, ``unix:///path``, ``ws://host:port/path``,
+            ``wss://host:port/path``. Or your own transport, which is closed with the block. Or
+            your own function that dials: it returns an asynchronous context manager, which gives
+            a transport and closes it. If it cannot connect now, it raises `ConnectFailed`, or an
+            `OSError` or one of trio's errors, which become `ConnectFailed`. Any other exception
+            counts as a fault of the function, which is not called again then.
         responder: Answers the server's requests.
         setup: Data and metadata of the SETUP frame, for the server's acceptor.
-        setup_metadata: Put in front of its metadata, e.g. ``Metadata(auth=...)``.
+        setup_metadata: Added in front of the metadata of ``setup``, e.g. ``Metadata(auth=...)``.
         data_mime_type: MIME type of the data of all payloads of this connection.
-        metadata_mime_type: Likewise of the metadata. Routes need the default, or the MIME type
-            of routing metadata.
+        metadata_mime_type: MIME type of the metadata of all payloads. Routes need the default, or
+            the MIME type of routing metadata.
         config: Times, sizes and limits.
         headers: WebSocket: more headers of the handshake; an error for every other target.
-        ssl_context: TLS: verification and client certificate; the default one by default. An error
-            for every target but ``tls`` and ``wss``.
-        resume: Keep the session over the loss of the connection: dial again, and go on. Streams in
-            both directions do not notice, except that nothing comes for a while; nothing is lost,
-            doubled or reordered. What is on stream 0 (metadata_push) may be lost. The server has
-            to offer it. Not for a transport of yours, which cannot be dialled again.
-        lease: Ask the server to use leases, with these options, or with this source of those
-            granted to the server: requests then wait for its LEASE, and its requests for ours.
+        ssl_context: TLS: verification and client certificate. By default Python's default
+            context. An error for every target but ``tls`` and ``wss``.
+        resume: Keep the session when the connection is lost: dial again, and resume it. Streams in
+            both directions only pause; their frames are not lost, doubled or reordered. Frames on
+            stream 0 (metadata_push) may be lost. The server has to offer resumption. Your own
+            transport cannot be dialled again, so ``resume`` is an error with it.
+        lease: Ask the server to use leases. The value is the options, or only the source of the
+            leases we grant to the server. Our requests then wait for the server's LEASE, and the
+            server's requests for ours.
         tracing: Passes the trace of a request being answered on to the requests made here.
-        protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). A client has to
-            know: a server that speaks the other one only waits for more.
+        protocol: ``"rsocket"`` (1.0) or ``"reactivesocket"`` (the draft of 2015). The client must
+            know which one the server speaks: with the wrong one, the server waits for more bytes
+            and does not answer.
 
     Yields:
         The requester, once the server has accepted the SETUP.
 
     Raises:
-        ConnectFailed: There is no connection, or no answer; ``__cause__`` holds what a dialler
-            raised.
+        ConnectFailed: No connection could be made, or the server did not answer; ``__cause__``
+            holds the exception of the dialler.
         SetupError: The server refused: `RejectedSetup`, `InvalidSetup` or `UnsupportedSetup`,
             with its reason.
         ConnectionClosed: The connection ended during the set-up.
-        LocalProtocolError: The arguments make no SETUP frame, or do not go together.
-        MetadataError: ``setup_metadata`` cannot be written.
+        LocalProtocolError: The arguments do not fit a SETUP frame, or do not go together.
+        MetadataError: ``setup_metadata`` cannot be encoded.
         TypeError: ``target``, ``responder``, ``setup``, ``config``, ``ssl_context``, ``resume`` or
             ``lease`` is of a wrong type.
         ValueError: The address, the protocol or a header is wrong; or the target has no use for
@@ -128,12 +132,12 @@ async def connect(
     draft = protocol == "reactivesocket"
     if resume is not None and isinstance(target, FrameTransport):
         raise LocalProtocolError(
-            "a transport cannot be dialled again: with resume= give connect an address, or a "
-            "function that dials"
+            "resume= cannot be used with a transport, as connect cannot dial it again: give "
+            "connect an address, or a function that dials"
         )
     if resume is not None and draft:
         raise LocalProtocolError(
-            "the ReactiveSocket draft has no resumption: connect without resume=, or with "
+            "the ReactiveSocket draft has no resumption: leave resume= out, or use "
             'protocol="rsocket"'
         )
     dial = _dialler(target, headers, ssl_context, config)
@@ -166,7 +170,7 @@ def _dialler(
     ssl_context: ssl.SSLContext | None,
     config: ConnectionConfig,
 ) -> Dial:
-    """What makes a transport: more than once, unless it was brought ready."""
+    """Return the function that makes a transport, on each call unless ``target`` is one."""
     if isinstance(target, str | Uri):
         return partial(
             open_transport,
@@ -178,14 +182,14 @@ def _dialler(
         )
     if headers or ssl_context is not None:
         raise ValueError(
-            "headers= and ssl_context= are for an address; a transport or a function of yours has "
-            "its own"
+            "headers= and ssl_context= go with an address only: your own transport or function "
+            "has to set headers and TLS itself"
         )
     if isinstance(target, FrameTransport):
         return lambda: target
     if not callable(target):
         raise TypeError(
-            "an address (a str or a Uri), a transport or a function is needed, not "
+            "connect needs an address (a str or a Uri), a transport or a function that dials, not "
             f"{type(target).__name__}"
         )
     return target
@@ -229,7 +233,7 @@ async def _connection(
 
     async def begin_anew(session: ClientSession) -> Connection:
         connection, requester = await begin(session)
-        requester._rebind(connection)  # noqa: SLF001 - who makes it may change it
+        requester._rebind(connection)  # noqa: SLF001 - this function made the requester
         return connection
 
     connection, requester = await begin(session)
@@ -249,16 +253,18 @@ async def _connection(
                     await wait_accepted(connection)
                 yield requester
             except (SetupError, ConnectionClosed, ConnectFailed) as error:
-                # Kept out of the nursery, so that it is never grouped; raised below.
+                # Raised below: out of a nursery it would be in an exception group.
                 refused = error
             finally:
-                # Synchronous: every stream fails now, CANCELs are queued by those who leave.
+                # Synchronous: every stream fails now, and the task that uses it queues a CANCEL.
                 close()
     except BaseExceptionGroup as group:
         _, urgent = group.split(Exception)
         if urgent is not None:
-            raise  # Cancelled, KeyboardInterrupt: let them be
-        raise InternalError("a task of the connection crashed; please report this") from group
+            raise  # Cancelled or KeyboardInterrupt
+        raise InternalError(
+            "a task of the connection crashed; please report this with the traceback"
+        ) from group
     if refused is not None:
         raise refused
 

@@ -1,7 +1,7 @@
 """Settings of a connection: `ConnectionConfig` and `Limits`.
 
-Each limit has a name, a default and a reason, and a test with a hostile peer holds it. Times are
-seconds (float), sizes are bytes.
+Each limit has a name, a default and a reason, and a test with a hostile peer checks it. Times are
+in seconds (float), sizes in bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from attrs import validators as v
 __all__ = ["DEFAULT_LIMITS", "ConnectionConfig", "Limits", "check_config"]
 
 MAX_FRAME_SIZE: Final = 0xFFFFFF
-"""The largest frame there is, on any transport (Protocol.md, "Framing Format")."""
+"""The largest frame of the protocol, on any transport (Protocol.md, "Framing Format")."""
 
 MIN_FRAGMENT_SIZE: Final = 64
 """The smallest fragment size rsocket-java accepts (Protocol.md leaves it open)."""
@@ -32,60 +32,62 @@ _milliseconds = v.and_(_positive, v.le((2**31 - 1) / 1000))
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What one peer may cost us.
+    """The memory and time that one peer may take from us.
 
     Attributes:
-        max_frame_size: Frames longer than this end the connection before they are read, in
+        max_frame_size: A frame longer than this closes the connection before it is read, in
             bytes. The protocol's own maximum by default.
         max_payload_size: A payload reassembled from fragments may hold this many bytes of data
             and metadata; a longer one ends its stream. Without a limit a peer could send
-            fragments for ever. 64 MiB: four of the largest frames.
-        max_reassembly_size: All the payloads one connection is reassembling at a time, in bytes.
-            Past it the request or stream that asks for more ends. 128 MiB.
+            fragments without end. 64 MiB: four of the largest frames.
+        max_reassembly_size: All the payloads that one connection reassembles at the same time, in
+            bytes. The request or stream that goes past it ends. 128 MiB.
         max_setup_size: Metadata and data of a SETUP together, in bytes; a client that sends more
-            is refused with REJECTED_SETUP. It is all from a stranger, so the acceptor and the
-            authenticator get to see no more than that. 256 KiB: tickets and tokens have a few
+            is refused with REJECTED_SETUP. A SETUP comes from a stranger, so the acceptor and the
+            authenticator do not see more than this. 256 KiB: tickets and tokens have a few
             KiB, the largest 64.
         max_metadata_size: Metadata of one request, or of one METADATA_PUSH, in bytes. They are
-            read before it is known who answers, and whether anybody does. A request with more is
-            answered with INVALID, a METADATA_PUSH dropped. 1 MiB: HTTP servers take 8 to 64 KiB.
-        max_metadata_entries: Entries of composite metadata that are read, whoever reads them: an
-            entry costs four bytes to send and time to pass over. What looks behind so many finds
-            a `MetadataTooLarge`: a request is answered with INVALID then, and a SETUP with
+            read before a handler is chosen, also if there is no handler. A request with more is
+            answered with INVALID, a METADATA_PUSH is dropped. 1 MiB: HTTP servers take 8 to 64 KiB.
+        max_metadata_entries: Entries of composite metadata that are read. An entry costs the
+            peer four bytes and us the time to skip it. Reading past this many raises
+            `MetadataTooLarge`: a request is answered with INVALID then, and a SETUP with
             REJECTED_SETUP. 128: a request has a handful.
-        max_routing_tags: Tags of routing metadata, likewise: each costs one byte at least. 64:
-            there is one in most cases.
-        max_accept_types: MIME types of an accept-mime-types entry, likewise; a `Router` looks at
-            so many for the type of its answer, and disregards the rest. 64: all that are
-            well known, and some more.
+        max_routing_tags: Tags of routing metadata that are read, as for entries: a tag costs at
+            least one byte. 64: most requests have one.
+        max_accept_types: MIME types of an accept-mime-types entry that are read, as for entries.
+            A `Router` chooses the type of its answer among this many, and ignores the rest. 64:
+            all the well-known types, and some more.
         max_streams: Requests of the peer that may be open at once; one more is answered with
             REJECTED. Each costs a task once its handler waits. 16384.
         max_requests_size: The payloads of the peer's requests that are waiting or being answered,
             in bytes; a request that goes past it is answered with REJECTED, unless it is the only
             one. A handler that waits keeps its request in memory. 128 MiB.
-        max_unread_size: Payloads of all streams that have arrived and that nobody has received
-            yet, in bytes, each charged 64 beside its own, as empty ones cost memory too. Credit
-            counts items of one stream, so it alone bounds no memory; the stream that goes past
-            this ends with an error. 256 MiB: a window of 256 with 1 MiB in each item.
+        max_unread_size: Payloads of all streams that have arrived and are not received yet, in
+            bytes. Each counts 64 bytes more than its contents, as empty ones cost memory too.
+            Credit counts the items of one stream, so it does not limit memory by itself. The
+            stream that goes past this ends with an error. 256 MiB: a window of 256 with 1 MiB in
+            each item.
         max_unread_body_size: Fragments of one payload that is read while it arrives
-            (`PayloadBody`), in bytes. There is no demand within a payload: one that is read more
-            slowly than it is sent ends with an error here. 64 MiB: what could be had as a whole
-            can be had in chunks, however slowly.
-        max_prefetch: The largest window a stream of ours may be opened with, in items; the
-            peer may have that many items wait in our memory. 65536.
+            (`PayloadBody`), in bytes. There is no demand within a payload, so a payload that
+            arrives faster than it is read ends with an error here. 64 MiB, as
+            ``max_payload_size``: a payload that fits as a whole can be read at any speed.
+        max_prefetch: The largest window a stream of ours may open with, in items: the peer can
+            make that many items wait in our memory. 65536.
         outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
             busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
-            KEEPALIVE) queued for a peer that does not read; past it no request of the peer
-            begins until it reads. 1 MiB.
-        max_unsent_size: Likewise; past it the connection ends. Reading goes on until then: two
-            ends that each wait for the other to read would wait for ever. 1.5 MiB: sixty
-            thousand refusals, several times what a peer may have open (``max_streams``).
-        max_client_lifetime: A server takes a client for dead that was silent for so long, in
-            seconds, also where its SETUP asks for more. What a client holds here it holds that
-            long after it has vanished without a word, and SETUP may say 24 days. It is not
-            refused: many clients say so in order to say "no limit", and live well with less. 900 s,
-            more than any known implementation asks for by default.
+            KEEPALIVE), queued for a peer that does not read. Past it, requests of the peer do not
+            begin until the peer reads. 1 MiB.
+        max_unsent_size: Bytes of the same answers. Past it the connection ends. We go on reading
+            until then: two ends that each wait for the other to read would wait without end.
+            1.5 MiB: sixty thousand refusals, several times the requests a peer may have open
+            (``max_streams``).
+        max_client_lifetime: A server treats a client as dead after this much silence, in seconds,
+            even if its SETUP asks for more. A client that vanishes without a word holds its
+            resources here for that long, and a SETUP may say 24 days. A longer time is not
+            refused: many clients send one to say "no limit", and work well with less. 900 s, more
+            than any known implementation asks for by default.
     """
 
     max_frame_size: int = attrs.field(default=MAX_FRAME_SIZE, validator=_frame_size)
@@ -108,7 +110,7 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""What holds for metadata that are read without a connection and its settings."""
+"""The limits for metadata that are read without a connection."""
 
 
 @attrs.frozen(kw_only=True)
@@ -118,23 +120,24 @@ class ConnectionConfig:
     Attributes:
         keepalive_interval: A client sends a KEEPALIVE this often, in seconds. 20 s, as
             rsocket-java and rsocket-kotlin.
-        max_lifetime: A peer silent for this long is dead, in seconds; a server goes by what the
-            client's SETUP says, up to ``limits.max_client_lifetime``. 90 s, likewise. An idle
-            connection lives only where this is longer than ``keepalive_interval``.
-        setup_timeout: A server waits this long for the TLS or WebSocket handshake, this long for
-            the first frame, and then for its acceptor; a client waits this long for those
-            handshakes too, and then for its SETUP to be acknowledged. In seconds. Idle sockets cost
+        max_lifetime: A peer silent for this long counts as dead, in seconds. A server uses the
+            time in the client's SETUP, up to ``limits.max_client_lifetime``. 90 s, as the same two
+            libraries. An idle connection dies if this is not longer than ``keepalive_interval``.
+        setup_timeout: A server waits this long for the TLS or WebSocket handshake, again for the
+            first frame, and again for its acceptor. A client waits this long for those
+            handshakes, and again for its SETUP to be acknowledged. In seconds. Idle sockets cost
             file descriptors. 10 s.
         close_timeout: How long a close may wait for the last frames to leave, in seconds. 5 s.
-        confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block once
-            that is answered, so that a refusal is an exception of `connect`: SETUP has no
-            acknowledgement of its own. Switch off for peers that answer no KEEPALIVE.
-        limits: What one peer may cost us.
+        confirm_setup: A client sends a KEEPALIVE right behind SETUP and enters its block when the
+            server has answered it, so that a refusal is an exception of `connect`: SETUP has no
+            acknowledgement of its own. Switch it off for servers that do not answer KEEPALIVE.
+        limits: The memory and time that one peer may take from us.
         fragment_size: Frames longer than this are sent as fragments, in bytes without the length
             prefix; at least 64. 64 KiB: a large payload then shares the connection with others.
-            Less by default where ``limits.max_frame_size`` is: what we take is what we send.
+            The default is not above ``limits.max_frame_size``: we do not send larger frames than
+            we accept.
         prefetch: Items a stream of ours may have on the way or unread, unless the call says
-            otherwise; at most ``limits.max_prefetch``. 256, or that limit where it is less.
+            otherwise; at most ``limits.max_prefetch``. 256, or that limit if it is less.
     """
 
     keepalive_interval: float = attrs.field(default=20.0, validator=_milliseconds)
@@ -158,16 +161,16 @@ class ConnectionConfig:
     def _check_prefetch(self, _attribute: attrs.Attribute[int], prefetch: int) -> None:
         if prefetch > self.limits.max_prefetch:
             raise ValueError(
-                f"prefetch is {prefetch}, and limits.max_prefetch {self.limits.max_prefetch}: "
-                "raise the limit, or prefetch less"
+                f"prefetch is {prefetch}, above limits.max_prefetch ({self.limits.max_prefetch}): "
+                "raise the limit, or lower prefetch"
             )
 
 
 def check_config(config: object) -> None:
-    """Find out before a connection is opened.
+    """Check the type of ``config=`` before a connection is opened.
 
     Raises:
-        TypeError: It is no `ConnectionConfig`.
+        TypeError: It is not a `ConnectionConfig`.
     """
     if not isinstance(config, ConnectionConfig):
         raise TypeError(f"config must be a ConnectionConfig, not {type(config).__name__}")

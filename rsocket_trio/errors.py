@@ -1,14 +1,14 @@
-"""Every error this package raises, and the codes of the wire.
+"""Every error this package raises, and the error codes of the protocol.
 
     RSocketError
-    ├─ ProtocolError                abstract: somebody broke the rules of the protocol
+    ├─ ProtocolError                base: one side broke the rules of the protocol
     │  ├─ LocalProtocolError        you asked for something illegal; nothing was sent
     │  └─ RemoteProtocolError       the peer did; the stream or the connection is over
-    │     └─ MalformedFrame         bytes that are no frame
+    │     └─ MalformedFrame         bytes that cannot be read as a frame
     │        └─ MetadataLengthError its metadata runs past its end
-    ├─ MetadataError                metadata that is not what its MIME type says
+    ├─ MetadataError                metadata that does not fit its MIME type
     │  └─ MetadataTooLarge          metadata of more parts than `Limits` allow
-    ├─ ConnectFailed                no connection came about (see ``__cause__``)
+    ├─ ConnectFailed                no connection could be made (see ``__cause__``)
     ├─ SetupError                   the peer refused our SETUP: code and reason
     │  ├─ InvalidSetup  ├─ UnsupportedSetup  ├─ RejectedSetup
     ├─ RejectedResume               the peer refused our RESUME
@@ -17,7 +17,7 @@
     │  └─ ClosedByPeer              the peer ended it with an ERROR on stream 0
     ├─ StreamError                  an ERROR on one stream: code, data, stream_id
     │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
-    ├─ MissingLease                 leases are in use, and none allows the request
+    ├─ MissingLease                 leases are in use, and no lease allows the request
     └─ InternalError                a fault of this package: please report it
 
 A handler that raises a `StreamError` sends exactly that code and text to the peer. The text of
@@ -68,7 +68,10 @@ _E = TypeVar("_E", bound=Exception)
 
 
 class ErrorCode(IntEnum):
-    """Protocol.md, "Error Codes". Any u32 may arrive: 0x301 and up belong to applications."""
+    """The codes of Protocol.md, "Error Codes".
+
+    A peer may send any 32-bit number; 0x301 to 0xFFFFFFFE belong to applications.
+    """
 
     INVALID_SETUP = 0x001
     UNSUPPORTED_SETUP = 0x002
@@ -87,7 +90,7 @@ LAST_CUSTOM_CODE: Final = 0xFFFFFFFE
 
 
 def code_name(code: int) -> str:
-    """The specification's name of ``code``, or its number in hexadecimal."""
+    """Return the specification's name of ``code``, or the number in hexadecimal."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -95,11 +98,11 @@ def code_name(code: int) -> str:
 
 
 class RSocketError(Exception):
-    """The root of every error this package raises on its own account."""
+    """The base class of the errors of this package."""
 
 
 class ProtocolError(RSocketError):
-    """Somebody broke the rules; see the two subclasses for who."""
+    """One side broke the rules of the protocol; the two subclasses say which side."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -110,7 +113,7 @@ class RemoteProtocolError(ProtocolError):
     """The peer did something the protocol does not allow.
 
     Attributes:
-        code: What we tell the peer.
+        code: The error code that we send to the peer.
         stream_id: The stream that ends, or 0 for the connection.
     """
 
@@ -123,11 +126,11 @@ class RemoteProtocolError(ProtocolError):
 
 
 class MalformedFrame(RemoteProtocolError):
-    """Bytes that are no frame.
+    """Bytes that cannot be read as a frame.
 
     Attributes:
-        ignorable: The sender set the I flag: skip the frame instead of failing the connection
-            (Protocol.md, "Frame Header Format").
+        ignorable: The sender set the I flag: skip the frame and keep the connection (Protocol.md,
+            "Frame Header Format").
     """
 
     def __init__(self, message: str, *, stream_id: int = 0, ignorable: bool = False) -> None:
@@ -138,40 +141,40 @@ class MalformedFrame(RemoteProtocolError):
 class MetadataLengthError(MalformedFrame):
     """The metadata of a frame, or its length, runs past the end of the frame.
 
-    Told apart because it has a rule of its own: CONNECTION_ERROR, also in place of a SETUP
+    It has its own class because it has its own rule: CONNECTION_ERROR, also for a SETUP
     (Protocol.md, "Metadata Optional Header").
     """
 
 
 class MetadataError(RSocketError):
-    """Metadata that is not what its MIME type says. Ends a request, never a connection."""
+    """Metadata that does not fit its MIME type. It ends a request, never a connection."""
 
 
 class MetadataTooLarge(MetadataError):
-    """Metadata of more entries, routing tags or types than are read (`rsocket_trio.Limits`).
+    """Metadata with more entries, routing tags or types than `rsocket_trio.Limits` allow.
 
-    Its text names the limit, and may go to the peer.
+    Its text names the limit, and may be sent to the peer.
     """
 
 
 class ConnectFailed(RSocketError):
-    """No connection came about: resolving, dialling, TLS or the WebSocket handshake failed."""
+    """No connection could be made: resolving, dialling, TLS or the WebSocket handshake failed."""
 
 
 def _encoded(data: str | bytes) -> bytes:
     if type(data) is bytes:
-        return data  # Not copied: every stream that ends by this error has one of its own.
-    # Not `bytes(data)` of anything: that of 404 is 404 zeros.
+        return data  # Not copied: one error may end many streams, each with its own object.
+    # Not `bytes(data)`: for the int 404 that gives 404 zeros.
     return data.encode() if isinstance(data, str) else bytes(memoryview(data))
 
 
 _MAX_SHOWN: Final = 1000
-"""Bytes of error data in the text of an error. A peer may send sixteen million, and the text is
-made for the log, for every stream that ends by it, and for a reason of each cancellation."""
+"""Bytes of error data in the text of an error. A peer may send sixteen million, and the text goes
+into the log, into every stream that the error ends, and into the reason of each cancellation."""
 
 
 class _CodedError(RSocketError):
-    """What an ERROR frame carries. ``message`` is ``data`` as text, all of it."""
+    """An error with the code and data of an ERROR frame."""
 
     code: int
     data: bytes
@@ -185,7 +188,7 @@ class _CodedError(RSocketError):
 
     @property
     def message(self) -> str:
-        """The error data as text; what is not UTF-8 is replaced (it only SHOULD be UTF-8)."""
+        """The whole error data as text; bytes that are not UTF-8 (a SHOULD) are replaced."""
         return self.data.decode("utf-8", "replace")
 
     def __str__(self) -> str:
@@ -204,14 +207,14 @@ class _CodedError(RSocketError):
 
 
 class SetupError(_CodedError):
-    """The connection was not set up: the acceptor refused it, with a code and a reason.
+    """The acceptor refused the connection, with a code and a reason.
 
-    Raised by `rsocket_trio.connect`; raised *in* an acceptor it refuses the connection and tells
-    the client why.
+    `rsocket_trio.connect` raises it. Raise one in an acceptor to refuse a connection and tell the
+    client why.
 
     Attributes:
         code: `ErrorCode.INVALID_SETUP`, `ErrorCode.UNSUPPORTED_SETUP`, `ErrorCode.REJECTED_SETUP`
-            or whatever else the peer sent.
+            or another code that the peer sent.
         data: The reason as sent; `message` is the same as text.
     """
 
@@ -228,7 +231,7 @@ class InvalidSetup(SetupError):
 
 
 class UnsupportedSetup(SetupError):
-    """Something the client asked for is not supported by the server."""
+    """The server does not support something the client asked for."""
 
     default_code: ClassVar[int] = ErrorCode.UNSUPPORTED_SETUP
 
@@ -243,7 +246,7 @@ class RejectedResume(_CodedError):
     """The server does not resume the session: its streams are lost.
 
     Attributes:
-        code: `ErrorCode.REJECTED_RESUME`, or whatever else the server sent.
+        code: `ErrorCode.REJECTED_RESUME`, or another code that the server sent.
         data: The reason as sent; `message` is the same as text.
     """
 
@@ -252,7 +255,7 @@ class RejectedResume(_CodedError):
 
 
 class ConnectionClosed(RSocketError):
-    """The connection is over; ``__cause__`` says why, where anything is known."""
+    """The connection is over; ``__cause__`` says why, if the reason is known."""
 
 
 class ConnectionLost(ConnectionClosed):
@@ -275,14 +278,14 @@ class ClosedByPeer(_CodedError, ConnectionClosed):
 
 
 class StreamError(_CodedError):
-    """An ERROR on one stream. The connection lives on.
+    """An ERROR on one stream. The connection stays open.
 
     Raise one in a handler to answer with exactly its code and text.
 
     Attributes:
         code: A code of `ErrorCode`, or an application's own.
         data: The error data as sent; `message` is the same as text.
-        stream_id: The stream it ended, or ``None`` before it was sent.
+        stream_id: The stream that the error ended, or ``None`` before it was sent.
     """
 
     default_code: ClassVar[int] = ErrorCode.APPLICATION_ERROR
@@ -301,13 +304,13 @@ class ApplicationError(StreamError):
 
 
 class Rejected(StreamError):
-    """The responder refused the request and certainly did not process it: it may be retried."""
+    """The responder refused the request without processing any of it: you may retry it."""
 
     default_code: ClassVar[int] = ErrorCode.REJECTED
 
 
 class Canceled(StreamError):
-    """The responder gave the request up, and may have begun to process it."""
+    """The responder gave up the request, and may have begun to process it."""
 
     default_code: ClassVar[int] = ErrorCode.CANCELED
 
@@ -323,14 +326,14 @@ class CustomError(StreamError):
 
 
 class MissingLease(RSocketError):
-    """Leases are in use, the peer's allows no request now, and this one may not wait.
+    """The peer's lease does not allow a request now, and this request may not wait.
 
-    Nothing was sent. See `rsocket_trio.LeaseOptions` for which requests wait.
+    Nothing was sent. `rsocket_trio.LeaseOptions` says which requests wait.
     """
 
 
 class InternalError(RSocketError):
-    """A fault of this package. ``__cause__`` holds what happened; please report it."""
+    """A fault of this package. ``__cause__`` holds the original exception; please report it."""
 
 
 _STREAM_ERRORS: Final[dict[int, type[StreamError]]] = {
@@ -347,14 +350,14 @@ _SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
 
 
 def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:
-    """The typed error for an ERROR frame on a stream; unknown codes give `CustomError`."""
+    """Return the typed error for an ERROR frame on a stream; `CustomError` for unknown codes."""
     return _STREAM_ERRORS.get(code, CustomError)(data, code=code, stream_id=stream_id)
 
 
 def single_error(error: BaseException) -> BaseException:
-    """What is in an exception group, and in those in it, if that is one exception; else ``error``.
+    """Return the only exception in a group of groups; ``error`` itself if there are several.
 
-    A nursery puts what is raised in its block into a group, also where that is all there is.
+    A nursery puts an exception into a group even if there is only one.
     """
     alone = error
     while isinstance(alone, BaseExceptionGroup):
@@ -365,19 +368,19 @@ def single_error(error: BaseException) -> BaseException:
 
 
 def fresh_copy(error: _E) -> _E:
-    """The same error, to be raised once more.
+    """Return a copy of the error, to be raised once more.
 
-    Raising one gives it the traceback of the task that does. So each task gets one of its own, and
-    what keeps an error for later does not keep that task's frames, and their variables.
+    Raising an error gives it the traceback of the task that raises. So each task gets its own copy,
+    and an error kept for later does not keep that task's frames and their variables in memory.
     """
     try:
         twin = copy.copy(error)
-    except Exception:
-        return error  # one of the application's, whose class cannot be copied
+    except Exception:  # copying runs the application's code, which may raise anything
+        return error
     twin.__cause__ = error.__cause__
     return twin
 
 
 def setup_error(code: int, data: bytes) -> SetupError:
-    """The typed error for an ERROR frame that refuses a SETUP."""
+    """Return the typed error for an ERROR frame that refuses a SETUP."""
     return _SETUP_ERRORS.get(code, SetupError)(data, code=code)

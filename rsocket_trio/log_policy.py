@@ -1,19 +1,18 @@
-"""One policy for the log: what a stranger can cause is limited in rate, and counted: `logger`.
+"""The logger of this package, `logger`, limits how often it logs each kind of event.
 
-A line costs little and a disk is finite: a peer that makes us log for each connection, or for each
-frame, fills it. So of each *kind* of event the first few are logged as they come, and the rest of
-that time is one line that says how many there were. The rest goes out at the level DEBUG, for those
-who want all of it.
+A peer that makes us log a line for each connection or each frame could fill the disk. So in each
+interval the first few events of a *kind* are logged as they come. At the end of the interval one
+line gives the number of the others. The others are logged at the level DEBUG.
 
-    WARNING  ws://...: the handshake with 10.0.0.7:4711 failed: no end of it in 10 s
+    WARNING  ws://...: the handshake with 10.0.0.7:4711 failed: not finished within 10 s
     ... four more of them
     WARNING  1994 more lines of this kind in 10 s, the first of which was: ws://...: the ...
 
-A kind is the text of the message before its arguments are put in, and for an exception its type and
-the line that raised it: so a flood of one fault does not hide another. Peers have no part in it,
-and nothing is kept for each of them.
+A kind is the text of the message before its arguments are put in, and for an exception also its
+type and the line that raised it, so a flood of one fault does not hide another. A kind does not
+depend on the peer, so no memory is used per peer.
 
-Every module of this package logs by `logger`; a test holds them to it.
+Every module of this package logs by `logger`; a test checks this.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ import trio
 __all__ = ["PeerLog", "RateLimit", "Suppressed", "logger"]
 
 BURST: Final = 5
-"""Lines of a kind that are logged as they come, in each interval: enough to see what goes on."""
+"""Lines of a kind that are logged as they come, in each interval: enough to see what happens."""
 
 INTERVAL: Final = 10.0
-"""Seconds. With `BURST` it makes at most 36 lines per minute of each kind."""
+"""The length of an interval in seconds. With `BURST`: at most 36 lines per minute of each kind."""
 
 MAX_KINDS: Final = 256
-"""Kinds that are told apart at a time. There are as many as places that log or raise, some dozens;
-past this the rest count as one kind, so that memory has a bound."""
+"""Kinds that are counted separately; all others count as one kind, so that memory is bounded.
+There are as many kinds as places that log or raise: some dozens."""
 
 MAX_TEXT: Final = 300
-"""Of the line that a summary repeats, so many characters."""
+"""Characters of the line that a summary repeats."""
 
 _REST: Final = "one of many kinds"
 
@@ -49,7 +48,7 @@ _ExcInfo = bool | BaseException | None
 
 @attrs.define
 class _Window:
-    """The interval that began with an event of a kind."""
+    """The interval that began with the first event of a kind."""
 
     began: float
     level: int
@@ -60,12 +59,12 @@ class _Window:
 
 @attrs.frozen
 class Suppressed:
-    """What was not logged of one kind in one interval.
+    """The lines of one kind that were not logged in one interval.
 
     Attributes:
-        count: How many lines.
-        level: Of the first line of that kind that was logged.
-        text: That line.
+        count: The number of lines.
+        level: The level of the first line of the interval, which was logged.
+        text: The text of that line.
     """
 
     count: int
@@ -74,13 +73,13 @@ class Suppressed:
 
 
 class RateLimit:
-    """Counts the events of each kind, and says which are to be logged.
+    """Counts the events of each kind, and decides which ones are logged.
 
     Args:
-        clock: The time, in seconds; it only has to go forward.
-        burst: As `BURST`.
-        interval: As `INTERVAL`.
-        max_kinds: As `MAX_KINDS`.
+        clock: Returns the time in seconds; it must not go backward.
+        burst: See `BURST`.
+        interval: See `INTERVAL`.
+        max_kinds: See `MAX_KINDS`.
     """
 
     def __init__(
@@ -99,13 +98,15 @@ class RateLimit:
         self._next_end = 0.0  # No window ends before this.
 
     def admits(self, kind: Hashable, level: int, text: Callable[[], str]) -> bool:
-        """Count an event; whether it is to be logged.
+        """Count an event, and return whether to log it.
+
+        Call `overdue` first: it ends the intervals that are over.
 
         Args:
-            kind: What is limited together. Call `overdue` before: an interval that is over is
-                begun anew there.
-            level: For the summary.
-            text: Makes the line that the summary repeats; called for the first of an interval.
+            kind: Events of the same kind share a limit.
+            level: The level of the summary.
+            text: Makes the line that the summary repeats; called for the first event of an
+                interval.
         """
         window = self._windows.get(kind)
         if window is None:
@@ -125,10 +126,10 @@ class RateLimit:
         return False
 
     def overdue(self, *, all_of_it: bool = False) -> list[Suppressed]:
-        """End the intervals whose time is over; what was suppressed in them.
+        """End the intervals whose time is over, and return what was suppressed in them.
 
         Args:
-            all_of_it: End those whose time is not over, too.
+            all_of_it: End all intervals.
         """
         now = self._clock()
         if not self._windows or (now < self._next_end and not all_of_it):
@@ -149,32 +150,32 @@ class RateLimit:
 
 
 class PeerLog:
-    """A logger for what peers can cause: a `logging.Logger` with a `RateLimit` before it.
+    """A `logging.Logger` with a `RateLimit` in front of it, for events that peers can cause.
 
-    The limit is that of the trio program that runs, by its clock; outside of one there are no
-    peers, and no limit.
+    Each run of trio has one limit, by its clock. Outside of trio there are no peers, and there is
+    no limit.
 
     Args:
-        name: Of the `logging.Logger`.
+        name: The name of the `logging.Logger`.
     """
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
     def enabled_for(self, level: int) -> bool:
-        """Whether lines of this level are logged at all."""
+        """Return whether lines of this level are logged at all."""
         return self._logger.isEnabledFor(level)
 
     def debug(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
-        """Log at the level DEBUG, which has no limit: who asks for it wants all of it."""
+        """Log at the level DEBUG, without a limit."""
         self._logger.debug(message, *args, exc_info=exc_info, stacklevel=2)
 
     def info(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
-        """Log what is normal, within the limit."""
+        """Log a normal event, within the limit."""
         self._log(logging.INFO, message, args, exc_info)
 
     def warning(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
-        """Log what somebody should know of, within the limit."""
+        """Log an event that an operator should know of, within the limit."""
         self._log(logging.WARNING, message, args, exc_info)
 
     def error(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
@@ -182,11 +183,11 @@ class PeerLog:
         self._log(logging.ERROR, message, args, exc_info)
 
     def exception(self, message: str, *args: object, exc_info: _ExcInfo = True) -> None:
-        """Log the fault that is being handled, with its traceback, within the limit."""
+        """Log the exception that is being handled, with its traceback, within the limit."""
         self._log(logging.ERROR, message, args, exc_info)
 
     def log(self, level: int, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
-        """Log at any level; above DEBUG, within the limit."""
+        """Log at any level; above DEBUG within the limit."""
         self._log(level, message, args, exc_info)
 
     def _log(self, level: int, message: str, args: tuple[object, ...], exc_info: _ExcInfo) -> None:
@@ -205,13 +206,13 @@ class PeerLog:
         log.log(level, message, *args, exc_info=exc_info, stacklevel=3)
 
     def settle(self, *, all_of_it: bool = False) -> None:
-        """Log how much was not logged, where an interval is over.
+        """Log the summaries of the intervals that are over.
 
-        Every line that is logged does this. Whoever serves does it too, when a connection comes:
-        the count of a flood should not wait for the next fault.
+        Logging a line does this too. A server also does it when a connection comes, so that the
+        summary of a flood does not wait for the next fault.
 
         Args:
-            all_of_it: Also where the interval is not over: whoever serves ends.
+            all_of_it: Log the summaries of all intervals, as the server is ending.
         """
         self._report(_limit_of_run().overdue(all_of_it=all_of_it))
 
@@ -229,12 +230,12 @@ class PeerLog:
 def _text(message: str, args: tuple[object, ...]) -> str:
     try:
         return message % args
-    except Exception:  # an argument that cannot be shown must not become a fault here
+    except Exception:  # the `str` of an argument may raise anything, which must not end a task
         return message
 
 
 def _origin(error: BaseException) -> tuple[str, int]:
-    """The line that raised it, of a group that of its first exception."""
+    """Return file and line that raised the error; for a group, those of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     place: TracebackType | None = error.__traceback__
@@ -259,4 +260,4 @@ def _limit_of_run() -> RateLimit:
 
 
 logger: Final = PeerLog("rsocket_trio")
-"""For all of this package."""
+"""The logger of all modules of this package."""

@@ -1,10 +1,10 @@
-"""What the operating system has, and what is done where it has not: decided here and nowhere else.
+"""The features of the operating system that this package can use, but does not need.
 
-This is tested on Linux. Nothing else should be needed than what trio runs on: where one of these is
-missing, there is another way, slower or with less of an answer.
+The tests run on Linux. The package should run on every system that trio runs on: each name below
+says what happens without the feature.
 
-Who asks reads the name when it is needed, as ``os_support.UNIX_SOCKETS``, so that a test can take
-one away.
+Other modules read a name at the time of use, as ``os_support.UNIX_SOCKETS``, so that a test can
+switch a feature off.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 DIRECT_SOCKETS: bool = os.name == "posix"
-"""A socket is a file descriptor, which ``os.read`` and ``os.write`` take. If not, sockets are used
-as trio does (`rsocket_trio.transports.direct`)."""
+"""A socket is a file descriptor, which ``os.read`` and ``os.write`` accept. If not, trio's own
+socket streams are used (`rsocket_trio.transports.direct`)."""
 
 EPOLL: bool = hasattr(select, "epoll")
 """The kernel can watch many sockets with one registration for each. If not, each wait registers its
@@ -49,27 +49,27 @@ EPOLL_EVENTS: Final[int] = sum(
 """The events that a socket is watched for: something to read, once for each arrival."""
 
 UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and find_spec("fcntl") is not None
-"""There are Unix sockets, and locks of files, for who listens on one. If not, ``unix://`` is an
-error that says so."""
+"""There are Unix sockets, and file locks, which a listener on one needs. If not, ``unix://``
+addresses raise an error that says so."""
 
 POLLED_FILES: bool = hasattr(select, "poll") and os.name == "posix"
-"""Pipes and files say when they are ready. If not, standard input and output of the command line
-are read and written in threads."""
+"""Pipes and files can be polled. If not, the command line reads and writes standard input and
+output in threads."""
 
 PROCESSES: bool = os.path.isdir("/proc/self")
-"""``/proc`` tells about processes. If not, `rsocket_trio.testing` cannot tell how much memory one
-has used."""
+"""``/proc`` describes processes. If not, `rsocket_trio.testing` cannot measure the memory that a
+process has used."""
 
 DESCRIPTORS: str | None = next(filter(os.path.isdir, ["/proc/self/fd", "/dev/fd"]), None)
-"""A directory that lists the open file descriptors of this process. If there is none,
+"""A directory that lists the open file descriptors of this process. If ``None``,
 `rsocket_trio.testing.assert_no_leaks` looks for tasks only."""
 
 STOP_SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)
 )
-"""What stops the commands that run for long: Ctrl-C, kill, and Ctrl-Break where there is that."""
+"""The signals that stop long-running commands: Ctrl-C, kill, and on Windows Ctrl-Break."""
 
 PIPE_SIZE: Final[int] = getattr(select, "PIPE_BUF", 512)
-"""A pipe that is ready to be written takes so many bytes, at least (POSIX, "pipe")."""
+"""The bytes that a pipe accepts, at least, when it is ready for writing (POSIX, "pipe")."""
 
-NO_UNIX_SOCKETS: Final = "there are no Unix sockets on this system"
+NO_UNIX_SOCKETS: Final = "this system has no Unix sockets: use tcp:// or ws://"

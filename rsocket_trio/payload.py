@@ -1,7 +1,7 @@
 """The unit of data both sides exchange: `Payload`.
 
-Protocol.md, "Terminology": a payload is data with optional metadata. Nothing is converted here;
-what the bytes mean is the business of `rsocket_trio.codecs` and `rsocket_trio.metadata`.
+Protocol.md, "Terminology": a payload is data with optional metadata. Both are bytes;
+`rsocket_trio.codecs` and `rsocket_trio.metadata` give them a meaning.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import attrs
 __all__ = ["Payload"]
 
 
-# Not frozen: that would make each one cost two to three times as much, and there is one for
-# every message (docs/performance.md).
+# Not frozen: a frozen one costs two to three times as much, and there is one for every message
+# (docs/performance.md).
 @attrs.define(unsafe_hash=True)
 class Payload:
     """Data and, optionally, metadata of a request, an item or a response.
 
-    A value: compared and hashed by its contents, and not to be changed once made.
+    A value: it is compared and hashed by its contents. Do not change one.
 
     Attributes:
         data: The bytes of the message; may be empty.
-        metadata: ``None`` when absent. ``b""`` is "present and empty", which is a different
-            thing on the wire (Protocol.md, "Metadata Optional Header") and is kept apart.
+        metadata: ``None`` when absent. ``b""`` is "present and empty", which is sent differently
+            (Protocol.md, "Metadata Optional Header").
     """
 
     data: bytes = b""

@@ -1,4 +1,4 @@
-"""Requests to the peer: `Requester`. Either end has one."""
+"""Requests to the peer: `Requester`. Client and server have one each."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class ConnectionStatistics:
     """Numbers about a connection, for humans and tests.
 
     Attributes:
-        open_streams: Streams of both sides that are open.
+        open_streams: Open streams of both sides.
         running_requests: Requests of the peer that wait or are being answered.
         queued: Bytes that wait to be sent.
-        unread: Bytes of payloads that have arrived on streams and that nobody has received yet, as
-            `Limits.max_unread_size` counts them.
+        unread: Bytes of payloads that have arrived on streams and are not received yet, counted as
+            for `Limits.max_unread_size`.
     """
 
     open_streams: int
@@ -61,19 +61,19 @@ class Requester(
 ):
     """Sends requests to the peer.
 
-    Every request raises, before anything is sent, `TypeError` for what is no `Payload` of bytes,
-    `MetadataError` for metadata that cannot be written or have no place in the connection's, and
-    `LocalProtocolError` where the route is given twice, the connection is not accepted yet (in
-    `Responder.accept`), or its 2^30 stream ids are used up.
+    Before anything is sent, every request raises `TypeError` if the payload is not a `Payload` of
+    bytes; `MetadataError` if its metadata cannot be encoded, or the connection's metadata MIME type
+    has no place for them; and `LocalProtocolError` if the route is given twice, the connection is
+    not accepted yet (in `Responder.accept`), or its 2^30 stream ids are used up.
 
-    Made by `rsocket_trio.connect`, and given to acceptors and handlers for the way back. Any
-    number of tasks may use it at the same time; each request waits in its caller's task, so a
+    `rsocket_trio.connect` gives one; acceptors and handlers get one for requests to the peer. Any
+    number of tasks may use it at the same time. Each request waits in its caller's task, so a
     cancel scope around a call is its timeout, and cancels the request at the peer.
 
     Attributes:
         data_mime_type: MIME type of the data of this connection's payloads.
-        metadata_mime_type: Likewise of their metadata.
-        tracing: Passes the trace of the request being answered on to those sent here.
+        metadata_mime_type: MIME type of the metadata of this connection's payloads.
+        tracing: Passes the trace of the request being answered on to the requests sent here.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Requester(
         self._last_ended: trio.Event | None = None
 
     def _expect_more(self, last_ended: trio.Event) -> None:
-        """There may be fresh sessions; ``last_ended`` is set once there will be none."""
+        """Expect fresh sessions, until ``last_ended`` is set."""
         self._last_ended = last_ended
 
     def _rebind(self, connection: Connection) -> None:
@@ -107,18 +107,18 @@ class Requester(
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is over; with `Resume.fresh_session` another may follow it."""
+        """Whether the connection is over; with `Resume.fresh_session` another one may follow."""
         return self._connection.lifecycle.failure is not None
 
     @property
     def leases(self) -> ConnectionLeases | None:
-        """The leases of the connection, both sides'; ``None`` where none are in use."""
+        """The leases of both sides; ``None`` if the connection does not use leases."""
         leases = self._connection.leases
         return None if leases is None else leases.view
 
     @property
     def limits(self) -> Limits:
-        """What the peer may cost us (`ConnectionConfig.limits`)."""
+        """The limits of the connection (`ConnectionConfig.limits`)."""
         return self._connection.config.limits
 
     def request_response(
@@ -131,14 +131,13 @@ class Requester(
         """Send one request and wait for its one response.
 
         Args:
-            payload: Data and metadata of the request. Sent in fragments where it is larger than
-                `ConnectionConfig.fragment_size`. As a `StreamedPayload` it is sent while it is
-                being made.
-            route: Put in front of the metadata as routing metadata.
-            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
+            payload: Data and metadata of the request. It is sent in fragments if it is larger than
+                `ConnectionConfig.fragment_size`. A `StreamedPayload` is sent while its data come.
+            route: Added in front of the payload's metadata, as routing metadata.
+            metadata: Added behind the route: authentication, trace, MIME types and more.
 
         Returns:
-            The response; ``None`` where the responder completed without a value.
+            The response; ``None`` if the responder completed without a value.
 
         Raises:
             StreamError: The responder answered with an error: `ApplicationError`, `Rejected`,
@@ -149,7 +148,7 @@ class Requester(
             trio.ClosedResourceError: The connection was closed here.
 
         Checkpoint: always.
-        If cancelled: before the request left, nothing was sent; after, a CANCEL is sent and a
+        If cancelled: before the request was sent, nothing is sent; after, a CANCEL is sent and a
         late response is dropped. The connection stays usable.
         """
         if route is not None or metadata is not None or self.tracing is not None:
@@ -163,22 +162,23 @@ class Requester(
         route: str | None = None,
         metadata: Metadata | None = None,
     ) -> AbstractAsyncContextManager[PayloadBody | None]:
-        """Send one request and read its response while it arrives, whatever its size.
+        """Send one request and read its response, of any size, while it arrives.
 
         ``async with requester.request_response_streamed(...) as body: async for chunk in body``
 
         Args:
             payload: As for `request_response`. It is sent before the block is entered.
-            route: Put in front of the metadata as routing metadata.
-            metadata: Likewise, behind the route.
+            route: Added in front of the payload's metadata, as routing metadata.
+            metadata: Added behind the route.
 
         Returns:
-            A context manager, entered once the response has begun, for the `PayloadBody`; or for
-            ``None``: completed without a value. Leaving it early cancels the request at the peer.
+            A context manager, entered when the response has begun. It gives the `PayloadBody`, or
+            ``None`` if the responder completed without a value. Leaving it early cancels the
+            request at the peer.
 
         Raises:
-            StreamError: On entering: the responder answered with an error. Later errors come out
-                of the body.
+            StreamError: On entering: the responder answered with an error. The body raises later
+                errors.
             RemoteProtocolError: On entering: the response broke a limit before it could be read.
             MissingLease: On entering: leases are in use, and the request may not wait for one.
             ConnectionClosed: On entering: the connection is over.
@@ -198,12 +198,12 @@ class Requester(
         route: str | None = None,
         metadata: Metadata | None = None,
     ) -> None:
-        """Send a request that is not answered. Returns once it is queued, not once it has arrived.
+        """Send a request that is not answered. Returns when it is queued, not when it arrives.
 
         Args:
             payload: Data and metadata of the request.
-            route: Put in front of the metadata as routing metadata.
-            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
+            route: Added in front of the payload's metadata, as routing metadata.
+            metadata: Added behind the route: authentication, trace, MIME types and more.
 
         Raises:
             MissingLease: Leases are in use, and the request may not wait for one.
@@ -212,7 +212,7 @@ class Requester(
 
         Checkpoint: a cancellation point always; other tasks run when this has to wait, and every
         64 calls on a connection at least.
-        If cancelled: nothing was sent, or (of a payload in fragments) it is cancelled.
+        If cancelled: nothing is sent; if some fragments were sent already, a CANCEL follows.
         """
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
@@ -231,13 +231,13 @@ class Requester(
 
         Args:
             payload: Data and metadata of the request.
-            route: Put in front of the metadata as routing metadata.
-            metadata: Likewise, behind the route: authentication, trace, MIME types and more.
-            prefetch: How many items may be on the way or unread; more are granted as they are
-                consumed. `ConnectionConfig.prefetch` by default. 0: grant only what
-                `PayloadStream.request_n` says.
-            initial_request_n: With ``prefetch=0``: what the request itself grants, at least 1
-                (the wire knows no request without).
+            route: Added in front of the payload's metadata, as routing metadata.
+            metadata: Added behind the route: authentication, trace, MIME types and more.
+            prefetch: How many items may be on the way or unread; more credit is granted as items
+                are consumed. `ConnectionConfig.prefetch` by default. 0: credit is granted only by
+                `PayloadStream.request_n`.
+            initial_request_n: With ``prefetch=0``: the credit in the request frame, at least 1, as
+                the protocol has no request without credit.
 
         Returns:
             A context manager for the `PayloadStream`. Leaving it before the end of the stream
@@ -245,15 +245,15 @@ class Requester(
 
         Raises:
             MissingLease: On entering: leases are in use, and the request may not wait for one.
-            ConnectionClosed: On entering: the connection is over. Later errors come out of the
-                stream.
+            ConnectionClosed: On entering: the connection is over. The stream raises later errors.
             trio.ClosedResourceError: On entering: the connection was closed here.
-            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+            LocalProtocolError: ``prefetch`` and ``initial_request_n`` do not go together, or one is
+                out of range (`Limits.max_prefetch`).
 
-        Checkpoint: entering, a cancellation point always; other tasks run where the request has to
+        Checkpoint: entering, a cancellation point always; other tasks run if the request has to
         wait for room or a lease. Leaving, no.
-        If cancelled: on entering, nothing was sent (or, of a payload in fragments, it is
-        cancelled); inside the block, a CANCEL is sent. The connection stays usable.
+        If cancelled: on entering, nothing is sent; if some fragments were sent already, a CANCEL
+        follows. Inside the block, a CANCEL is sent. The connection stays usable.
         """
         return self._open_stream(payload, route, metadata, prefetch, initial_request_n)
 
@@ -270,13 +270,13 @@ class Requester(
         """Exchange streams: ``async with requester.request_channel(source) as replies``.
 
         Args:
-            source: What is sent, as the responder grants credit: an async iterable (a generator,
-                a ReceiveChannel, ...) or a plain one. Its first item opens the channel; a source
-                without items opens none, and the replies end at once. It is iterated, and an
-                async one closed, in a task of the block.
-            payload: Opens the channel, before the source is asked for anything.
-            route: Put in front of the metadata of what opens the channel.
-            metadata: Likewise, behind the route.
+            source: The items to send, as the responder grants credit: an async iterable (a
+                generator, a ReceiveChannel, ...) or a plain one. Its first item opens the channel.
+                If there are no items, the channel is not opened, and the replies end at once. A
+                task of the block iterates the source, and closes an async one.
+            payload: Opens the channel instead, before the source is iterated.
+            route: Added in front of the metadata of the payload that opens the channel.
+            metadata: Added behind the route.
             prefetch: As for `request_stream`, for the replies.
             initial_request_n: As for `request_stream`.
 
@@ -285,11 +285,12 @@ class Requester(
             open cancels the channel at the peer, and stops the source.
 
         Raises:
-            LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
-            MissingLease: Out of the stream: leases are in use, and the request may not wait.
-            ConnectionClosed: Out of the stream: the connection is over.
-            Exception: What the source raised, as itself, on leaving the block; the peer has got
-                an ERROR then, and the body is cancelled.
+            LocalProtocolError: ``prefetch`` and ``initial_request_n`` do not go together, or one is
+                out of range (`Limits.max_prefetch`).
+            MissingLease: From the stream: leases are in use, and the request may not wait.
+            ConnectionClosed: From the stream: the connection is over.
+            Exception: On leaving the block: the source raised this exception. The peer got an
+                ERROR then, and the body of the block was cancelled.
 
         Checkpoint: entering, no; leaving, other tasks run always.
         If cancelled: inside the block, a CANCEL is sent; the connection stays usable.
@@ -304,13 +305,13 @@ class Requester(
         )
 
     async def metadata_push(self, metadata: bytes) -> None:
-        """Send metadata about the connection. Returns once it is queued.
+        """Send metadata about the connection. Returns when the frame is queued.
 
         Args:
             metadata: Of the connection's metadata MIME type; it must fit one frame.
 
         Raises:
-            LocalProtocolError: It does not fit.
+            LocalProtocolError: It does not fit one frame.
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: The connection was closed here.
 
@@ -325,7 +326,7 @@ class Requester(
         outbox.put_reserved(frame)
 
     def statistics(self) -> ConnectionStatistics:
-        """Numbers about the connection."""
+        """Return numbers about the connection."""
         connection = self._connection
         outbox = connection.outbox
         return ConnectionStatistics(
@@ -338,8 +339,7 @@ class Requester(
     async def wait_closed(self) -> None:
         """Wait until the connection is over for good, e.g. to clean up after a client.
 
-        With `Resume.fresh_session` the end of one session is not the end: this returns once no
-        other will follow.
+        With `Resume.fresh_session` this waits for the end of the last session.
 
         Checkpoint: always.
         If cancelled: nothing changes.
@@ -359,12 +359,12 @@ class Requester(
         *,
         subscription: bool = False,
     ) -> AbstractAsyncContextManager[PayloadStream]:
-        """Open a stream; ``subscription``: by the draft's REQUEST_SUB, where the peer knows it."""
+        """Open a stream; a ``subscription`` by the draft's REQUEST_SUB, if the peer knows it."""
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
         window = window_for(self._connection.config, prefetch, initial_request_n)
-        told_apart = subscription and self._connection.transport.capabilities.subscriptions
-        flags = SUBSCRIPTION if told_apart else 0
+        as_subscription = subscription and self._connection.transport.capabilities.subscriptions
+        flags = SUBSCRIPTION if as_subscription else 0
         return request_stream(self._sender, payload, window, self.limits.max_prefetch, flags)
 
     def _composed(

@@ -1,14 +1,14 @@
-"""What a peer may ask of us: `Responder`, the one seam between wires and applications.
+"""The interface between the protocol and applications: `Responder` answers the peer's requests.
 
 The same responder answers requests of RSocket 1.0 and of the ReactiveSocket draft;
-`rsocket_trio.routing.Router` is the one that most applications use. Handlers are called by the
-connection: each running handler has a task and a cancel scope to itself, inside the connection's
-nursery. The peer's CANCEL is a cancellation here; the loss of the connection too.
+`rsocket_trio.routing.Router` is the one that most applications use. The connection calls the
+handlers. Each running handler has its own task and cancel scope, inside the connection's nursery.
+The peer's CANCEL cancels the handler; so does the loss of the connection.
 
-What a handler gives may be a `StreamedPayload` instead of a `Payload`: it is sent while it is made.
+A handler may give a `StreamedPayload` instead of a `Payload`: it is sent while its data come.
 
-A `StreamError` raised by a handler goes to the peer with its code and text. Any other exception
-ends its one stream with APPLICATION_ERROR and a text that says nothing: the details are logged on
+A `StreamError` raised by a handler is sent to the peer with its code and text. Any other exception
+ends the one stream with APPLICATION_ERROR and a text without details. The details are logged on
 this side (logger ``rsocket_trio``).
 """
 
@@ -51,20 +51,20 @@ _NO_REQUEST_STREAM: Final = "this peer does not answer request_stream"
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """What the client's SETUP said, and over which transport it came (Protocol.md, "SETUP Frame").
+    """The contents of the client's SETUP, and its transport (Protocol.md, "SETUP Frame").
 
     Attributes:
         data: Setup data.
         metadata: Setup metadata, ``None`` when absent.
         data_mime_type: MIME type of the data of every payload of this connection.
-        metadata_mime_type: Likewise of the metadata.
+        metadata_mime_type: MIME type of the metadata of every payload of this connection.
         keepalive_interval: How often the client will send KEEPALIVE, in seconds.
         max_lifetime: How long the client tolerates silence, in seconds; at a server at most
             `Limits.max_client_lifetime`.
         transport: Peer address, and for WebSocket the path and the headers of the handshake.
-        ours: This end sent it: a client's acceptor learns of the client's own SETUP.
-        principal: Who has connected, as the authenticator of the `rsocket_trio.Router` says that
-            is served; ``None`` before it has said so, and where there is none.
+        ours: True on a client, whose acceptor gets the client's own SETUP.
+        principal: The identity of the client, as the authenticator of the served
+            `rsocket_trio.Router` returned it; ``None`` before that, and without an authenticator.
     """
 
     data: bytes = b""
@@ -80,10 +80,10 @@ class Setup:
 
 @attrs.frozen(kw_only=True)
 class ResumeFacts:
-    """What is known of a client that wants to go on with a session (Protocol.md, "RESUME Frame").
+    """The facts about a client that wants to resume a session (Protocol.md, "RESUME Frame").
 
-    A RESUME carries the token of the session, and nothing else that says who sends it. So all
-    there is to be compared is what the two transports know of the client at their other end.
+    A RESUME carries the token of the session, and nothing else that identifies its sender. So only
+    the facts that the two transports know about their clients can be compared.
 
     Attributes:
         setup: The SETUP that began the session, with the transport it came over.
@@ -95,39 +95,39 @@ class ResumeFacts:
 
     @property
     def principal(self) -> Any:
-        """Who began the session; see `Setup.principal`."""
+        """The identity of the client that began the session; see `Setup.principal`."""
         return self.setup.principal
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What the two transports do not have in common, of what tells one client from another.
+        """The names of the facts in which the two transports differ.
 
         * ``listener``: the scheme, and the address of `serve` (`TransportInfo.listener`)
-        * ``path``: WebSocket: of the request, with its query
+        * ``path``: WebSocket: the path of the request, with its query
         * ``authorization``, ``cookie``, ``origin``: WebSocket: these headers of the handshake
         * ``certificate``: TLS: subject and alternative names in the client's certificate
         * ``user``: Unix sockets: the user and the group the client runs as
 
-        The address of the client is not among them: it may well have moved.
+        The address of the client is not compared: it may change between connections.
         """
-        before, now = _traits(self.setup.transport), _traits(self.transport)
-        return tuple([name for name in before if not _same(before[name], now[name])])
+        before, now = _client_facts(self.setup.transport), _client_facts(self.transport)
+        return tuple([name for name in before if not _equal(before[name], now[name])])
 
 
-def _traits(transport: TransportInfo) -> dict[str, object]:
-    """What tells one client from another, as far as a transport knows."""
+def _client_facts(transport: TransportInfo) -> dict[str, object]:
+    """Return the facts that distinguish clients, as far as the transport knows them."""
     headers = {
         name: repr([value for key, value in transport.headers if key.lower() == name])
         for name in ("authorization", "cookie", "origin")
     }
     certificate: object = transport.extra.get("peer_certificate")
     if isinstance(certificate, Mapping):
-        # A certificate is renewed, and whom it names stays. (Empty names are no name.)
+        # A renewed certificate has the same names. Without names, compare the whole certificate.
         named = (certificate.get("subject"), certificate.get("subjectAltName"))
         certificate = named if any(named) else dict(certificate)
     user: object = transport.extra.get("peer_credentials")
     if isinstance(user, tuple):
-        user = user[1:]  # the first is the process
+        user = user[1:]  # without the process id
     return {
         "listener": (transport.scheme, transport.listener),
         "path": transport.path,
@@ -137,9 +137,9 @@ def _traits(transport: TransportInfo) -> dict[str, object]:
     }
 
 
-def _same(one: object, other: object) -> bool:
+def _equal(one: object, other: object) -> bool:
     if isinstance(one, str) and isinstance(other, str):
-        # There are secrets among them: the time this takes says nothing of where they differ.
+        # Some are secrets: the time of the comparison must not show where the texts differ.
         one, other = (text.encode("utf-8", "surrogatepass") for text in (one, other))
         return hmac.compare_digest(one, other)
     return one == other
@@ -148,8 +148,8 @@ def _same(one: object, other: object) -> bool:
 class BodyResponder:
     """Answers requests while they arrive; see `Responder.body_responder`.
 
-    Override what you offer; the rest answers INVALID. What a handler has not read when it ends is
-    dropped.
+    Override the methods you offer; the others answer INVALID. The part of a request that a handler
+    has not read when it ends is dropped.
     """
 
     async def request_response(self, body: PayloadBody) -> AnyPayload | None:
@@ -168,7 +168,7 @@ class BodyResponder:
 
 
 class Responder:
-    """Answers the peer's requests. Override what you offer; the rest answers INVALID.
+    """Answers the peer's requests. Override the methods you offer; the others answer INVALID.
 
     One object may serve any number of connections: override `accept` to keep state per
     connection.
@@ -178,14 +178,14 @@ class Responder:
         """Decide about a new connection; called once per connection, before any request.
 
         Args:
-            setup: What the client said. On a client: what it said itself.
-            requester: For requests to the peer. Usable once this has returned.
+            setup: The contents of the client's SETUP; on a client its own.
+            requester: For requests to the peer. Usable after this has returned.
 
         Returns:
-            The responder of this connection; this object itself unless overridden. Where it is
-            another one its ``accept`` is asked in turn, and so on: a `rsocket_trio.Router` that is
-            returned here serves as if it had been given to `serve`. Only what has this very
-            method is not asked again, so that a class may return a new object of its own.
+            The responder of this connection; this object unless overridden. If it is another
+            responder, its ``accept`` is called next, and so on: a `rsocket_trio.Router` returned
+            here serves as if it had been given to `serve`. The same ``accept`` method is not
+            called twice, so a class may return a new object of its own.
 
         Raises:
             SetupError: To refuse the connection: the client gets the code and the text.
@@ -193,24 +193,24 @@ class Responder:
         return self
 
     async def accept_resume(self, facts: ResumeFacts) -> None:
-        """Decide whether a session of this connection may go on over another transport.
+        """Decide whether a session of this connection may be resumed over another transport.
 
-        Asked of what `accept` has returned, each time a client that names the session by its
-        token wants to resume it, and before the client learns anything of it. Unless overridden
-        the transport must be of the same listener and the same client as that of the SETUP, as
-        far as transports know (`ResumeFacts.differences`). A responder that stands before another
-        one hands this on, as it does with requests.
+        Called on the responder that `accept` returned, each time a client sends a RESUME with the
+        session's token, before the client is answered. Unless overridden, the new transport must
+        have the same listener and the same client as the transport of the SETUP, as far as
+        transports know (`ResumeFacts.differences`). A responder that wraps another one must pass
+        this call on, as it does with requests.
 
         Args:
             facts: The SETUP, and the new transport.
 
         Raises:
-            RejectedResume: To refuse: the client gets the text. The session lives on, for others
-                to resume it.
+            RejectedResume: To refuse: the client gets the text. The session stays, and another
+                RESUME may be accepted.
         """
         if facts.differences:
             logger.info(
-                "a session was not resumed from %s: another %s than that of its SETUP",
+                "refused a RESUME from %s: its transport differs from that of the SETUP in %s",
                 facts.transport.peer,
                 ", ".join(facts.differences),
             )
@@ -219,35 +219,35 @@ class Responder:
     def body_responder(
         self, interaction: Interaction, metadata: bytes | None
     ) -> BodyResponder | None:
-        """Who reads a request in fragments while it arrives.
+        """Choose the object that reads a request in fragments while it arrives.
 
-        Asked once per request in fragments, once its metadata are here, and for no other. What
-        this returns is called at once, with a `PayloadBody`; where it is ``None`` the method of
-        this object is called once the `Payload` is whole.
+        Called once for each request in fragments, when its metadata are complete. If this returns
+        a `BodyResponder`, its method is called at once, with a `PayloadBody`. If it returns
+        ``None``, the method of this object is called when the `Payload` is whole.
 
         Args:
             interaction: ``REQUEST_RESPONSE``, ``FIRE_AND_FORGET`` or ``REQUEST_STREAM``.
-            metadata: Of the request.
+            metadata: The metadata of the request.
 
-        What this raises ends the request, as what its handler raises would.
+        An exception ends the request, as an exception of the handler does.
         """
         return None
 
     async def request_response(self, payload: Payload) -> AnyPayload | None:
-        """Answer with one payload, or with ``None``: completed without a value."""
+        """Answer with one payload, or with ``None`` to complete without a value."""
         raise Invalid(_NO_REQUEST_RESPONSE)
 
     async def fire_and_forget(self, payload: Payload) -> None:
-        """Take a message that nobody waits for. What it raises is logged here and not sent."""
+        """Take a message without an answer. An exception is logged here and not sent."""
         raise Invalid(_NO_FIRE_AND_FORGET)
 
     def request_stream(
         self, payload: Payload
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
-        """Answer with a stream: an async generator, a ReceiveChannel, any async iterable.
+        """Answer with a stream: an async generator, a ReceiveChannel or another async iterable.
 
-        It is iterated in one task as fast as the peer grants credit, at most one item ahead, and
-        closed in that same task (``aclose``) when the stream ends.
+        One task iterates it as fast as the peer grants credit, at most one item ahead, and closes
+        it (``aclose``) when the stream ends.
         """
         raise Invalid(_NO_REQUEST_STREAM)
 
@@ -257,24 +257,24 @@ class Responder:
         """Answer a stream of payloads with a stream of payloads.
 
         Args:
-            payload: The payload of the request frame, which is also the first of ``payloads``.
-            payloads: All the requester sends, the first included, to its end.
+            payload: The payload of the request frame; it is also the first of ``payloads``.
+            payloads: All the payloads of the requester, including the first.
         """
         raise Invalid("this peer does not answer request_channel")
 
     async def metadata_push(self, metadata: bytes) -> None:
-        """Take metadata about the connection. What it raises is logged here and not sent."""
+        """Take metadata about the connection. An exception is logged here and not sent."""
 
 
 class Acceptor(Protocol):
-    """A function can be what is served: called per connection, it returns the responder."""
+    """A function that can be served: called once per connection, it returns the responder."""
 
     def __call__(self, setup: Setup, requester: Requester, /) -> Awaitable[Responder]:
         """See `Responder.accept`."""
 
 
 def check_responder(responder: object) -> None:
-    """Find out early, and not with the first connection.
+    """Check the type of a responder at the start, not with the first connection.
 
     Raises:
         TypeError: It is neither a responder nor a function.
@@ -293,16 +293,17 @@ def check_responder(responder: object) -> None:
 async def accept_with(
     responder: Responder | Acceptor, setup: Setup, requester: Requester
 ) -> Responder:
-    """Ask a responder, or an acceptor function, about a new connection.
+    """Call a responder's ``accept``, or an acceptor function, for a new connection.
 
-    What they answer with is asked in turn, so that no guard is left out: see `Responder.accept`.
+    Then call ``accept`` of the responder it returns, and so on, so that no guard is left out: see
+    `Responder.accept`.
 
     Raises:
-        SetupError: It refuses.
-        TypeError: It answers with something that is no responder.
+        SetupError: One of them refuses.
+        TypeError: One of them does not return a responder.
 
     Checkpoint: as the acceptor does.
-    If cancelled: the acceptor is.
+    If cancelled: the acceptor is cancelled.
     """
     asked: list[object] = []
     accept = responder.accept if isinstance(responder, Responder) else responder

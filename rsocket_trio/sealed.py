@@ -1,8 +1,8 @@
-"""Classes whose objects applications are given, and never make: `Sealed`, `make`.
+"""Classes without a public constructor: `Sealed`, `make`.
 
-What such an object is made of is the business of this package, so its constructor is no part of
-the interface: calling the class is a `TypeError` that says where to get an object. Nor may it be
-derived from, as nobody would make objects of that class.
+Only this package makes their objects, so the constructor is not part of the interface. Calling the
+class is a `TypeError` that says where to get an object. Deriving from one is a `TypeError` too:
+no code would make objects of the derived class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Sealed(ABCMeta):
     """The metaclass: ``class Requester(metaclass=Sealed, given="connect gives one")``.
 
-    ``given`` says where the objects come from.
+    ``given`` says where the objects come from, for the error texts.
     """
 
     _given: str
@@ -28,17 +28,21 @@ class Sealed(ABCMeta):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, given: str = ""
     ) -> Sealed:
-        """Make a class; a `TypeError` where it derives from a sealed one."""
+        """Make a class.
+
+        Raises:
+            TypeError: It derives from a sealed class.
+        """
         for base in bases:
             if isinstance(base, Sealed):
-                given = base._given  # noqa: SLF001 - of this class
-                raise TypeError(f"{base.__name__} is not to be derived from: {given}")
+                given = base._given  # noqa: SLF001 - an attribute of this metaclass
+                raise TypeError(f"{base.__name__} cannot be subclassed: {given}")
         cls = super().__new__(mcs, name, bases, namespace)
         cls._given = given
         return cls
 
     def __call__(cls, *_args: object, **_options: object) -> NoReturn:
-        """Refuse: see `make`."""
+        """Raise a `TypeError`; `make` makes objects."""
         raise TypeError(f"{cls.__name__} has no public constructor: {cls._given}")
 
 
@@ -46,6 +50,6 @@ _construct: Final[Callable[..., Any]] = type.__call__
 
 
 def make(cls: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """An object of a sealed class; for this package."""
+    """Make an object of a sealed class; for this package only."""
     made: T = _construct(cls, *args, **options)
     return made

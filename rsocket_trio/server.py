@@ -1,4 +1,4 @@
-"""The server: `serve`, and `serve_transport` for a transport of your own."""
+"""The server: `serve`, and `serve_transport` for your own transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ServerStatistics:
     """Numbers about a server.
 
     Attributes:
-        connections: Connections that are set up.
+        connections: Connections that are set up and not over.
         accepted: Connections that have been set up since the start.
     """
 
@@ -45,10 +45,10 @@ class ServerStatistics:
 
 @final
 class Server(metaclass=Sealed, given="serve gives one to task_status"):
-    """A running server; made by `serve`, which gives it to ``task_status``.
+    """A running server; `serve` makes it and gives it to ``task_status``.
 
     Attributes:
-        uris: The addresses it listens on, with the ports they really have.
+        uris: The addresses it listens on, with their real ports.
     """
 
     def __init__(
@@ -64,29 +64,29 @@ class Server(metaclass=Sealed, given="serve gives one to task_status"):
         self._stopped = trio.Event()
 
     def statistics(self) -> ServerStatistics:
-        """Numbers about this server."""
+        """Return numbers about this server."""
         registry = self._service.registry
         return ServerStatistics(connections=len(registry.connections), accepted=registry.accepted)
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.
 
-        No new connections are accepted, every peer is told CONNECTION_CLOSE, new requests are
-        refused, and the streams in flight may finish. What is not finished after ``grace``
-        seconds is cancelled. Returns once everything has ended; `serve` returns then too. A handler
-        of this server would wait for itself: `stop` is for those.
+        The server accepts no new connections, sends CONNECTION_CLOSE to every peer, refuses new
+        requests, and lets the open streams finish. Streams that are not finished after ``grace``
+        seconds are cancelled. Returns when everything has ended; `serve` returns then too. In a
+        handler of this server, which would wait for itself, call `stop`.
 
         Args:
             grace: Seconds; 0 cancels at once.
 
         Checkpoint: always.
-        If cancelled: the stop goes on by itself.
+        If cancelled: the server still stops.
         """
         self.stop(grace=grace)
         await self._stopped.wait()
 
     def stop(self, *, grace: float = 5.0) -> None:
-        """Begin what `aclose` does, and do not wait for it. Safe to call again, e.g. with 0."""
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
         self._accepting.cancel(reason="the server is being stopped")
         self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
         self._service.registry.stop()
@@ -108,43 +108,43 @@ async def serve(
 ) -> None:
     """Serve until stopped.
 
-    ``await serve(router, "tcp://0.0.0.0:7878")`` runs for ever. With
-    ``server = await nursery.start(serve, router, uri)`` the server accepts connections when that
-    returns, and ``server`` can tell its addresses and be stopped.
+    ``await serve(router, "tcp://0.0.0.0:7878")`` runs until it is cancelled. When
+    ``server = await nursery.start(serve, router, uri)`` returns, the server accepts connections,
+    and ``server`` has its addresses and can stop it.
 
     Args:
-        responder: Answers requests, of all connections; or an acceptor function, called once per
-            connection, that returns a responder.
+        responder: Answers the requests of all connections. Or an acceptor function, which is
+            called once per connection and returns a responder.
         uris: Where to listen: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
             ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`. Port 0 is any
             free port.
         config: Times, sizes and limits.
-        ssl_context: TLS: needed for ``tls`` and ``wss``; an error where no address is one of them.
-        resume: Keep the sessions of clients that ask for it over the loss of their connections:
-            their streams and handlers go on. ``None`` refuses such clients.
-        lease: Grant leases, of this source or with these options, to the clients that ask for
-            them, and need theirs for requests to them. Without it such clients are refused
-            (UNSUPPORTED_SETUP).
-        protocols: What clients may speak, on each of the addresses: ``"rsocket"`` (1.0) and
-            ``"reactivesocket"`` (the draft of 2015), told apart by the first bytes they send.
-        max_connections: So many may be open at once, over all addresses, their handshakes included;
-            one more is closed at once, on WebSocket with HTTP 503. By default there is no limit but
-            that of the system.
+        ssl_context: TLS: needed for ``tls`` and ``wss``; an error if no address uses TLS.
+        resume: Keep the sessions of clients that ask for resumption when their connection is lost:
+            their streams and handlers go on. ``None`` refuses clients that ask for it.
+        lease: Use leases with the clients that ask for them. The value is the options, or only the
+            source of the leases we grant. Our requests to these clients need a lease too. ``None``
+            refuses clients that ask for leases (UNSUPPORTED_SETUP).
+        protocols: The protocols that clients may speak, on each address: ``"rsocket"`` (1.0) and
+            ``"reactivesocket"`` (the draft of 2015). The first bytes of a client show which one.
+        max_connections: The connections that may be open at once over all addresses, handshakes
+            included. One more is closed at once, on WebSocket with HTTP 503. By default only the
+            system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
-            a browser on a page of another site is answered with HTTP 403. By default any may: name
-            them where to be able to connect is worth something, e.g. on ``localhost``. An empty
-            list lets no page in. Clients that are no browsers send no ``Origin``, and are let in.
-        task_status: Gets the `Server` once every address accepts connections.
+            a browser on a page of another site is answered with HTTP 403. By default all pages may
+            connect. Name them if a connection gives access to something, e.g. on ``localhost``.
+            An empty list lets no page in. Other clients send no ``Origin``, and are let in.
+        task_status: Gets the `Server` when every address accepts connections.
 
     Raises:
         OSError: An address cannot be listened on.
-        TypeError: What is to be served cannot be, or an argument is nothing of what it may be.
+        TypeError: The responder or another argument is of a wrong type.
         ValueError: A URI, a protocol or an origin is wrong; there is no URI or no protocol; the TLS
             context is missing; no address has a use for ``ssl_context`` or ``allowed_origins``; or
             ``max_connections`` is less than 1.
 
     Checkpoint: always.
-    If cancelled: at once: handlers are cancelled and connections closed. `Server.aclose` is the
+    If cancelled: at once, handlers are cancelled and connections closed. `Server.aclose` is the
     graceful way.
     """
     if not uris:
@@ -155,7 +155,10 @@ async def serve(
     parsed = [_address(uri) for uri in uris]
     check_context(ssl_context, parsed)
     if origins is not None and not any(uri.is_websocket for uri in parsed):
-        raise ValueError("allowed_origins is for ws:// and wss://, and no address is one of them")
+        raise ValueError(
+            "allowed_origins is given, but no address is ws:// or wss://: add one, or leave "
+            "allowed_origins out"
+        )
     accepting = trio.CancelScope()
     everything = trio.CancelScope()
     server = make(Server, accepting, everything, service)
@@ -180,13 +183,13 @@ async def serve(
                                 bound = await _start_listening(listeners, uri, begin)
                                 server.uris += map(str, bound)
                         except (OSError, ValueError) as error:
-                            # Kept out of the nurseries, so that it is never grouped.
+                            # Raised below: out of a nursery it would be in an exception group.
                             refused = error
                             everything.cancel(reason="an address cannot be listened on")
                         else:
                             task_status.started(server)
     finally:
-        server._stopped.set()  # noqa: SLF001 - the class and this function are one thing
+        server._stopped.set()  # noqa: SLF001 - only this function knows when all has ended
     if refused is not None:
         raise refused
 
@@ -198,11 +201,11 @@ def _service(
     lease: LeaseOptions | AnyLeaseSource | None,
     protocols: Collection[str],
 ) -> Service:
-    """What connections are served with, if it can be.
+    """Check the arguments that all connections share, and make the `Service`.
 
     Raises:
-        TypeError: One of these is nothing of what it may be.
-        ValueError: A protocol is wrong, or there is none.
+        TypeError: An argument is of a wrong type.
+        ValueError: A protocol is wrong, or there is no protocol.
     """
     check_responder(responder)
     check_config(config)
@@ -222,16 +225,18 @@ def _address(uri: str | Uri) -> Uri:
     try:
         return as_uri(uri)
     except TypeError as error:
-        raise TypeError(f"{error}; of several routers, make one with Router.include") from None
+        raise TypeError(
+            f"{error}; to serve several routers, make one of them with Router.include"
+        ) from None
 
 
 async def _start_listening(
     listeners: trio.Nursery, uri: Uri, listen: Callable[..., Awaitable[None]]
 ) -> list[Uri]:
-    """Listen at one address; what goes wrong names it.
+    """Listen at one address.
 
     Raises:
-        OSError: It cannot be listened on.
+        OSError: It cannot be listened on; the text names the address.
         ValueError: The TLS context is missing.
     """
     try:
@@ -251,24 +256,25 @@ async def serve_transport(
     lease: LeaseOptions | AnyLeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
-    """Serve one connection over a transport you bring, to its end.
+    """Serve one connection over your own transport, to its end.
 
     E.g. a connection of your own trio-websocket server:
-    ``await serve_transport(router, WebSocketTransport(ws))``. What goes wrong with the peer ends
-    the connection and is logged; nothing of it is raised.
+    ``await serve_transport(router, WebSocketTransport(ws))``. Errors of the peer end the connection
+    and are logged; they are not raised.
 
     Args:
         responder: As for `serve`.
         transport: Closed at the end.
         config: Times, sizes and limits.
-        resume: As for `serve`. A session may be resumed by any call with the same options; it
-            lives in the call that began it, and ends with that.
+        resume: As for `serve`. Any call with the same options may resume a session. The session
+            runs in the call that began it, and ends with that call.
         lease: As for `serve`.
         protocols: As for `serve`.
 
     Raises:
-        TypeError: What is to be served cannot be, or not over this transport.
-        ValueError: A protocol is wrong, or there is none.
+        TypeError: The responder or another argument is of a wrong type, or the protocols cannot
+            be served over this transport.
+        ValueError: A protocol is wrong, or there is no protocol.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the connection is closed.

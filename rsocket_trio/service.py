@@ -1,6 +1,6 @@
-"""What a server does with one connection, from its first frame to its end: `Service`.
+"""Serve one connection from its first frame to its end: `Service`.
 
-And which connections it has: `Registry`, for statistics and for stopping.
+`Registry` holds the connections of a server, for statistics and for stopping.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ __all__ = ["Registry", "Service"]
 
 _STOPPED = "the server is being stopped"
 _FAILED = "the acceptor failed"
-_SILENT = "the acceptor did not answer in time"
+_TIMED_OUT = "the acceptor did not answer in time"
 
 _RESUME_CODES = (ErrorCode.REJECTED_RESUME, ErrorCode.CONNECTION_ERROR)
-"""What a resumption fails with: for good, or for now (Protocol.md, "RESUME Frame")."""
+"""The codes that refuse a RESUME: for good, or only for now (Protocol.md, "RESUME Frame")."""
 
 
 class Registry:
     """The connections of a server.
 
     Attributes:
-        connections: Those that are set up.
-        accepted: How many have been set up since the start.
-        stopping: No new ones are wanted.
+        connections: The connections that are set up and not over.
+        accepted: How many connections have been set up since the start.
+        stopping: The server is stopping, and refuses new connections.
     """
 
     def __init__(self) -> None:
         self.connections: set[Connection] = set()
         self.accepted = 0
         self.stopping = False
-        self._silent: set[trio.CancelScope] = set()  # dialled, and no SETUP yet
+        self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
 
     def stop(self) -> None:
-        """Close all connections gracefully, and those that come yet at once."""
+        """Close all connections gracefully, and connections without a SETUP at once."""
         self.stopping = True
         for scope in self._silent:
             scope.cancel(reason=_STOPPED)
@@ -73,7 +73,7 @@ class Registry:
 
     @contextmanager
     def entered(self, connection: Connection) -> Iterator[None]:
-        """Around the life of a connection that is set up."""
+        """Register a connection that is set up, for the time of the block."""
         self.connections.add(connection)
         self.accepted += 1
         if self.stopping:
@@ -85,7 +85,7 @@ class Registry:
 
     @contextmanager
     def until_stopped(self) -> Iterator[trio.CancelScope]:
-        """Around the wait for a SETUP: a peer that says nothing does not delay a stop."""
+        """Run the wait for a SETUP in a scope that `stop` cancels, as peers may stay silent."""
         with trio.CancelScope() as scope:
             self._silent.add(scope)
             if self.stopping:
@@ -98,15 +98,15 @@ class Registry:
 
 @attrs.frozen(kw_only=True)
 class Service:
-    """What every connection of a server is served with.
+    """The settings and state that all connections of a server share.
 
     Attributes:
-        responder: Answers requests, or decides who does.
+        responder: Answers requests, or an acceptor function that chooses the responder.
         config: Times, sizes and limits.
         lease: Leases for the clients that ask for them.
-        protocols: What clients may speak.
-        sessions: Those kept for resumption, where that is offered.
-        registry: Where connections are entered.
+        protocols: The protocols that clients may speak.
+        sessions: The sessions kept for resumption; ``None`` if it is not offered.
+        registry: The connections of the server.
     """
 
     responder: Responder | Acceptor
@@ -117,13 +117,13 @@ class Service:
     registry: Registry
 
     async def serve(self, transport: FrameTransport) -> None:
-        """Serve one connection to its end; nothing of what goes wrong with it is raised.
+        """Serve one connection to its end. Its errors are logged and not raised.
 
-        In a task and a nursery of its own: what an acceptor leaves open in its task, or starts
-        beside it, ends this connection and not the server.
+        It runs in its own task and nursery: an acceptor that leaves a nursery or a cancel scope
+        open ends this connection, and not the server.
 
         Raises:
-            TypeError: The server speaks the draft alone, and this transport cannot.
+            TypeError: The server speaks only the draft, and this transport cannot carry it.
 
         Checkpoint: always.
         If cancelled: handlers are cancelled and the connection is closed.
@@ -155,7 +155,7 @@ class Service:
             if stopped.cancelled_caught:
                 return
             if isinstance(frame, ResumeFrame):
-                # Only a server that offers resumption lets one through.
+                # `receive_setup` refuses a RESUME if resumption is not offered.
                 if self.sessions is not None:
                     attachment = await self.sessions.resume(frame, transport, frames)
                     await attachment.lost.wait()
@@ -173,7 +173,7 @@ class Service:
         except (SetupError, RejectedResume, RemoteProtocolError) as error:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
             if session is not None:
-                await session.close()  # the telling may take a moment
+                await session.close()  # before `refuse`, which may take a moment
             await refuse(transport, error, self.config)
         finally:
             if session is not None:
@@ -182,10 +182,10 @@ class Service:
     async def _accept(
         self, frame: SetupFrame, transport: FrameTransport
     ) -> tuple[Connection, Responder, Setup]:
-        """Ask the acceptor about a SETUP.
+        """Call the acceptor for a SETUP.
 
         Raises:
-            SetupError: It refuses, or it failed.
+            SetupError: It refuses, fails or takes too long.
         """
         connection = Connection(
             transport, self.config, client=False, lease=self.lease if frame.lease else None
@@ -201,43 +201,43 @@ class Service:
             transport=transport.info,
         )
         try:
-            # A client that has gone would not be noticed: nobody reads yet.
+            # A timeout, as the loss of the client is not noticed: frames are not read yet.
             with trio.move_on_after(self.config.setup_timeout):
                 return connection, await accept_with(self.responder, setup, requester), setup
-        except BaseException as error:
+        except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
             alone = single_error(failure)
             if isinstance(alone, SetupError):
                 raise alone from None
-            # A fault of the acceptor's costs this connection, and its text stays here.
+            # A failure of the acceptor ends this connection; its text is not sent to the client.
             logger.error("the acceptor failed", exc_info=failure)
             raise RejectedSetup(_FAILED) from failure
         logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
-        raise RejectedSetup(_SILENT)
+        raise RejectedSetup(_TIMED_OUT)
 
     async def _accept_resume(
         self, responder: Responder, setup: Setup, transport: TransportInfo
     ) -> None:
-        """Ask the responder of a session about a RESUME.
+        """Call the session's responder for a RESUME.
 
         Raises:
-            RejectedResume: It refuses, or it failed.
+            RejectedResume: It refuses, fails or takes too long.
         """
         try:
             with trio.move_on_after(self.config.setup_timeout):
                 await responder.accept_resume(ResumeFacts(setup=setup, transport=transport))
                 return
-        except BaseException as error:
+        except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
             alone = single_error(failure)
             if isinstance(alone, RejectedResume) and alone.code in _RESUME_CODES:
                 raise alone from None
             if isinstance(alone, RejectedResume | StreamError | SetupError):
                 raise RejectedResume(alone.data) from None
-            logger.error("the acceptor failed", exc_info=failure)
+            logger.error("accept_resume failed", exc_info=failure)
             raise RejectedResume(_FAILED) from failure
-        logger.error("the acceptor did not answer within %g s", self.config.setup_timeout)
-        raise RejectedResume(_SILENT)
+        logger.error("accept_resume did not answer within %g s", self.config.setup_timeout)
+        raise RejectedResume(_TIMED_OUT)
 
     async def _run(
         self,
@@ -260,15 +260,15 @@ class Service:
 
 @contextmanager
 def _contained(transport: FrameTransport) -> Iterator[None]:
-    """One connection's fault must not end the others.
+    """Log the exceptions of one connection, so that they do not end the others.
 
     Raises:
         trio.Cancelled: The server is being cancelled.
-        KeyboardInterrupt: And `SystemExit`: they end the program.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
     """
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # `outcome_of` re-raises those that end the program
         cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
         if rest is not None:
             crash = outcome_of(rest)

@@ -1,4 +1,4 @@
-"""A payload that is never in memory as a whole: `StreamedPayload`."""
+"""A payload that is sent in chunks and never in memory as a whole: `StreamedPayload`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["AnyPayload", "StreamedPayload"]
 class StreamedPayload:
     """A payload whose data come in chunks. It is one payload: one item, one unit of credit.
 
-    Fragments leave while the chunks come, as room allows, so the whole may be of any size; where
-    the chunks end in it means nothing. The peer needs to take fragments, and one that puts them
-    together has a limit of its own (here: `Limits.max_payload_size`).
+    Fragments are sent while the chunks come, as room allows, so the payload may be of any size. The
+    peer does not see the borders of chunks. It must support fragments, and may limit the size of a
+    payload that it reassembles (here: `Limits.max_payload_size`).
 
     Attributes:
-        data: An async generator, a ReceiveChannel of bytes, any async iterable of them. It is
-            iterated, and closed, in the task that sends: once, so a generator that has ended is a
-            `RuntimeError`. What it raises ends the request or the stream, as what a handler raises
-            does.
-        metadata: As of a `Payload`; it is sent before the data, and as a whole.
+        data: An async generator, a ReceiveChannel of bytes, or another async iterable of bytes.
+            The sending task iterates and closes it once, so a generator that has ended is a
+            `RuntimeError`. An exception of the iterable ends the request or the stream, as an
+            exception of a handler does.
+        metadata: As of a `Payload`; sent before the data, as a whole.
     """
 
     data: AsyncIterable[bytes]
@@ -33,4 +33,4 @@ class StreamedPayload:
 
 
 AnyPayload: TypeAlias = Payload | StreamedPayload
-"""What can be sent."""
+"""A payload of either kind; both can be sent."""

@@ -1,7 +1,7 @@
-"""Traces that go on: from a request to the requests its handler makes (Tracing-Zipkin.md).
+"""Pass the trace of a request on to the requests its handler makes (Tracing-Zipkin.md).
 
-Only the ids travel. Nothing is recorded or reported here: a handler that wants to finds the trace
-of its request with `current_trace`.
+This module only passes the ids on; it does not record or report spans. A handler that does so gets
+the trace of its request from `current_trace`.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ _current: Final[ContextVar[ZipkinTracing | None]] = ContextVar("rsocket_trace", 
 
 
 def current_trace() -> ZipkinTracing | None:
-    """The trace of the request that is being answered, or ``None``.
+    """Return the trace of the request that is being answered, or ``None``.
 
-    It is there in handlers of a `rsocket_trio.Router` with ``tracing``, and in the tasks they
-    start, where the request carried one.
+    Handlers of a `rsocket_trio.Router` with ``tracing``, and the tasks they start, see the trace
+    that their request carried.
     """
     return _current.get()
 
 
 class Tracing:
-    """Passes traces on: given to a router it takes them in, given to `connect` it sends them out.
+    """Passes traces on: a router reads them from requests, a requester adds them to its requests.
 
-    A request made while another is being answered belongs to the same trace, as a new span whose
-    parent is the span of that other. Where there is no trace none is begun: send the first with
-    ``metadata=Metadata(trace=ZipkinTracing(...))``.
+    A request made while another one is being answered belongs to the same trace, as a new span
+    whose parent is the span of the other request. It does not begin a trace: to begin one, send a
+    request with ``metadata=Metadata(trace=ZipkinTracing(...))``.
 
     Args:
-        random_bytes: Makes ids: given a number, that many bytes.
+        random_bytes: Makes ids: it takes a number and returns that many bytes.
     """
 
     def __init__(self, *, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._random_bytes = random_bytes
 
     def child(self, trace: ZipkinTracing) -> ZipkinTracing:
-        """A new span within a trace; a decision without ids stays as it is."""
+        """Return a new span of a trace; a sampling decision without ids is returned as it is."""
         if trace.span_id is None:
             return trace
         return attrs.evolve(trace, span_id=self._random_bytes(8), parent_id=trace.span_id)
 
     def outgoing(self) -> ZipkinTracing | None:
-        """What a request made now carries."""
+        """Return the trace for a request that is sent now, or ``None``."""
         trace = _current.get()
         return None if trace is None else self.child(trace)
 
     def enter(self, trace: ZipkinTracing) -> Token[ZipkinTracing | None]:
-        """From now on this task answers a request of that trace; `leave` ends it."""
+        """Make ``trace`` the current trace of this task, until `leave`."""
         return _current.set(trace)
 
     def leave(self, token: Token[ZipkinTracing | None]) -> None:
-        """The request is answered. In the task that called `enter`."""
+        """Undo `enter`, in the task that called it."""
         _current.reset(token)

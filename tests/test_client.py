@@ -135,7 +135,7 @@ HEADER = ("X", "y")
         ("tcp://127.0.0.1:1", {"ssl_context": CONTEXT}, "tcp://127.0.0.1:1 is not encrypted"),
         ("ws://127.0.0.1:1", {"ssl_context": CONTEXT}, "is not encrypted: use tls:// or wss://"),
         ("unix:///nowhere", {"ssl_context": CONTEXT}, "unix:///nowhere is not encrypted"),
-        ("tls://127.0.0.1:1", {"headers": [HEADER]}, "tls://127.0.0.1:1 sends none"),
+        ("tls://127.0.0.1:1", {"headers": [HEADER]}, "not for tls://127.0.0.1:1"),
     ],
 )
 async def test_arguments_the_address_has_no_use_for(uri, options, text):
@@ -150,7 +150,7 @@ async def test_arguments_a_transport_has_no_use_for(options):
     """A transport that is brought, or dialled by the user, has its own TLS and headers."""
     here, _there = memory_transport_pair()
     for target in (here, lambda: here):
-        with pytest.raises(ValueError, match="a transport or a function of yours has its own"):
+        with pytest.raises(ValueError, match="your own transport or function has to set"):
             async with connect(target, **options):
                 raise AssertionError("there is no connection")
 

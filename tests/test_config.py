@@ -59,9 +59,9 @@ def test_settings_that_do_not_fit_each_other():
     """The default of a setting keeps to its limit; who goes beyond it is told so."""
     config = ConnectionConfig(limits=Limits(max_prefetch=16, max_frame_size=1000))
     assert (config.prefetch, config.fragment_size) == (16, 1000)
-    with pytest.raises(ValueError, match=r"prefetch is 17, and limits\.max_prefetch 16"):
+    with pytest.raises(ValueError, match=r"prefetch is 17, above limits\.max_prefetch \(16\)"):
         attrs.evolve(config, prefetch=17)
-    with pytest.raises(ValueError, match=r"prefetch is 256, and limits\.max_prefetch 16"):
+    with pytest.raises(ValueError, match=r"prefetch is 256, above limits\.max_prefetch \(16\)"):
         attrs.evolve(ConnectionConfig(), limits=Limits(max_prefetch=16))
     wide = ConnectionConfig(prefetch=2**31 - 1, limits=Limits(max_prefetch=2**31 - 1))
     assert wide.prefetch == 2**31 - 1

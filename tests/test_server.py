@@ -329,7 +329,7 @@ async def test_arguments_no_address_has_a_use_for():
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with pytest.raises(ValueError, match="use tls:// or wss://"):
         await serve(Responder(), LOCAL, "ws://127.0.0.1:0", ssl_context=context)
-    with pytest.raises(ValueError, match="allowed_origins is for ws:// and wss://"):
+    with pytest.raises(ValueError, match="no address is ws:// or wss://"):
         await serve(Responder(), LOCAL, allowed_origins=["https://example.org"])
 
 

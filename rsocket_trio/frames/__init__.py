@@ -1,12 +1,13 @@
-"""Frames of RSocket 1.0, sans-IO: bytes to objects and back. No state, no rules of use.
+"""Frames of RSocket 1.0, sans-IO: bytes to objects and back.
 
-`decode` gives an object for any frame, and the object's ``encode()`` the bytes. What runs once
-per message has plain functions beside the classes: ``encode_payload``, ``encode_request`` and the
-like, `HEADER` and `split_metadata`.
+`decode` returns an object for any frame, and the object's ``encode()`` returns the bytes. The
+package has no state, and does not check when a frame is allowed. For code that runs once per
+message there are faster functions: ``encode_payload``, ``encode_request`` and the like, `HEADER`
+and `split_metadata`.
 
 The modules, in reading order:
 
-- ``header``: what every frame shares: header, flags, metadata length
+- ``header``: the parts of every frame: header, flags, metadata length
 - ``length``: the length in front of a frame on byte streams
 - ``setup``: SETUP, the first frame of a connection
 - ``request``: the four requests
@@ -17,10 +18,10 @@ The modules, in reading order:
 - ``keepalive``: KEEPALIVE, a sign of life and a position
 - ``lease``: LEASE, how many requests the peer may send
 - ``metadata_push``: METADATA_PUSH, metadata about the connection
-- ``resume``: RESUME and RESUME_OK, taking up a session again
-- ``extension``: EXT, frame types to come
+- ``resume``: RESUME and RESUME_OK, which resume a session
+- ``extension``: EXT, for further frame types
 - ``union``: any frame, from bytes of unknown type
-- ``dump``: frames for people
+- ``dump``: frames as readable text
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def encode_cancel(stream_id: int) -> bytes:
     """Encode a CANCEL frame, without length prefix.
 
     Raises:
-        LocalProtocolError: ``stream_id`` is not within 0 and 2^31-1.
+        LocalProtocolError: ``stream_id`` is not 0 to 2^31-1.
     """
     if stream_id >> 31:
         check_range("stream id", stream_id, MAX_U31)
@@ -34,10 +34,10 @@ class CancelFrame:
     stream_id: int
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_cancel(self.stream_id)
 
 
 def decode_cancel(frame: bytes, flags: int, stream_id: int) -> CancelFrame:
-    """Decode a CANCEL frame whose header was read: nothing after it means anything."""
+    """Decode a CANCEL frame whose header was read. Bytes behind the header are ignored."""
     return CancelFrame(stream_id)

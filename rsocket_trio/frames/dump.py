@@ -1,7 +1,7 @@
-"""Frames for people: one line for logs and test failures, and a flat table of fields.
+"""Frames as readable text: one line for logs and test failures, and a flat table of fields.
 
-Neither is a wire format. `describe` never shows metadata, tokens or the setup payload, which may
-hold credentials; of a malformed frame it shows no more than the header.
+`describe` never shows metadata, tokens or the setup payload, which may hold credentials. Of a
+malformed frame it shows only the header.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ SHOWN_DATA: Final = 32
 
 @attrs.frozen(kw_only=True)
 class Dump:
-    """Both forms, for the frames of one protocol: the draft's are dumped by it as well.
+    """Both functions for the frames of one protocol: RSocket 1.0 or the ReactiveSocket draft.
 
     Attributes:
-        layout: Per type the letters of the flags that are defined for it, from the highest bit (I)
-            down and with a dot for a bit that has no meaning there; then its fields, as
-            name=attribute.
-        decode: Bytes to a frame; raises `MalformedFrame`.
-        read_header: Bytes to type code, flags and stream id.
-        header_size: In bytes.
+        layout: For each type, the letters of its flags, from the highest bit (I) down, with a dot
+            for a bit without a meaning; then its fields, as name=attribute.
+        decode: Decodes bytes into a frame; raises `MalformedFrame`.
+        read_header: Reads type code, flags and stream id from bytes.
+        header_size: The size of the header in bytes.
         ignore: The highest flag.
-        digits: Of a type code and of the flags, in hexadecimal.
+        digits: The number of hexadecimal digits of a type code, and of the flags.
     """
 
     layout: Mapping[Any, tuple[str, str]]
@@ -45,7 +44,7 @@ class Dump:
     digits: tuple[int, int]
 
     def as_fields(self, frame: bytes) -> dict[str, object]:
-        """See the function of that name."""
+        """See the function `as_fields`."""
         kind, flags, stream_id, letters, fields = self._read(frame)
         type_digits, flag_digits = self.digits
         table: dict[str, object] = {
@@ -60,7 +59,7 @@ class Dump:
         return table
 
     def describe(self, frame: bytes) -> str:
-        """See the function of that name."""
+        """See the function `describe`."""
         try:
             kind, _, stream_id, letters, fields = self._read(frame)
         except MalformedFrame as problem:
@@ -77,7 +76,7 @@ class Dump:
                     words.append(repr(value[:SHOWN_DATA]) + "..." * (len(value) > SHOWN_DATA))
             elif name == "code" and isinstance(value, int):
                 words.append(f"code={code_name(value)}")
-            elif value is not None and not isinstance(value, bool):  # The flags tell of those.
+            elif value is not None and not isinstance(value, bool):  # The flags show those.
                 words.append(f"{name}={value!r}")
         return " ".join(words)
 
@@ -96,7 +95,7 @@ class Dump:
         return kind, flags, stream_id, set_flags, fields
 
 
-# As Protocol.md defines them; see `Dump.layout`.
+# The flags and fields that Protocol.md defines; see `Dump.layout`.
 _BODY: Final = "metadata_hex=metadata data_hex=data"
 _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
     FrameType.SETUP: (
@@ -144,30 +143,30 @@ _DUMP: Final = Dump(
 
 
 def as_fields(frame: bytes) -> dict[str, object]:
-    """The frame as a flat table of plain values, fit for JSON.
+    """Return the frame as a flat table of plain values, suitable for JSON.
 
     Args:
         frame: One whole frame, without length prefix.
 
     Returns:
         ``type`` (its name), ``type_code`` and ``flags_hex`` (as sent, hexadecimal text), ``flags``
-        (letters of those that are set and defined for the type), ``stream_id``, and the fields of
-        the type. Bytes are hexadecimal text under a name that ends in ``_hex``; ``None`` is what
-        is absent. Nothing is left out: this may show credentials.
+        (the letters of the set flags that this type defines), ``stream_id``, and the fields of the
+        type. Bytes are hexadecimal text under a name that ends in ``_hex``; absent fields are
+        ``None``. All fields are shown, also credentials.
 
     Raises:
-        MalformedFrame: The bytes are no frame.
+        MalformedFrame: The bytes are not a frame.
     """
     return _DUMP.as_fields(frame)
 
 
 def describe(frame: bytes) -> str:
-    """One line about a frame, for logs and test failures. Never raises.
+    """Return one line about a frame, for logs and test failures. Never raises.
 
-    Data is shown shortened and escaped. Of metadata, of resume tokens and of the data of SETUP
-    only the length is shown, for they may hold credentials.
+    Data is shortened and escaped. Of metadata, resume tokens and the data of SETUP the line shows
+    only the length, as they may hold credentials.
 
     Args:
-        frame: Any bytes, meant to be one frame without length prefix.
+        frame: One frame without length prefix, or any other bytes.
     """
     return _DUMP.describe(frame)

@@ -22,7 +22,7 @@ from rsocket_trio.frames.header import (
 __all__ = ["ErrorFrame", "decode_error", "encode_error", "encode_fitting_error"]
 
 _TYPE: Final = FrameType.ERROR.value << FLAG_BITS
-# The field text speaks of 31 bits, the table of codes goes to 0xFFFFFFFF: all 32 count.
+# The text about the field says 31 bits, but the table of codes goes to 0xFFFFFFFF: we use 32.
 _CODE: Final = Struct(">I")
 _CODE_END: Final = HEADER_SIZE + 4
 _pack = Struct(">IHI").pack
@@ -33,8 +33,8 @@ def encode_error(stream_id: int, code: int, data: bytes) -> bytes:
 
     Args:
         stream_id: 0 for the connection.
-        code: Any u32; which code goes with which stream is not checked here.
-        data: The message, UTF-8.
+        code: Any 32-bit number; this does not check that the code is allowed on the stream.
+        data: The message, in UTF-8.
 
     Raises:
         LocalProtocolError: A value does not fit its field, or the frame would be longer than
@@ -47,7 +47,7 @@ def encode_error(stream_id: int, code: int, data: bytes) -> bytes:
 
 
 def encode_fitting_error(stream_id: int, code: int, data: bytes, max_frame_size: int) -> bytes:
-    """As `encode_error`, with as much of the data as fits: ERROR is never fragmented.
+    """Encode an ERROR frame with as much of the data as fits, as ERROR has no fragments.
 
     Raises:
         LocalProtocolError: A value does not fit its field.
@@ -57,7 +57,7 @@ def encode_fitting_error(stream_id: int, code: int, data: bytes, max_frame_size:
 
 @attrs.frozen
 class ErrorFrame:
-    """One ERROR frame; ``data`` should be UTF-8, and is kept as it came."""
+    """One ERROR frame; ``data`` should be UTF-8, which is not checked."""
 
     frame_type: ClassVar[FrameType] = FrameType.ERROR
 
@@ -66,7 +66,7 @@ class ErrorFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_error(self.stream_id, self.code, self.data)
 
 

@@ -1,4 +1,4 @@
-"""EXT: frame types to come. Protocol.md, "EXT (Extension) Frame"."""
+"""EXT: a frame for further frame types. Protocol.md, "EXT (Extension) Frame"."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class ExtFrame:
     """One EXT frame.
 
     Attributes:
-        stream_id: Any.
-        extended_type: Which extension.
-        ignore: I: who does not know the extension skips the frame.
+        stream_id: Any stream id.
+        extended_type: The number of the extension.
+        ignore: I: a receiver that does not know the extension skips the frame.
         metadata: ``None`` when absent.
-        data: What the extension makes of it.
+        data: The extension defines its meaning.
     """
 
     frame_type: ClassVar[FrameType] = FrameType.EXT
@@ -51,7 +51,7 @@ class ExtFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("extended type", self.extended_type, MAX_U31)
         flags = IGNORE * self.ignore

@@ -1,7 +1,7 @@
-"""The frame header, its flags, and the metadata length: what every frame type shares.
+"""The parts that every frame type has: header, flags, and metadata length.
 
 Protocol.md, "Frame Header Format" and "Metadata Optional Header". Offsets count from the first
-byte of the stream id; the length prefix of TCP is the business of `rsocket_trio.frames.length`.
+byte of the stream id, behind the length prefix of TCP (`rsocket_trio.frames.length`).
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ NEXT: Final = 0x020
 FLAG_BITS: Final = 10
 FLAG_MASK: Final = 0x3FF
 NOT_FLAGS: Final = ~FLAG_MASK
-"""What the flags of a frame with metadata must not have."""
+"""Bits that an encoder's ``flags`` must not have."""
 
 NOT_BARE_FLAGS: Final = NOT_FLAGS | METADATA
-"""What the flags of a frame without metadata must not have: M would make its data metadata."""
+"""The same for a frame without metadata: with M, its data would be read as metadata."""
 
 MAX_U16: Final = 0xFFFF
 MAX_U31: Final = 0x7FFFFFFF
@@ -73,7 +73,7 @@ MAX_U63: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class FrameType(IntEnum):
-    """Protocol.md, "Frame Types". 0 is reserved; the codes between are not assigned."""
+    """The types of Protocol.md, "Frame Types". 0 is reserved; other codes are not assigned."""
 
     SETUP = 0x01
     LEASE = 0x02
@@ -93,7 +93,7 @@ class FrameType(IntEnum):
 
 
 def malformed(message: str, flags: int, stream_id: int) -> MalformedFrame:
-    """The error for a frame whose header could be read but whose rest could not."""
+    """Return the error for a frame whose header can be read, but the rest cannot."""
     return MalformedFrame(message, stream_id=stream_id, ignorable=bool(flags & IGNORE))
 
 
@@ -113,7 +113,7 @@ def read_header(frame: bytes) -> tuple[int, int, int]:
     size = len(frame)
     if size < HEADER_SIZE:
         raise MalformedFrame(
-            f"a frame of {size} bytes has no room for its {HEADER_SIZE}-byte header"
+            f"a frame of {size} bytes is shorter than its {HEADER_SIZE}-byte header"
         )
     stream_id, bits = HEADER.unpack_from(frame)
     flags = bits & FLAG_MASK
@@ -148,7 +148,7 @@ def split_metadata(
     if not flags & METADATA:
         return None, frame[offset:]
     start = offset + METADATA_LENGTH_SIZE
-    # Where the length itself is cut off, start alone is past the end: one comparison for both.
+    # If the length itself is cut off, `start` is past the end already: one comparison for both.
     end = start + int.from_bytes(frame[offset:start], "big")
     if end > len(frame):
         raise MetadataLengthError(
@@ -160,10 +160,10 @@ def split_metadata(
 
 
 def join_metadata(metadata: bytes | None, data: bytes) -> bytes:
-    """Put the metadata, with its length, in front of the data.
+    """Return the metadata length, the metadata and the data; only the data without metadata.
 
     Raises:
-        LocalProtocolError: The metadata is longer than a frame.
+        LocalProtocolError: The metadata is too long for its 24-bit length.
     """
     if metadata is None:
         return data
@@ -172,17 +172,17 @@ def join_metadata(metadata: bytes | None, data: bytes) -> bytes:
 
 
 def check_range(what: str, value: int, maximum: int) -> None:
-    """Refuse to encode a number that its field cannot hold.
+    """Check that a number fits its field.
 
     Raises:
-        LocalProtocolError: ``value`` is not within 0 and ``maximum``.
+        LocalProtocolError: ``value`` is not 0 to ``maximum``.
     """
     if not 0 <= value <= maximum:
-        raise LocalProtocolError(f"{what} must be within 0 and {maximum}, not {value}")
+        raise LocalProtocolError(f"{what} must be between 0 and {maximum}, not {value}")
 
 
 def check_size(frame: bytes) -> bytes:
-    """Refuse to send a frame longer than frames can be; else return it.
+    """Check the length of a frame, and return the frame.
 
     Raises:
         LocalProtocolError: The frame is longer than 16,777,215 bytes.
@@ -192,8 +192,8 @@ def check_size(frame: bytes) -> bytes:
 
 
 def bad_header(stream_id: int, flags: int) -> LocalProtocolError:
-    """The error of an encoder whose quick check of stream id and flags has failed."""
+    """Return the error of an encoder whose quick check of stream id and flags has failed."""
     return LocalProtocolError(
-        f"stream id {stream_id} is not within 0 and {MAX_U31}, or flags {flags:#x} are more than"
-        " ten bits, or say M without metadata"
+        f"stream id {stream_id} is not between 0 and {MAX_U31}, or flags {flags:#x} have more than"
+        " ten bits, or have M without metadata"
     )

@@ -1,4 +1,4 @@
-"""KEEPALIVE: a sign of life, and the position of what was received.
+"""KEEPALIVE: a sign of life, and the position up to which frames were received.
 
 Protocol.md, "KEEPALIVE Frame".
 """
@@ -35,13 +35,13 @@ def encode_keepalive(respond: bool, position: int, data: bytes) -> bytes:
     """Encode a KEEPALIVE frame on stream 0, without length prefix.
 
     Args:
-        respond: R: the peer is to answer.
-        position: How many bytes of tracked frames we have received; 0 without resume.
-        data: What the answer repeats.
+        respond: R: the peer must answer.
+        position: How many bytes of tracked frames we have received; 0 without resumption.
+        data: The peer's answer repeats it.
 
     Raises:
-        LocalProtocolError: ``position`` is not within 0 and 2^63-1, or the frame would be longer
-            than 16,777,215 bytes.
+        LocalProtocolError: ``position`` is not 0 to 2^63-1, or the frame would be longer than
+            16,777,215 bytes.
     """
     return KeepaliveFrame(respond, position, data).encode()
 
@@ -62,7 +62,7 @@ class KeepaliveFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("last received position", self.position, MAX_U63)
         head = _pack(self.stream_id, _TYPE | RESPOND * self.respond, self.position)

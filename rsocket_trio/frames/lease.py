@@ -32,9 +32,9 @@ class LeaseFrame:
     """One LEASE frame.
 
     Attributes:
-        time_to_live_ms: How long the lease holds, in milliseconds from its reception.
+        time_to_live_ms: How long the lease is valid, in milliseconds from its reception.
         number_of_requests: How many requests it allows; 0 stops requests.
-        metadata: The rest of the frame when M is set (it has no length), else ``None``.
+        metadata: The rest of the frame if M is set (it has no length field), else ``None``.
         stream_id: 0 in a legal frame.
     """
 
@@ -46,7 +46,7 @@ class LeaseFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("time to live", self.time_to_live_ms, MAX_U31)
         check_range("number of requests", self.number_of_requests, MAX_U31)

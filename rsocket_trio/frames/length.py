@@ -1,6 +1,6 @@
 """The length prefix of frames on byte streams: TCP, TLS, Unix sockets.
 
-Protocol.md, "Framing Format": 24 bits, big endian, not counting themselves.
+Protocol.md, "Framing Format": 24 bits, big endian. The length does not count its own bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _unpack: Final = struct.Struct(">HB").unpack_from
 
 
 def encode_length(frame: bytes) -> bytes:
-    """The three bytes to send before ``frame``.
+    """Return the three bytes to send before ``frame``.
 
     Raises:
         LocalProtocolError: The frame is longer than 16,777,215 bytes.
@@ -34,14 +34,14 @@ def encode_length(frame: bytes) -> bytes:
 
 
 _SHORT: Final = tuple(length.to_bytes(PREFIX_SIZE, "big") for length in range(1024))
-"""The prefixes of most frames: to look one up costs a fifth of making it."""
+"""The prefixes of most frames: looking one up takes a fifth of the time of making one."""
 
 
 def join_frames(frames: Sequence[bytes]) -> bytes:
-    """All the frames, each behind its length.
+    """Return all the frames as one string of bytes, each behind its length.
 
     Raises:
-        LocalProtocolError: One is longer than 16,777,215 bytes.
+        LocalProtocolError: A frame is longer than 16,777,215 bytes.
     """
     short = len(_SHORT)
     if len(frames) == 1 and len(frames[0]) < short:
@@ -57,11 +57,11 @@ def join_frames(frames: Sequence[bytes]) -> bytes:
 class LengthPrefixDecoder:
     """Cuts a stream of bytes into frames.
 
-    Holds at most one unfinished frame, of at most ``max_frame_size`` bytes. One task feeds it.
-    Time is linear in the bytes fed, however they are cut.
+    It keeps at most one unfinished frame, of at most ``max_frame_size`` bytes. One task feeds it.
+    The time is linear in the bytes fed, however they are cut.
 
     Args:
-        max_frame_size: Longer frames are refused, in bytes without the prefix.
+        max_frame_size: The longest frame, in bytes without the prefix; longer ones are refused.
 
     Attributes:
         refused: Whether every further `feed` raises.
@@ -71,19 +71,19 @@ class LengthPrefixDecoder:
 
     def __init__(self, max_frame_size: int) -> None:
         self._max_frame_size = max_frame_size
-        self._prefix = b""  # Up to two bytes of a length, while the third has not come.
-        self._body = bytearray()  # What has come of a frame whose length is known...
-        self._missing = 0  # ...and how much has not. 0: no such frame.
-        self._too_long = 0  # The length that ended it all.
+        self._prefix = b""  # The first one or two bytes of a length, until the third comes.
+        self._body = bytearray()  # The received part of a frame whose length is known.
+        self._missing = 0  # The bytes of this frame that are still to come. 0: no such frame.
+        self._too_long = 0  # The invalid length; after it, every `feed` raises.
         self.refused = False
 
     @property
     def pending(self) -> bool:
-        """Whether a frame, or its length, is half received, so that an end now is no clean end."""
+        """Whether a part of a frame or of its length has arrived: an end now is not a clean end."""
         return bool(self._missing or self._prefix)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
-        """Take what the stream brought.
+        """Take bytes from the stream.
 
         Args:
             data: Any number of bytes, cut anywhere.
@@ -92,10 +92,10 @@ class LengthPrefixDecoder:
             All frames that are whole now, without prefix, in order.
 
         Raises:
-            RemoteProtocolError: A length was greater than ``max_frame_size``. Raised as soon as
-                its three bytes are there and before anything of the frame is kept; but frames
-                completed in the same call are returned first, and the next call raises, even
-                with no bytes. So does every call after it.
+            RemoteProtocolError: A length is greater than ``max_frame_size``. This is raised as soon
+                as its three bytes have arrived, and no byte of the frame is kept. Frames completed
+                in the same call are returned first; then the next call raises, even without bytes,
+                and every later call too.
         """
         if self.refused:
             raise self._refusal()

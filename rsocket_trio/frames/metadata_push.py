@@ -49,7 +49,7 @@ class MetadataPushFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         return check_size(HEADER.pack(self.stream_id, _BITS) + self.metadata)
 
@@ -57,6 +57,6 @@ class MetadataPushFrame:
 def decode_metadata_push(frame: bytes, flags: int, stream_id: int) -> MetadataPushFrame:
     """Decode a METADATA_PUSH frame whose header was read.
 
-    M is always 1 in this frame, so nothing depends on it.
+    M is always 1 in this frame, so it is not checked.
     """
     return MetadataPushFrame(frame[HEADER_SIZE:], stream_id)

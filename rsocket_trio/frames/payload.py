@@ -41,7 +41,7 @@ def encode_payload(stream_id: int, flags: int, metadata: bytes | None, data: byt
 
     Args:
         stream_id: 0 to 2^31-1.
-        flags: ``NEXT``, ``COMPLETE``, ``FOLLOWS``; M is set by itself when there is metadata.
+        flags: ``NEXT``, ``COMPLETE``, ``FOLLOWS``; M is added if there is metadata.
         metadata: ``None`` when absent; ``b""`` is present and empty.
         data: The data, or this fragment of it.
 
@@ -49,7 +49,7 @@ def encode_payload(stream_id: int, flags: int, metadata: bytes | None, data: byt
         LocalProtocolError: A value does not fit its field, or the frame would be longer than
             16,777,215 bytes.
     """
-    # One comparison per field: a negative or too large id leaves something when shifted.
+    # One check per field: a negative or too large id is not 0 after the shift.
     if metadata is None:
         if stream_id >> 31 or flags & NOT_BARE_FLAGS:
             raise bad_header(stream_id, flags)
@@ -90,7 +90,7 @@ class PayloadFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         flags = NEXT * self.next | COMPLETE * self.complete | FOLLOWS * self.follows
         return encode_payload(self.stream_id, flags, self.metadata, self.data)
 

@@ -1,6 +1,6 @@
 """The four requests: REQUEST_RESPONSE, REQUEST_FNF, REQUEST_STREAM, REQUEST_CHANNEL.
 
-Protocol.md, the sections of those names. STREAM and CHANNEL carry the initial request n.
+Protocol.md, the sections of those names. STREAM and CHANNEL have an initial request n.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ def encode_request(
     Args:
         frame_type: One of the four request types.
         stream_id: 0 to 2^31-1.
-        flags: ``FOLLOWS``, and ``COMPLETE`` on REQUEST_CHANNEL; M is set by itself.
+        flags: ``FOLLOWS``, and ``COMPLETE`` on REQUEST_CHANNEL; M is added if there is metadata.
         initial_n: The first credit of REQUEST_STREAM and REQUEST_CHANNEL; ``None`` for the
-            two types that have no such field.
+            other two types.
         metadata: ``None`` when absent; ``b""`` is present and empty.
         data: The data, or its first fragment.
 
     Raises:
-        LocalProtocolError: A value does not fit its field, ``initial_n`` does not go with the
-            type, or the frame would be longer than 16,777,215 bytes.
+        LocalProtocolError: A value does not fit its field, ``initial_n`` does not fit the type, or
+            the frame would be longer than 16,777,215 bytes.
     """
     if metadata is None and initial_n is None and frame_type <= _LAST_WITHOUT_N:
-        # What most requests are, with as few comparisons as it takes.
+        # The most common requests, with as few comparisons as possible.
         if stream_id >> 31 or flags & NOT_BARE_FLAGS:
             raise bad_header(stream_id, flags)
         frame = _pack(stream_id, frame_type << FLAG_BITS | flags) + data
@@ -86,7 +86,10 @@ def encode_request(
         raise bad_header(stream_id, flags)
     # The two types with a credit are the two with the higher codes.
     if (initial_n is None) is (frame_type > _LAST_WITHOUT_N):
-        raise LocalProtocolError(f"initial request n {initial_n} does not go with {frame_type!r}")
+        raise LocalProtocolError(
+            f"initial request n {initial_n} does not fit {frame_type!r}: only REQUEST_STREAM and "
+            "REQUEST_CHANNEL have one"
+        )
     if initial_n is not None and initial_n >> 31:
         check_range("initial request n", initial_n, MAX_U31)
     bits = frame_type << FLAG_BITS | flags
@@ -124,7 +127,7 @@ def read_initial_n(frame: bytes, flags: int, stream_id: int) -> int:
 
 @attrs.frozen
 class RequestResponseFrame:
-    """One REQUEST_RESPONSE frame. ``follows``: the request goes on in PAYLOAD frames."""
+    """One REQUEST_RESPONSE frame. ``follows``: PAYLOAD frames with more of the request follow."""
 
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_RESPONSE
 
@@ -134,7 +137,7 @@ class RequestResponseFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_request(
             self.frame_type, self.stream_id, FOLLOWS * self.follows, None, self.metadata, self.data
         )
@@ -152,7 +155,7 @@ class RequestFnfFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_request(
             self.frame_type, self.stream_id, FOLLOWS * self.follows, None, self.metadata, self.data
         )
@@ -171,7 +174,7 @@ class RequestStreamFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_request(
             self.frame_type,
             self.stream_id,
@@ -184,7 +187,7 @@ class RequestStreamFrame:
 
 @attrs.frozen
 class RequestChannelFrame:
-    """One REQUEST_CHANNEL frame; ``complete``: the requester sends no item after this one."""
+    """One REQUEST_CHANNEL frame. ``complete``: the requester sends no item after this one."""
 
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_CHANNEL
 
@@ -196,7 +199,7 @@ class RequestChannelFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_request(
             self.frame_type,
             self.stream_id,

@@ -28,7 +28,7 @@ def encode_request_n(stream_id: int, n: int) -> bytes:
     """Encode a REQUEST_N frame, without length prefix.
 
     Raises:
-        LocalProtocolError: ``stream_id`` or ``n`` is not within 0 and 2^31-1.
+        LocalProtocolError: ``stream_id`` or ``n`` is not 0 to 2^31-1.
     """
     if stream_id >> 31 or n >> 31:
         check_range("stream id", stream_id, MAX_U31)
@@ -46,7 +46,7 @@ class RequestNFrame:
     n: int
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_request_n(self.stream_id, self.n)
 
 

@@ -1,4 +1,4 @@
-"""RESUME and RESUME_OK: taking up a session on a new connection.
+"""RESUME and RESUME_OK: resume a session on a new connection.
 
 Protocol.md, "RESUME Frame (0x0D)" and "RESUME_OK Frame (0x0E)".
 """
@@ -36,14 +36,14 @@ _pack_resume_ok = Struct(">IHQ").pack
 
 @attrs.frozen
 class ResumeFrame:
-    """One RESUME frame, in the place of SETUP.
+    """One RESUME frame, which a client sends in place of SETUP.
 
     Attributes:
-        major: Version of the protocol.
-        minor: Version of the protocol.
+        major: Major version of the protocol.
+        minor: Minor version of the protocol.
         token: The resume token of the original SETUP, up to 65,535 bytes.
         last_received_server_position: Bytes of tracked frames the client has received.
-        first_available_client_position: Where the frames the client can send again begin.
+        first_available_client_position: The position of the first frame the client can send again.
         stream_id: 0 in a legal frame.
     """
 
@@ -57,7 +57,7 @@ class ResumeFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("major version", self.major, MAX_U16)
         check_range("minor version", self.minor, MAX_U16)
@@ -88,7 +88,7 @@ class ResumeOkFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("last received client position", self.last_received_client_position, MAX_U63)
         return _pack_resume_ok(self.stream_id, _RESUME_OK, self.last_received_client_position)

@@ -39,16 +39,16 @@ class SetupFrame:
     """One SETUP frame.
 
     Attributes:
-        major: Version of the protocol.
-        minor: Version of the protocol.
+        major: Major version of the protocol.
+        minor: Minor version of the protocol.
         keepalive_interval_ms: How often the client sends KEEPALIVE, in milliseconds.
-        max_lifetime_ms: How long the client bears silence, in milliseconds.
-        resume_token: R and the token, up to 65,535 bytes; ``None``: the client will not resume.
+        max_lifetime_ms: How long the client tolerates silence, in milliseconds.
+        resume_token: The token, up to 65,535 bytes, with R; ``None``: the client will not resume.
         lease: L: requests need leases, both ways.
-        metadata_mime_type: US-ASCII, up to 255 bytes. Not looked into.
-        data_mime_type: Likewise.
-        metadata: Of the setup payload; ``None`` when absent. May hold credentials.
-        data: Of the setup payload.
+        metadata_mime_type: US-ASCII, up to 255 bytes; not checked further.
+        data_mime_type: US-ASCII, up to 255 bytes; not checked further.
+        metadata: The metadata of the setup payload; ``None`` when absent. May hold credentials.
+        data: The data of the setup payload. May hold credentials.
         stream_id: 0 in a legal frame.
     """
 
@@ -67,7 +67,7 @@ class SetupFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_range("stream id", self.stream_id, MAX_U31)
         check_range("major version", self.major, MAX_U16)
         check_range("minor version", self.minor, MAX_U16)
@@ -131,7 +131,7 @@ def _encode_mime(name: str) -> bytes:
     try:
         text = name.encode("ascii")
     except UnicodeEncodeError:
-        raise LocalProtocolError(f"a MIME type must be US-ASCII, not {name!r}") from None
+        raise LocalProtocolError(f"the MIME type {name!r} is not US-ASCII") from None
     check_range("length of a MIME type", len(text), _MAX_MIME)
     return bytes((len(text),)) + text
 
@@ -139,7 +139,7 @@ def _encode_mime(name: str) -> bytes:
 def _take(
     frame: bytes, offset: int, length_size: int, what: str, flags: int, stream_id: int
 ) -> tuple[bytes, int]:
-    """The field at ``offset``, behind a length of ``length_size`` bytes, and where it ends."""
+    """Return the field with a length of ``length_size`` bytes at ``offset``, and its end."""
     start = offset + length_size
     end = start + int.from_bytes(frame[offset:start], "big")
     if end > len(frame):

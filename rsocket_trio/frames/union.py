@@ -69,14 +69,14 @@ _DECODERS: Final[Mapping[int, Callable[[bytes, int, int], Frame]]] = {
 def decode(frame: bytes) -> Frame:
     """Decode one whole frame, without length prefix.
 
-    Only the layout is judged. Whether the values are legal (a credit of 0, a stream id that does
-    not go with the type) and whether the frame makes sense now is for the caller to say. Flags
-    that the type does not define are not looked at.
+    Only the layout is checked. The caller checks whether the values are legal (a credit of 0, a
+    stream id that does not fit the type), and whether the frame is allowed now. Flags that the
+    type does not define are ignored.
 
     Raises:
-        MalformedFrame: The bytes are no frame: too short for header or fixed fields, too long, a
-            length that runs past the end, a reserved bit set, a MIME type that is not US-ASCII,
-            or a type that does not exist. Its ``ignorable`` says whether the I flag was set.
+        MalformedFrame: The bytes are not a frame: too short for header or fixed fields, too long,
+            a length that runs past the end, a reserved bit set, a MIME type that is not US-ASCII,
+            or an unknown type. Its ``ignorable`` says whether the I flag was set.
     """
     frame_type, flags, stream_id = read_header(frame)
     decoder = _DECODERS.get(frame_type)

@@ -1,6 +1,6 @@
-"""Metadata extensions of RSocket, sans-IO: MIME ids, composite metadata, routing and friends.
+"""Metadata extensions of RSocket, sans-IO: MIME ids, composite metadata, routing and others.
 
-Whatever bytes these read, the only error is `rsocket_trio.MetadataError`.
+Reading any bytes raises no other error than `rsocket_trio.MetadataError`.
 """
 
 from __future__ import annotations

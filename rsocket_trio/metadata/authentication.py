@@ -1,6 +1,6 @@
-"""Who is asking: authentication metadata (Security/Authentication.md, Simple.md, Bearer.md).
+"""Authentication metadata (Security/Authentication.md, Simple.md, Bearer.md).
 
-Nothing here is encrypted: the transport must be, or anybody on the way reads the secrets.
+The metadata are not encrypted: use an encrypted transport, or others can read the secrets.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class SimpleAuthentication:
         """Encode as the content of authentication metadata.
 
         Raises:
-            MetadataError: The user name is too long, or one of both is not writable as UTF-8.
+            MetadataError: The user name is too long, or a text cannot be encoded as UTF-8.
         """
         username = _encode_text(self.username, "user name")
         if len(username) > 0xFFFF:
-            raise MetadataError(f"a user name has at most 65535 bytes, not {len(username)}")
+            raise MetadataError(f"a user name must have at most 65535 bytes, not {len(username)}")
         size = len(username).to_bytes(2, "big")
         head = encode_id_or_name(_SIMPLE_ID, _WHAT)
         return head + size + username + _encode_text(self.password, "password")
@@ -68,7 +68,7 @@ class BearerAuthentication:
         """Encode as the content of authentication metadata.
 
         Raises:
-            MetadataError: The token cannot be written as UTF-8.
+            MetadataError: The token cannot be encoded as UTF-8.
         """
         return encode_id_or_name(_BEARER_ID, _WHAT) + _encode_text(self.token, "token")
 
@@ -78,8 +78,8 @@ class CustomAuthentication:
     """Authentication of another type, whose payload only the application understands.
 
     Attributes:
-        auth_type: The type's name, 1 to 128 ASCII characters; or a number that nobody has
-            assigned yet.
+        auth_type: The type's name, 1 to 128 ASCII characters; or a number that is not assigned to
+            a name.
         payload: Not shown by ``repr``.
     """
 
@@ -90,31 +90,34 @@ class CustomAuthentication:
         """Encode as the content of authentication metadata.
 
         Raises:
-            MetadataError: The type cannot be written, or it is simple or bearer: a peer would
-                take the payload for theirs.
+            MetadataError: The type cannot be encoded, or it is simple or bearer: a peer would
+                read the payload as that of simple or bearer authentication.
         """
         if self.auth_type in _SIMPLE or self.auth_type in _BEARER:
-            raise MetadataError("use SimpleAuthentication or BearerAuthentication")
+            raise MetadataError(
+                f"CustomAuthentication cannot have the type {self.auth_type!r}: use "
+                "SimpleAuthentication or BearerAuthentication"
+            )
         return encode_id_or_name(self.auth_type, _WHAT) + self.payload
 
 
 Authentication: TypeAlias = SimpleAuthentication | BearerAuthentication | CustomAuthentication
-"""What a SETUP or a request says of who sends it."""
+"""The credentials in a SETUP or a request."""
 
 
 def decode_authentication(data: bytes) -> Authentication:
     """Decode the content of authentication metadata.
 
     Raises:
-        MetadataError: The bytes end too soon, or what should be UTF-8 is not. Its text holds
-            nothing of a secret.
+        MetadataError: The bytes end too soon, or a text is not UTF-8. The error text does not
+            contain any secret.
     """
     auth_type, offset = decode_id_or_name(data, 0, _WHAT)
     if auth_type in _SIMPLE:
         start = offset + 2
         end = start + int.from_bytes(data[offset:start], "big")
         if start > len(data) or end > len(data):
-            raise MetadataError("the user name of simple authentication is cut short")
+            raise MetadataError("the user name of simple authentication is cut off")
         username = _decode_text(data[start:end], "user name")
         return SimpleAuthentication(username, _decode_text(data[end:], "password"))
     if auth_type in _BEARER:
@@ -122,12 +125,12 @@ def decode_authentication(data: bytes) -> Authentication:
     return CustomAuthentication(auth_type, data[offset:])
 
 
-# `from None`: a UnicodeError carries the whole secret, and so would a traceback that shows it.
+# `from None`: a UnicodeError contains the whole secret, and tracebacks would show it.
 def _encode_text(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise MetadataError(f"the {what} cannot be written as UTF-8") from None
+        raise MetadataError(f"the {what} cannot be encoded as UTF-8") from None
 
 
 def _decode_text(data: bytes, what: str) -> str:

@@ -1,4 +1,4 @@
-"""All that metadata may say, in one object: `Metadata`, for writing and for reading."""
+"""All kinds of metadata in one object: `Metadata`, for writing and for reading."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .tracing_zipkin import ZipkinTracing
 __all__ = ["ExtraEntry", "Metadata"]
 
 ExtraEntry: TypeAlias = MetadataEntry | tuple[IdOrName, bytes]
-"""An entry of any type: as such, or as its MIME type and its content."""
+"""An entry of any type: a `MetadataEntry`, or its MIME type and its content."""
 
 
 def _types(mime_types: Iterable[IdOrName]) -> tuple[IdOrName, ...]:
-    if isinstance(mime_types, str):  # one is meant; its letters would be a list too
+    if isinstance(mime_types, str):  # one type; iterating it would give its letters
         return (mime_types,)
     return tuple(mime_types)
 
@@ -38,20 +38,19 @@ def _tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Metadata:
-    """What the metadata of a request, of a SETUP or of a response say.
+    """The contents of the metadata of a request, a SETUP or a response.
 
-    ``repr`` shows neither passwords and tokens nor the content of entries of other types.
+    ``repr`` does not show passwords, tokens or the content of entries of other types.
 
     Attributes:
-        route: Where a request goes.
+        route: The route of a request.
         tags: Further routing tags.
-        auth: Who is asking.
-        trace: Where this belongs in a trace.
-        data_mime_type: The MIME type of the data that come with it, where that is not the
-            connection's.
+        auth: The credentials of the sender.
+        trace: The trace, and the span in it.
+        data_mime_type: The MIME type of the payload's data, if it is not the connection's.
         accept: The MIME types a requester would like its answer in, best first.
-        extra: Entries of any other type, in order; pairs of MIME type and bytes will do. Of
-            metadata received, also what repeats an entry of the types above.
+        extra: Entries of other types, in order; you may give pairs of MIME type and bytes. In
+            received metadata, also repeated entries of the types above.
     """
 
     route: str | None = None
@@ -63,15 +62,15 @@ class Metadata:
     extra: tuple[MetadataEntry, ...] = attrs.field(default=(), converter=_entries)
 
     def entries(self) -> Iterator[MetadataEntry]:
-        """The entries of composite metadata that say this, the route first.
+        """Yield the entries of composite metadata for this object, the route first.
 
         Raises:
-            MetadataError: Something of it cannot be written.
+            MetadataError: A value cannot be encoded, or there are tags without a route.
         """
         if self.route is not None:
             yield MetadataEntry(MIME.ROUTING, encode_route(self.route, *self.tags))
         elif self.tags:
-            raise MetadataError("routing tags need a route before them")
+            raise MetadataError("there are routing tags, but no route: set route= too")
         if self.auth is not None:
             yield MetadataEntry(MIME.AUTHENTICATION, self.auth.encode())
         if self.trace is not None:
@@ -88,15 +87,15 @@ class Metadata:
         """Encode as metadata of a connection.
 
         Args:
-            mime_type: The connection's metadata MIME type. All but composite metadata have room
-                for one thing only, and only for their own.
-            more: Metadata of that MIME type already written: put behind.
+            mime_type: The connection's metadata MIME type. A type other than composite metadata
+                has room for one entry only, of that type.
+            more: Encoded metadata of that MIME type, to be added behind.
 
         Returns:
-            The bytes; ``more`` where there is nothing to say.
+            The bytes; ``more`` if there are no entries.
 
         Raises:
-            MetadataError: Something of it cannot be written, or not as this MIME type.
+            MetadataError: A value cannot be encoded, or not as this MIME type.
         """
         entries = list(self.entries())
         if not entries:
@@ -106,9 +105,9 @@ class Metadata:
         if len(entries) == 1 and not more and same_mime_type(entries[0].mime_type, mime_type):
             return entries[0].content
         what = " and ".join(dict.fromkeys(str(entry.mime_type) for entry in entries))
-        beside = " beside what is there already" if more else ""
+        beside = " together with the payload's metadata" if more else ""
         raise MetadataError(
-            f"{what} cannot be written{beside} as {mime_type!r}, this connection's metadata MIME "
+            f"{what} cannot be sent{beside} as {mime_type!r}, this connection's metadata MIME "
             f"type: connect with metadata_mime_type={MIME.COMPOSITE_METADATA!r}"
         )
 
@@ -119,17 +118,17 @@ class Metadata:
         mime_type: str = MIME.COMPOSITE_METADATA,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Metadata:
-        """Read metadata as received.
+        """Decode received metadata.
 
         Args:
-            data: The bytes; ``None`` where there are none.
+            data: The bytes; ``None`` if there is no metadata.
             mime_type: The connection's metadata MIME type.
             limits: How many entries, routing tags and accepted types are read.
 
         Raises:
-            MetadataError: They are damaged, or an entry of a type above is. Its text holds
-                nothing of a secret.
-            MetadataTooLarge: There are more entries, tags or types than are read.
+            MetadataError: The metadata, or an entry of a type above, are not valid. The error text
+                does not contain any secret.
+            MetadataTooLarge: There are more entries, tags or types than the limits allow.
         """
         if data is None:
             return cls()

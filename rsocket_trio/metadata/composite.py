@@ -1,4 +1,4 @@
-"""Several kinds of metadata in one: `CompositeMetadata` (CompositeMetadata.md)."""
+"""Several entries of metadata in one: `CompositeMetadata` (CompositeMetadata.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .mime_types import (
 __all__ = ["CompositeMetadata", "MetadataEntry"]
 
 _MAX_CONTENT_SIZE: Final = 0xFFFFFF
-"""An entry has 24 bits for the length of its content."""
+"""The length of an entry's content has 24 bits."""
 
 _LENGTH_SIZE: Final = 3
 
@@ -33,7 +33,7 @@ class MetadataEntry:
     """One entry: a MIME type and content of that type.
 
     Attributes:
-        mime_type: The type's name; its number, if nobody has assigned that number yet.
+        mime_type: The type's name; its number, if the number is not assigned to a name.
         content: The entry's bytes.
     """
 
@@ -48,21 +48,24 @@ class MetadataEntry:
         """Encode this entry; composite metadata is its encoded entries, one after the other.
 
         Raises:
-            MetadataError: The MIME type cannot be written, or the content is 16 MiB or longer.
+            MetadataError: The MIME type cannot be encoded, or the content is 16 MiB or longer.
         """
         size = len(self.content)
         if size > _MAX_CONTENT_SIZE:
-            raise MetadataError(f"{size} bytes are too many for an entry of composite metadata")
+            raise MetadataError(
+                f"an entry of composite metadata must have at most {_MAX_CONTENT_SIZE} bytes, not "
+                f"{size}"
+            )
         return encode_mime_type(self.mime_type) + size.to_bytes(3, "big") + self.content
 
 
 class CompositeMetadata:
-    """Entries of metadata, in order; any MIME type may occur, and more than once.
+    """Entries of metadata, in order. A MIME type may occur more than once.
 
-    Made from entries to be sent, or with `decode` from bytes received. What was received stays
-    bytes: `first` and `find` pass over entries of other types without making anything of them,
-    and stop at what they find; nothing behind it is looked at. Iterating and ``==`` go through all
-    entries, and make them anew each time.
+    Make one from entries to send them, or with `decode` from received bytes. Received metadata stay
+    bytes: `first` and `find` skip entries of other types without decoding them, and stop at the
+    entries they look for; later bytes are not read. Iterating and ``==`` decode all entries, each
+    time.
     """
 
     __slots__ = ("_data", "_entries", "_max_entries")
@@ -74,11 +77,11 @@ class CompositeMetadata:
 
     @classmethod
     def decode(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> CompositeMetadata:
-        """Composite metadata as received. Nothing is read yet, and so nothing is raised.
+        """Return received composite metadata. The bytes are not read yet, so this never raises.
 
         Args:
-            data: The bytes.
-            limits: No more than ``max_metadata_entries`` entries will be read.
+            data: The received bytes.
+            limits: At most ``max_metadata_entries`` entries will be read.
         """
         composite = cls()
         composite._data = data
@@ -89,7 +92,7 @@ class CompositeMetadata:
         """Encode all entries.
 
         Raises:
-            MetadataError: An entry cannot be encoded; or decoded, if it was received.
+            MetadataError: An entry cannot be encoded, or the received bytes are not valid.
         """
         return b"".join([entry.encode() for entry in self])
 
@@ -98,36 +101,39 @@ class CompositeMetadata:
         """All entries, in order.
 
         Raises:
-            MetadataError: The bytes received are no composite metadata.
-            MetadataTooLarge: They are more entries than are read.
+            MetadataError: The received bytes are not valid composite metadata.
+            MetadataTooLarge: There are more entries than the limit allows.
         """
-        return tuple(iter(self))  # `tuple(self)` would ask `len`
+        return tuple(iter(self))  # `tuple(self)` would call `len`, which reads all the bytes too
 
     def first(self, mime_type: IdOrName) -> bytes | None:
-        """The content of the first entry of that type, or ``None``.
+        """Return the content of the first entry of that type, or ``None``.
 
         Raises:
-            MetadataError: No such entry precedes the place where the bytes received go wrong.
-            MetadataTooLarge: No such entry is among those that are read, and there are more.
+            MetadataError: The received bytes are not valid, and the entry is not before the error.
+            MetadataTooLarge: There are more entries than the limit allows, and the entry is not
+                within the limit.
         """
         return self.find((mime_type,)).get(mime_type)
 
     def find(
         self, mime_types: Collection[IdOrName], optional: Collection[IdOrName] = ()
     ) -> dict[IdOrName, bytes]:
-        """The contents of the first entries of several types, found in one pass.
+        """Return the contents of the first entries of several types, read in one pass.
 
         Args:
             mime_types: The types.
-            optional: More types. Of these, what is behind damage or past the limit is not found,
-                and that is no error where all of ``mime_types`` are.
+            optional: More types. If all of ``mime_types`` are found, an error or the limit before
+                an entry of these types is ignored, and the entry is not found.
 
         Returns:
-            By the types as given; those of which there is no entry are not in it.
+            The contents by type, as given. A type without an entry is not in the dictionary.
 
         Raises:
-            MetadataError: Not all types precede the place where the bytes received go wrong.
-            MetadataTooLarge: Not all are among the entries that are read, and there are more.
+            MetadataError: The received bytes are not valid, and not all of ``mime_types`` are
+                before the error.
+            MetadataTooLarge: There are more entries than the limit allows, and not all of
+                ``mime_types`` are within the limit.
         """
         found: dict[IdOrName, bytes] = {}
         keys = _keys((*mime_types, *optional))
@@ -146,7 +152,7 @@ class CompositeMetadata:
                 if mime_type is not None:
                     found.setdefault(mime_type, entry.content)
             return
-        for at, content, end in _passed(data, self._max_entries):
+        for at, content, end in _entry_positions(data, self._max_entries):
             mime_type = keys.get(data[at : content - _LENGTH_SIZE].lower())
             if mime_type is not None and mime_type not in found:
                 found[mime_type] = data[content:end]
@@ -154,11 +160,11 @@ class CompositeMetadata:
                     return
 
     def all(self, mime_type: IdOrName) -> tuple[bytes, ...]:
-        """The contents of all entries of that type, in order.
+        """Return the contents of all entries of that type, in order.
 
         Raises:
-            MetadataError: The bytes received are no composite metadata.
-            MetadataTooLarge: They are more entries than are read.
+            MetadataError: The received bytes are not valid composite metadata.
+            MetadataTooLarge: There are more entries than the limit allows.
         """
         return tuple([e.content for e in self if same_mime_type(e.mime_type, mime_type)])
 
@@ -167,17 +173,17 @@ class CompositeMetadata:
         if data is None:
             yield from self._entries
             return
-        for at, content, end in _passed(data, self._max_entries):
+        for at, content, end in _entry_positions(data, self._max_entries):
             mime_type, _ = decode_mime_type(data, at)
             yield MetadataEntry(mime_type, data[content:end])
 
     def __len__(self) -> int:
         if self._data is None:
             return len(self._entries)
-        return sum(1 for _ in _passed(self._data, self._max_entries))
+        return sum(1 for _ in _entry_positions(self._data, self._max_entries))
 
     def __bool__(self) -> bool:
-        # Without this `if composite:` would read all, and raise for what is damaged.
+        # Without this, `if composite:` would call `len`, which reads all and may raise.
         return bool(self._entries or self._data)
 
     def __eq__(self, other: object) -> bool:
@@ -194,12 +200,12 @@ class CompositeMetadata:
         return f"<CompositeMetadata {len(self._data)} bytes as received>"
 
 
-def _passed(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
-    """Pass over entries: where each begins, where its content does, and where it ends.
+def _entry_positions(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
+    """Yield for each entry the positions of its start, its content and its end.
 
     Raises:
-        MetadataError: An entry is cut short.
-        MetadataTooLarge: There are more than ``at_most``.
+        MetadataError: An entry is cut off.
+        MetadataTooLarge: There are more than ``at_most`` entries.
     """
     size = len(data)
     at = 0
@@ -210,9 +216,9 @@ def _passed(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
         start = at + 1 if first & WELL_KNOWN_BIT else at + 2 + first
         content = start + _LENGTH_SIZE
         end = content + int.from_bytes(data[start:content], "big")
-        # Where the length itself is cut off, its place alone is past the end: content is, then.
+        # If the length itself is cut off, `content` is past the end.
         if content > size or end > size:
-            raise MetadataError(f"the entry of composite metadata at {at} is cut short")
+            raise MetadataError(f"the entry of composite metadata at byte {at} is cut off")
         yield at, content, end
         at = end
     if at < size:
@@ -220,10 +226,10 @@ def _passed(data: bytes, at_most: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _key(mime_type: IdOrName) -> bytes:
-    """A type as it is written, but for the case: so it is compared.
+    """Return the encoded type in lower case, for comparing.
 
-    A byte that is a number, or a length, is no other by this `lower`: the one has its high bit
-    set, and what has another length has another size.
+    `lower` may change the first byte too, but that makes no two types equal: a number has its high
+    bit set, and types whose lengths differ have different sizes.
     """
     if isinstance(mime_type, int):
         return bytes((WELL_KNOWN_BIT | mime_type & MAX_NUMBER,))
@@ -233,7 +239,7 @@ def _key(mime_type: IdOrName) -> bytes:
 
 @lru_cache(maxsize=64)
 def _keys(mime_types: tuple[IdOrName, ...]) -> dict[bytes, IdOrName]:
-    """How the types may be written: a well-known one by its number, and by its name too."""
+    """Return the encodings of the types: for a well-known type its number, and also its name."""
     keys: dict[bytes, IdOrName] = {}
     for mime_type in mime_types:
         keys.setdefault(_key(mime_type), mime_type)

@@ -1,8 +1,8 @@
-"""The type of one stream's data (PerStreamDataMimeTypesDefinition.md).
+"""The MIME type of one stream's data (PerStreamDataMimeTypesDefinition.md).
 
-Entries of composite metadata: `DataMimeType` overrules the MIME type of the connection's SETUP for
-the data of one request, or of a response; `AcceptMimeTypes` says what the requester would like
-back, which the responder may disregard.
+Both are entries of composite metadata. `DataMimeType` replaces the MIME type of the connection's
+SETUP for the data of one request, or of a response. `AcceptMimeTypes` lists the types that the
+requester would like for the response; the responder may ignore them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["AcceptMimeTypes", "DataMimeType", "each_mime_type"]
 
 @attrs.frozen
 class DataMimeType:
-    """The MIME type of the data that comes with it.
+    """The MIME type of the payload's data.
 
     Attributes:
-        mime_type: Its name; its number, if nobody has assigned that number yet.
+        mime_type: The type's name; its number, if the number is not assigned to a name.
     """
 
     mime_type: IdOrName
@@ -32,7 +32,7 @@ class DataMimeType:
         """Encode as the content of a mime-type entry.
 
         Raises:
-            MetadataError: The MIME type cannot be written.
+            MetadataError: The MIME type cannot be encoded.
         """
         return encode_mime_type(self.mime_type)
 
@@ -41,11 +41,13 @@ class DataMimeType:
         """Decode the content of a mime-type entry.
 
         Raises:
-            MetadataError: It is not exactly one MIME type.
+            MetadataError: The content is not exactly one MIME type.
         """
         mime_type, end = decode_mime_type(data)
         if end != len(data):
-            raise MetadataError(f"{len(data) - end} bytes follow the one MIME type there may be")
+            raise MetadataError(
+                f"{len(data) - end} bytes follow the MIME type; a mime-type entry has only one type"
+            )
         return cls(mime_type)
 
 
@@ -58,7 +60,7 @@ class AcceptMimeTypes:
     """The MIME types a requester would like its answer in.
 
     Attributes:
-        mime_types: Their names (numbers, where nobody has assigned them yet), in order.
+        mime_types: The names of the types, in order; numbers that are not assigned to a name.
     """
 
     mime_types: tuple[IdOrName, ...] = attrs.field(converter=_in_order)
@@ -67,7 +69,7 @@ class AcceptMimeTypes:
         """Encode as the content of an accept-mime-types entry.
 
         Raises:
-            MetadataError: One of the MIME types cannot be written.
+            MetadataError: One of the MIME types cannot be encoded.
         """
         return b"".join([encode_mime_type(mime_type) for mime_type in self.mime_types])
 
@@ -77,11 +79,11 @@ class AcceptMimeTypes:
 
         Args:
             data: The content.
-            limits: No more than ``max_accept_types`` types are read.
+            limits: At most ``max_accept_types`` types are read.
 
         Raises:
             MetadataError: The bytes end inside a MIME type, or one is not ASCII.
-            MetadataTooLarge: They are more types than are read.
+            MetadataTooLarge: There are more types than the limit allows.
         """
         at_most = limits.max_accept_types
         mime_types: list[IdOrName] = []
@@ -93,7 +95,7 @@ class AcceptMimeTypes:
 
 
 def each_mime_type(data: bytes) -> Iterator[IdOrName]:
-    """The types of an accept-mime-types entry one by one, for those who may not need them all.
+    """Yield the types of an accept-mime-types entry, decoded one by one as they are needed.
 
     Raises:
         MetadataError: The bytes end inside a MIME type, or one is not ASCII.

@@ -1,9 +1,9 @@
-"""MIME types that have a number: `WellKnownMimeType`, and the strings used most: `MIME`.
+"""MIME types that have a number: `WellKnownMimeType`, and the most used names: `MIME`.
 
-The extensions write a MIME type (and an authentication type) as one byte that is either a
-number, with its high bit set, or the length of a string that follows. That layout lives here too,
-once. CompositeMetadata.md calls the seven bits the length, yet gives their range as 1 to 128,
-which they cannot hold: every implementation stores the length less one, and so does this one.
+The extensions encode a MIME type (and an authentication type) as one byte that is either a number,
+with its high bit set, or the length of a string that follows. This module encodes and decodes that
+form. CompositeMetadata.md says that the seven bits are the length, but gives its range as 1 to 128,
+which does not fit seven bits. All implementations store the length minus one; so does this one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 IdOrName: TypeAlias = str | int
-"""A type by its name; or, for a number that nobody has assigned yet, by that number."""
+"""The name of a type; or its number, if the number is not assigned to a name."""
 
 WELL_KNOWN_BIT: Final = 0x80
-"""Of the first byte of a type: the other bits are its number, and not the length of a name."""
+"""The high bit of the first byte: the other bits are a number, not the length of a name."""
 
 MAX_NUMBER: Final = 0x7F
 _MAX_NAME_SIZE: Final = 128
@@ -37,7 +37,7 @@ class WellKnownMimeType(Enum):
     """The table of WellKnownMimeTypes.md. The value of a member is its id.
 
     Attributes:
-        id: The number that stands for the type on the wire, 0 to 127.
+        id: The number that is sent for the type, 0 to 127.
         mime_type: The type's name, e.g. ``application/json``.
     """
 
@@ -103,7 +103,7 @@ class WellKnownMimeType(Enum):
 
     @classmethod
     def from_name(cls, mime_type: str) -> WellKnownMimeType | None:
-        """The member of that name (any case), or ``None``: then the string itself is sent."""
+        """Return the member of that name (any case), or ``None``: then the name itself is sent."""
         return _BY_NAME.get(mime_type.lower())
 
 
@@ -127,22 +127,22 @@ class MIME:
 
 
 def same_mime_type(one: IdOrName, other: IdOrName) -> bool:
-    """Whether both name one type: case does not matter, parameters do."""
+    """Return whether both are the same type. Case does not matter, parameters do."""
     if one == other:
         return True
     return isinstance(one, str) and isinstance(other, str) and one.lower() == other.lower()
 
 
 def mime_type_name(mime_type: IdOrName) -> str:
-    """A type as text: its name; a number that nobody has assigned, in hexadecimal."""
+    """Return a type as text: its name, or its number in hexadecimal."""
     return mime_type if isinstance(mime_type, str) else f"0x{mime_type:02x}"
 
 
 def encode_mime_type(mime_type: IdOrName) -> bytes:
-    """Encode a MIME type as its number where it has one, else as its name.
+    """Encode a MIME type as its number if it has one, else as its name.
 
     Raises:
-        MetadataError: A number outside 0 to 127, or a name that is not 1 to 128 ASCII characters.
+        MetadataError: The number is not 0 to 127, or the name is not 1 to 128 ASCII characters.
     """
     if isinstance(mime_type, str) and (known := WellKnownMimeType.from_name(mime_type)):
         mime_type = known.id
@@ -153,7 +153,7 @@ def decode_mime_type(data: bytes, offset: int = 0) -> tuple[IdOrName, int]:
     """Decode the MIME type at ``offset``.
 
     Returns:
-        Its name, or its number if nobody has assigned that; and the offset behind it.
+        Its name, or its number if it is not assigned to a name; and the offset behind it.
 
     Raises:
         MetadataError: The bytes end too soon, or the name is not ASCII.
@@ -163,18 +163,20 @@ def decode_mime_type(data: bytes, offset: int = 0) -> tuple[IdOrName, int]:
 
 
 def encode_id_or_name(value: IdOrName, what: str) -> bytes:
-    """Encode a number (0 to 127), or a name as its length less one and its characters."""
+    """Encode a number (0 to 127), or a name as its length minus one and its characters."""
     if isinstance(value, int):
         if not 0 <= value <= MAX_NUMBER:
-            raise MetadataError(f"the id of a {what} is 0 to 127, not {value}")
+            raise MetadataError(f"the id of a {what} must be 0 to 127, not {value}")
         return bytes((WELL_KNOWN_BIT | value,))
     if not value.isascii() or not 0 < len(value) <= _MAX_NAME_SIZE:
-        raise MetadataError(f"a {what} is 1 to {_MAX_NAME_SIZE} ASCII characters, not {value!r}")
+        raise MetadataError(
+            f"a {what} must be 1 to {_MAX_NAME_SIZE} ASCII characters, not {value!r}"
+        )
     return bytes((len(value) - 1,)) + value.encode("ascii")
 
 
 def decode_id_or_name(data: bytes, offset: int, what: str) -> tuple[IdOrName, int]:
-    """Decode what `encode_id_or_name` wrote at ``offset``; also returns the offset behind it."""
+    """Decode a number or a name at ``offset``; return it and the offset behind it."""
     if offset >= len(data):
         raise MetadataError(f"a {what} is missing at byte {offset}")
     first = data[offset]
@@ -183,7 +185,7 @@ def decode_id_or_name(data: bytes, offset: int, what: str) -> tuple[IdOrName, in
         return first & ~WELL_KNOWN_BIT, offset
     end = offset + first + 1
     if end > len(data):
-        raise MetadataError(f"a {what} of {first + 1} bytes at byte {offset} is cut short")
+        raise MetadataError(f"a {what} of {first + 1} bytes at byte {offset} is cut off")
     try:
         return data[offset:end].decode("ascii"), end
     except UnicodeDecodeError:

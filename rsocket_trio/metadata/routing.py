@@ -1,4 +1,4 @@
-"""Where a request goes: routing metadata (Routing.md), bare or in composite metadata."""
+"""The route of a request: routing metadata (Routing.md), alone or in composite metadata."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["decode_route", "encode_route", "find_route", "route_metadata"]
 
 
 def encode_route(*tags: str) -> bytes:
-    """Encode routing tags; the first one is what everybody calls the route.
+    """Encode routing tags; the first one is the route.
 
     Raises:
         MetadataError: A tag is longer than 255 bytes of UTF-8, or cannot be encoded.
-        TypeError: A tag is no str.
+        TypeError: A tag is not a str.
     """
     parts: list[bytes] = []
     for tag in tags:
         if not isinstance(tag, str):
-            raise TypeError(f"a routing tag is a str, not {type(tag).__name__}")
+            raise TypeError(f"a routing tag must be a str, not {type(tag).__name__}")
         try:
             encoded = tag.encode()
         except UnicodeEncodeError:
-            raise MetadataError(f"the routing tag {tag!a} cannot be written as UTF-8") from None
+            raise MetadataError(f"the routing tag {tag!a} cannot be encoded as UTF-8") from None
         if len(encoded) > 255:
-            raise MetadataError(f"a routing tag has at most 255 bytes, not {len(encoded)}")
+            raise MetadataError(f"a routing tag must have at most 255 bytes, not {len(encoded)}")
         parts += (bytes((len(encoded),)), encoded)
     return b"".join(parts)
 
@@ -38,11 +38,11 @@ def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...
 
     Args:
         data: The content of routing metadata.
-        limits: No more than ``max_routing_tags`` tags are read.
+        limits: At most ``max_routing_tags`` tags are read.
 
     Raises:
         MetadataError: The bytes end inside a tag, or a tag is not UTF-8.
-        MetadataTooLarge: They are more tags than are read.
+        MetadataTooLarge: There are more tags than the limit allows.
     """
     at_most = limits.max_routing_tags
     tags: list[str] = []
@@ -53,7 +53,7 @@ def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...
         start = offset + 1
         offset = start + data[offset]
         if offset > len(data):
-            raise MetadataError(f"the routing tag at byte {start} is cut short")
+            raise MetadataError(f"the routing tag at byte {start} is cut off")
         try:
             tags.append(data[start:offset].decode())
         except UnicodeDecodeError:
@@ -64,30 +64,31 @@ def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...
 def route_metadata(
     route: str, mime_type: str = MIME.COMPOSITE_METADATA, metadata: bytes | None = None
 ) -> bytes:
-    """Metadata for a request to ``route``.
+    """Encode the metadata of a request to ``route``.
 
     Args:
         route: The route, at most 255 bytes of UTF-8.
         mime_type: The connection's metadata MIME type.
-        metadata: The request's other metadata, of the connection's metadata MIME type: for
+        metadata: The request's other metadata, of the connection's metadata MIME type. In
             composite metadata its entries follow the route's.
 
     Raises:
-        MetadataError: The connection's metadata MIME type has no place for a route, or none
-            beside ``metadata``; or the route is too long.
+        MetadataError: The connection's metadata MIME type has no place for a route, or no place for
+            both a route and ``metadata``; or the route is too long.
     """
     encoded = _route_metadata(route, mime_type)
     if not metadata:
         return encoded
     if same_mime_type(mime_type, MIME.ROUTING):
         raise MetadataError(
-            f"this connection's metadata is {MIME.ROUTING}: a request carries a route or other "
-            f"metadata; connect with metadata_mime_type={MIME.COMPOSITE_METADATA!r} to send both"
+            f"this connection's metadata MIME type is {MIME.ROUTING!r}, so a request carries a "
+            "route or other metadata, not both: to send both, connect with metadata_mime_type="
+            f"{MIME.COMPOSITE_METADATA!r}"
         )
     return encoded + metadata
 
 
-# Programs use few routes, and ask for them with each request.
+# Cached, as programs use few routes, each for many requests.
 @lru_cache(maxsize=256)
 def _route_metadata(route: str, mime_type: str) -> bytes:
     content = encode_route(route)
@@ -96,16 +97,16 @@ def _route_metadata(route: str, mime_type: str) -> bytes:
     if same_mime_type(mime_type, MIME.ROUTING):
         return content
     raise MetadataError(
-        f"a route cannot be written as {mime_type!r}, this connection's metadata MIME type: "
+        f"a route cannot be sent as {mime_type!r}, this connection's metadata MIME type: "
         f"connect with metadata_mime_type={MIME.COMPOSITE_METADATA!r}, or leave the route out "
-        "and write the metadata yourself"
+        "and encode the metadata yourself"
     )
 
 
 def find_route(
     metadata: bytes | None, mime_type: str, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str, ...] | None:
-    """The routing tags in a request's metadata.
+    """Return the routing tags in a request's metadata.
 
     Args:
         metadata: The request's metadata.
@@ -116,8 +117,8 @@ def find_route(
         The tags; ``None`` if there is no routing metadata.
 
     Raises:
-        MetadataError: The metadata is damaged.
-        MetadataTooLarge: There are more entries, or tags, than are read.
+        MetadataError: The metadata is not valid.
+        MetadataTooLarge: There are more entries or tags than the limits allow.
     """
     if metadata is None:
         return None

@@ -1,4 +1,4 @@
-"""Where a request belongs in a trace: Zipkin metadata (Tracing-Zipkin.md)."""
+"""The trace and the span of a request: Zipkin metadata (Tracing-Zipkin.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARENT: Final = 0x04
 
 
 class Sampling(Enum):
-    """Whether the trace is to be recorded. The value is the flag on the wire."""
+    """Whether the trace is to be recorded. The value is the flag that is sent."""
 
     UNDECIDED = 0
     NOT_SAMPLED = _NOT_SAMPLED
@@ -32,14 +32,14 @@ def _eight_bytes(
     instance: object, attribute: attrs.Attribute[bytes | None], value: bytes | None
 ) -> None:
     if value is not None and len(value) != 8:
-        raise ValueError(f"{attribute.name} is 8 bytes long, not {len(value)}")
+        raise ValueError(f"{attribute.name} must be 8 bytes long, not {len(value)}")
 
 
 def _eight_or_sixteen_bytes(
     instance: object, attribute: attrs.Attribute[bytes | None], value: bytes | None
 ) -> None:
     if value is not None and len(value) not in (8, 16):
-        raise ValueError(f"{attribute.name} is 8 or 16 bytes long, not {len(value)}")
+        raise ValueError(f"{attribute.name} must be 8 or 16 bytes long, not {len(value)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -48,9 +48,9 @@ class ZipkinTracing:
 
     Attributes:
         sampling: The decision.
-        trace_id: 8 or 16 bytes, or ``None``: then there are no ids at all.
-        span_id: 8 bytes; there exactly if ``trace_id`` is.
-        parent_id: 8 bytes, or ``None`` for the root of a trace.
+        trace_id: 8 or 16 bytes; ``None`` if there are no ids.
+        span_id: 8 bytes; ``None`` if there are no ids.
+        parent_id: 8 bytes; ``None`` for the root of a trace.
     """
 
     sampling: Sampling = Sampling.UNDECIDED
@@ -61,9 +61,9 @@ class ZipkinTracing:
     def __attrs_post_init__(self) -> None:
         """Check the ids against each other."""
         if (self.trace_id is None) != (self.span_id is None):
-            raise ValueError("trace_id and span_id go together")
+            raise ValueError("trace_id and span_id go together: give both or neither")
         if self.parent_id is not None and self.span_id is None:
-            raise ValueError("parent_id needs trace_id and span_id")
+            raise ValueError("parent_id needs trace_id and span_id: give them too")
 
     def encode(self) -> bytes:
         """Encode as the content of Zipkin tracing metadata."""
@@ -80,20 +80,23 @@ class ZipkinTracing:
         """Decode the content of Zipkin tracing metadata.
 
         Raises:
-            MetadataError: The bytes are not as many as the flags promise.
+            MetadataError: The number of bytes does not match the flags.
         """
         if not data:
-            raise MetadataError("tracing metadata has one byte at least")
+            raise MetadataError("tracing metadata must have at least one byte, not 0")
         flags = data[0]
-        # Debug beats sample beats not sampled (Tracing-Zipkin.md, "Metadata Contents").
+        # Debug goes before sample, sample before not sampled (Tracing-Zipkin.md, "Metadata
+        # Contents").
         flag = next((f for f in (_DEBUG, _SAMPLE, _NOT_SAMPLED) if flags & f), 0)
         sampling = Sampling(flag)
-        # Without ids, the flags that describe ids mean nothing.
+        # Without ids, the flags that describe ids are ignored.
         span = 1 + (0 if not flags & _IDS else 16 if flags & _TRACE_ID_128 else 8)
         parent = span + (8 if flags & _IDS else 0)
         end = parent + (8 if flags & _IDS and flags & _PARENT else 0)
         if len(data) != end:
-            raise MetadataError(f"{end} bytes of tracing metadata were due, not {len(data)}")
+            raise MetadataError(
+                f"tracing metadata with these flags must have {end} bytes, not {len(data)}"
+            )
         if not flags & _IDS:
             return cls(sampling=sampling)
         return cls(

@@ -1,10 +1,10 @@
-"""ReactiveSocket, the draft of 2015 (version 0): what RSocket 1.0 grew out of.
+"""ReactiveSocket, the draft of 2015 (version 0) from which RSocket 1.0 was developed.
 
-`frames` reads and writes its frames; `recognition` tells the two protocols apart by the first bytes
-of a client; `incoming` and `outgoing` translate between them, frame by frame, so that the engine of
-RSocket 1.0 serves both. `transport` and `opening` put that to use. ``rsocket_trio.connect(uri,
-protocol="reactivesocket")`` and `rsocket_trio.serve` are all that most programs need of it. What
-RSocket 1.0 has no request for is here: `request_subscription`.
+`frames` reads and writes its frames. `recognition` finds out the protocol of a client by its first
+bytes. `incoming` and `outgoing` translate between the two protocols, frame by frame, so that the
+engine of RSocket 1.0 serves both. `transport` and `opening` use them. Most programs need only
+``rsocket_trio.connect(uri, protocol="reactivesocket")`` and `rsocket_trio.serve`. The draft has one
+request that RSocket 1.0 does not have: `request_subscription`.
 """
 
 from __future__ import annotations

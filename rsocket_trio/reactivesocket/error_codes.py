@@ -1,8 +1,8 @@
-"""Error codes of the draft and of RSocket 1.0, one for the other. Pure.
+"""Translate error codes between the draft and RSocket 1.0. No state, no I/O.
 
-The codes of 1.0 are those of the draft with two more. Some peers of the draft never learnt its
-last change and send the numbers it had before (0x11 for CONNECTION_ERROR and so on); these are
-read, and never sent.
+RSocket 1.0 has the codes of the draft and two more. Some implementations of the draft did not adopt
+its last change, and send the older numbers (0x11 for CONNECTION_ERROR and so on). We read these
+numbers, and never send them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rsocket_trio.errors import ErrorCode
 
 __all__ = ["read_code", "read_reason", "reason_fields"]
 
-# Before 2015-09-11. 0x24 on stream 0 is how a refused SETUP came from peers that had no other
-# code for it.
+# The numbers before 2015-09-11. Peers that had no other code for a refused SETUP sent 0x24 on
+# stream 0.
 _OLD_ON_ZERO: Final[Mapping[int, int]] = MappingProxyType(
     {
         0x11: ErrorCode.CONNECTION_ERROR,
@@ -38,24 +38,24 @@ _LARGE_TEXT: Final = 256
 
 
 def read_code(code: int, stream_id: int) -> int:
-    """The code of 1.0 for a code received."""
+    """Return the code of RSocket 1.0 for a received code."""
     return (_OLD_ON_STREAMS if stream_id else _OLD_ON_ZERO).get(code, code)
 
 
 def read_reason(metadata: bytes | None, data: bytes) -> bytes:
-    """The text of an ERROR received: its data, or where that is empty its metadata.
+    """Return the text of a received ERROR: its data, or its metadata if the data is empty.
 
-    "Error Codes" has the reason of a REJECTED in the metadata. The data may end in a NUL.
+    By "Error Codes" the reason of a REJECTED is in the metadata. The data may end in a NUL.
     """
     return data.removesuffix(b"\0") or (metadata or b"")
 
 
 def reason_fields(code: int, text: bytes) -> tuple[bytes | None, bytes]:
-    """Metadata and data of an ERROR to send.
+    """Return metadata and data of an ERROR to send.
 
-    The reason of a REJECTED goes into the metadata as the draft says, and into the data, which is
-    all that most peers look at. Data MUST be UTF-8 ("Error Frame"). A text that is large stays
-    as large as it is, since it fitted a frame as it was: it comes once, and may lose its end.
+    The reason of a REJECTED goes into the metadata as the draft says, and also into the data, as
+    most peers read only the data. Data MUST be UTF-8 ("Error Frame"). A large text must not grow,
+    as the frame must still fit: it goes into the data only, and may lose its end.
     """
     data = text.decode("utf-8", "replace").encode()
     if len(text) > _LARGE_TEXT:

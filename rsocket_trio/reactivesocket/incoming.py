@@ -1,8 +1,8 @@
-"""Frames of the draft in, frames of RSocket 1.0 out: `Incoming`. Pure.
+"""Translate received frames of the draft into frames of RSocket 1.0: `Incoming`. No I/O.
 
-It keeps the rules that only the draft has: a frame with an impossible metadata length is ignored, a
-RESPONSE to a REQUEST_RESPONSE always completes it, the responder's completion of a channel ends
-both of its halves. All other judging is left to the engine.
+It applies the rules that only the draft has: a frame with an impossible metadata length is ignored,
+a RESPONSE to a REQUEST_RESPONSE always completes it, and the responder's completion of a channel
+ends both halves. The engine checks all other rules.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from .translated_streams import Stream, TranslatedStreams
 
 __all__ = ["Incoming"]
 
-# What a frame of 1.0 may be longer than the one it is made of: an initial n that is not there.
+# The translated frame may be 4 bytes longer: it may get an initial n that the draft's has not.
 _LARGEST: Final = MAX_FRAME_SIZE - 4
-# 0, and the 0.1 that some peers wrote without changing anything.
+# 0, and the 0.1 that some implementations sent for the same protocol.
 _VERSIONS: Final = frozenset((0, 1))
 _UNLIMITED: Final = MAX_U31
-_JUNK: Final = bytes(4)
+_ZERO_N: Final = bytes(4)
 
 
 class Incoming:
-    """Translates what a peer of the draft sends, frame by frame.
+    """Translates the frames that a peer of the draft sends, one by one.
 
     Attributes:
-        setup: The SETUP, once there was a good one (server).
+        setup: On a server: the client's SETUP, when a valid one has arrived.
     """
 
     def __init__(self, table: TranslatedStreams, *, client: bool) -> None:
@@ -78,13 +78,15 @@ class Incoming:
         """Translate one frame.
 
         Returns:
-            What it is in 1.0: mostly one frame; none where it is to be ignored.
+            Frames of RSocket 1.0: usually one; none if the frame must be ignored.
 
         Raises:
-            RemoteProtocolError: It ends the connection, with the error's code.
+            RemoteProtocolError: It closes the connection, with the error's code.
         """
         if len(frame) > _LARGEST:
-            raise RemoteProtocolError(f"a frame of {len(frame)} bytes is too long")
+            raise RemoteProtocolError(
+                f"a frame of {len(frame)} bytes is longer than the limit of {_LARGEST}"
+            )
         try:
             decoded = decode(frame)
         except MetadataLengthError:
@@ -103,7 +105,7 @@ class Incoming:
 
     @property
     def established(self) -> bool:
-        """Whether the first frame is behind us: before it, what is wrong is INVALID_SETUP."""
+        """Whether the first frame was valid; errors before that have the code INVALID_SETUP."""
         return self._client or self.setup is not None
 
     def _dispatch(self, frame: Frame) -> list[bytes]:
@@ -131,7 +133,9 @@ class Incoming:
             case ExtFrame():
                 if frame.ignore:
                     return []
-                raise RemoteProtocolError(f"EXT 0x{frame.extended_type:x} is not understood here")
+                raise RemoteProtocolError(
+                    f"EXT with the unknown extended type 0x{frame.extended_type:x}"
+                )
             case _:
                 return [] if frame.stream_id else self._zero(frame)
 
@@ -167,7 +171,7 @@ class Incoming:
             return []
         stream = self._table.open_theirs(interaction, frame.stream_id)
         if interaction is Interaction.FIRE_AND_FORGET:
-            self._table.close(stream)  # over with its arrival
+            self._table.close(stream)  # fire-and-forget ends with its request
         request = encode_request(engine_type, stream.engine_id, 0, None, frame.metadata, frame.data)
         return [request]
 
@@ -211,7 +215,7 @@ class Incoming:
 
     @staticmethod
     def _channel_item(frame: RequestChannelFrame, stream: Stream) -> list[bytes]:
-        # A credit here makes it a second initial frame, on an id that is in use.
+        # With credit it would be a second initial frame, on an id that is in use.
         if (
             stream.ours
             or stream.interaction is not Interaction.REQUEST_CHANNEL
@@ -220,8 +224,8 @@ class Incoming:
         ):
             return []
         data = frame.data
-        if frame.complete and frame.initial_request_n is None and data == _JUNK:
-            data = b""  # the field of an initial n, from peers that write it in any case
+        if frame.complete and frame.initial_request_n is None and data == _ZERO_N:
+            data = b""  # an initial n, from peers that always write the field
         stream.requester_done = frame.complete
         flags = _flags(follows=frame.follows, complete=frame.complete)
         if data or frame.metadata or not frame.complete:
@@ -246,7 +250,7 @@ class Incoming:
             return [encode_cancel(stream.engine_id)]
         if stream.interaction is not Interaction.REQUEST_CHANNEL:
             return []
-        # In 1.0 a responder's CANCEL would leave the other half open.
+        # Not a CANCEL: from a responder of 1.0 it leaves the other half open.
         self._table.close(stream)
         return [encode_error(stream.engine_id, ErrorCode.CANCELED, b"the peer sent CANCEL")]
 
@@ -282,26 +286,28 @@ class Incoming:
             self._table.close(stream)
             if stream.interaction is Interaction.REQUEST_CHANNEL and not stream.requester_done:
                 # "Upon receiving a COMPLETE or ERROR, the stream is terminated on the Requester":
-                # in 1.0 it takes a CANCEL too to end the requester's half.
+                # in 1.0 the requester's half ends only with a CANCEL.
                 frames.append(encode_cancel(stream.engine_id))
         return frames
 
 
 def _flags(*, follows: bool, complete: bool) -> int:
-    # F means nothing beside C.
+    # F has no meaning together with C.
     return COMPLETE if complete else FOLLOWS * follows
 
 
 def _translate_setup(frame: SetupFrame) -> bytes:
-    """The SETUP for the engine.
+    """Return the SETUP for the engine.
 
     Raises:
-        RemoteProtocolError: Of another version.
+        RemoteProtocolError: It has another version.
     """
     if frame.version not in _VERSIONS:
-        raise RemoteProtocolError(f"version 0x{frame.version:08x} is not 0")
-    # Any time is legal here. A client that promises no KEEPALIVE cannot be missed, and 0 for the
-    # lifetime is what clients of the time sent for "no limit".
+        raise RemoteProtocolError(
+            f"version 0x{frame.version:08x} in SETUP is not that of the ReactiveSocket draft, 0"
+        )
+    # The draft allows any time. Without KEEPALIVE the loss of a client cannot be noticed, so its
+    # lifetime has no limit then. Clients of that time also sent a lifetime of 0 for "no limit".
     keepalive = min(frame.keepalive_interval_ms, MAX_U31) or _UNLIMITED
     lifetime = min(frame.max_lifetime_ms, MAX_U31) or _UNLIMITED
     return EngineSetup(

@@ -1,6 +1,7 @@
-"""What a connection is spoken over: `recognise_wire` of a server, which learns it from the client.
+"""Choose the protocol of a new connection.
 
-And what whoever knows already makes of a transport: `speak_reactivesocket`.
+A server finds it out from the client's first bytes: `recognise_wire`. A client that knows it calls
+`speak_reactivesocket`.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _FORMS: Final = (Wire.REACTIVESOCKET, Wire.REACTIVESOCKET_WITH_LENGTH)
 
 
 def check_protocols(protocols: Collection[str]) -> None:
-    """Refuse names that mean nothing.
+    """Check the names of protocols.
 
     Raises:
-        ValueError: There is such a name, or none at all.
+        ValueError: A name is unknown, or there is no name.
     """
     if isinstance(protocols, str) or not protocols or not set(protocols) <= set(PROTOCOLS):
         names = " and ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"protocols are {names}, one or both, not {protocols!r}")
+        raise ValueError(f"the protocols must be {names}, one or both, not {protocols!r}")
 
 
 def speak_reactivesocket(
@@ -46,16 +47,17 @@ def speak_reactivesocket(
     max_frame_size: int,
     with_length: bool | None = None,
 ) -> FrameTransport:
-    """Speak the draft over a transport that has not been used yet.
+    """Return a transport that speaks the draft over one that has not been used yet.
 
     Args:
-        transport: A byte stream, or anything that keeps messages apart; owned by the result.
+        transport: A byte stream, or a transport of messages; the result owns it.
         client: Whether we are the client.
         max_frame_size: The peer's frames may be this long, in bytes.
-        with_length: As for `ReactiveSocketTransport`; byte streams always have it.
+        with_length: As for `ReactiveSocketTransport`; byte streams always have the length.
 
     Raises:
-        TypeError: It puts the lengths of RSocket 1.0 before its frames, and nobody can change that.
+        TypeError: The transport puts the lengths of RSocket 1.0 before its frames, and this cannot
+            be changed.
     """
     if transport.capabilities.translates:
         return transport
@@ -66,10 +68,10 @@ def speak_reactivesocket(
 
 
 def check_speakable(transport: FrameTransport) -> None:
-    """Refuse a transport that the draft cannot be spoken over.
+    """Check that a transport can carry the draft.
 
     Raises:
-        TypeError: It is a wrapper around one for byte streams, and writes the lengths of 1.0.
+        TypeError: It is a wrapper around a byte stream transport, which writes the lengths of 1.0.
     """
     if not _speakable(transport):
         raise TypeError(
@@ -100,26 +102,26 @@ def _over_bytes(
 async def recognise_wire(
     transport: FrameTransport, protocols: Collection[str], max_frame_size: int
 ) -> tuple[FrameTransport, list[bytes]]:
-    """Find out what the client of a new connection speaks, by what it sends first.
+    """Find out which protocol the client of a new connection speaks, by its first bytes.
 
-    A wrapper of yours around a byte stream is for RSocket 1.0 alone: see `check_speakable`.
+    A wrapper around a byte stream transport can only carry RSocket 1.0: see `check_speakable`.
 
     Args:
-        transport: As accepted.
-        protocols: What the server speaks; see `PROTOCOLS`.
+        transport: The accepted transport.
+        protocols: The protocols that the server speaks; see `PROTOCOLS`.
         max_frame_size: The client's frames may be this long, in bytes.
 
     Returns:
-        What to go on with, which is ``transport`` itself for RSocket 1.0; and the frames that have
-        been received on it already, none where the first are still to be received.
+        The transport to use, which is ``transport`` itself for RSocket 1.0; and the frames that
+        were already received on it.
 
     Raises:
         RemoteProtocolError: As the transport does.
-        trio.BrokenResourceError: Likewise.
-        trio.ClosedResourceError: Likewise.
+        trio.BrokenResourceError: As the transport does.
+        trio.ClosedResourceError: As the transport does.
 
-    Checkpoint: where there are two protocols to tell apart.
-    If cancelled: what has come is lost; close the transport.
+    Checkpoint: if the client may speak either protocol.
+    If cancelled: received bytes are lost; close the transport.
     """
     draft_only = "rsocket" not in protocols
     if (
@@ -135,7 +137,7 @@ async def recognise_wire(
         return transport, frames
     wire = recognise_message(frames[0])
     if draft_only and wire is Wire.RSOCKET:
-        # Neither; it is refused in the form it came in.
+        # It is not the draft either. The refusal has the form of the message.
         wire = _FORMS[has_length(frames[0])]
     if wire is Wire.RSOCKET:
         return transport, frames
@@ -153,7 +155,7 @@ async def _recognise_bytes(
     while wire is None:
         data = await transport.stream.receive_some(RECEIVE_SIZE)
         seen += data
-        # Who says nothing more is refused in the newer form.
+        # At the end of the stream, RSocket 1.0 reports the error.
         wire = recognise_bytes(seen) if data else Wire.RSOCKET
     if wire is Wire.RSOCKET:
         transport.push_back(seen)

@@ -1,7 +1,7 @@
-"""Frames of RSocket 1.0 in, frames of the draft out: `Outgoing`. Pure.
+"""Translate frames of RSocket 1.0 into frames of the draft, to be sent: `Outgoing`. No I/O.
 
-Everything is translated as it comes, and nothing waits here: what waits is counted, and that is the
-engine's business. It knows what the draft cannot do (`Capabilities`).
+Each frame is translated at once and not queued, as only the engine counts queued bytes. The engine
+knows from `Capabilities` which features the draft does not have.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ _Request = EngineRequestResponse | EngineFnf | EngineStream
 
 
 class Outgoing:
-    """Translates what the engine sends, frame by frame."""
+    """Translates the frames that the engine sends, one by one."""
 
     def __init__(self, table: TranslatedStreams) -> None:
         self._table = table
 
     def translate(self, frame: bytes) -> list[bytes]:
-        """Translate one frame of 1.0, which the engine has made.
+        """Translate one frame of RSocket 1.0, made by the engine.
 
         Returns:
-            What it is in the draft: mostly one frame; none where the draft has nothing like it, or
-            where its stream is over already.
+            Frames of the draft: usually one; none if the draft has no such frame, or if the stream
+            is already over.
 
         Raises:
-            LocalProtocolError: It does not fit; or it is the first fragment of a request, and the
-                draft has fragments of channels only.
+            LocalProtocolError: A value does not fit; or the frame is the first fragment of a
+                request, and in the draft only channels have fragments.
         """
         decoded = decode(frame)
         match decoded:
@@ -92,31 +92,32 @@ class Outgoing:
                 lease = LeaseFrame(decoded.time_to_live_ms, decoded.number_of_requests, metadata)
                 return [lease.encode()]
             case _:
-                return []  # EXT, and all of resumption
+                return []  # EXT and the frames of resumption
 
     # -- requests of ours -------------------------------------------------------------------
 
     def _request(self, frame: _Request, encoded: bytes) -> list[bytes]:
         if frame.follows:
             raise LocalProtocolError(
-                f"{frame.frame_type.name} cannot be cut into fragments for the ReactiveSocket draft"
+                f"{frame.frame_type.name} cannot be sent in fragments to a peer that speaks the "
+                "ReactiveSocket draft: send it in one frame"
             )
         interaction = _interaction(frame)
         subscription = _is_subscription(encoded)
         stream = self._table.open_ours(interaction, frame.stream_id, subscription=subscription)
         stream_id = stream.wire_id
-        # Metadata that is present and empty is legal, and more than some peers can read.
+        # Without empty metadata: it is legal, but some peers cannot read it.
         metadata, data = frame.metadata or None, frame.data
         request: RequestResponseFrame | RequestFnfFrame | RequestStreamFrame | RequestSubFrame
         if interaction is Interaction.REQUEST_RESPONSE:
             request = RequestResponseFrame(stream_id, metadata, data)
         elif interaction is Interaction.FIRE_AND_FORGET:
-            self._table.close(stream)  # over when sent
+            self._table.close(stream)  # fire-and-forget ends with its request
             request = RequestFnfFrame(stream_id, metadata, data)
         else:
             assert isinstance(frame, EngineStream)
             make = RequestSubFrame if subscription else RequestStreamFrame
-            # N means nothing on these two, but there are peers that take it for the sign of n.
+            # N has no meaning on these two, but some peers read n only if it is set.
             request = make(stream_id, frame.initial_request_n, metadata, data, n_flag=True)
         return [request.encode()]
 
@@ -144,7 +145,7 @@ class Outgoing:
     @staticmethod
     def _channel_item(stream: Stream, frame: PayloadFrame) -> list[bytes]:
         stream.requester_done = frame.complete
-        # N and an n of 0 on later frames: without it some peers read four bytes too many.
+        # N and an n of 0 on later frames: some peers read an n even if N is clear.
         item = RequestChannelFrame(
             stream.wire_id,
             0,
@@ -163,13 +164,13 @@ class Outgoing:
         self._table.close_answered(stream)
         ending: ResponseFrame | ErrorFrame = ResponseFrame(stream_id, False, True)
         if stream.subscription:
-            # "Request Subscription" has no COMPLETE: an ERROR is the only end a responder has.
+            # "Request Subscription" has no COMPLETE: a responder can end one only with an ERROR.
             ending = ErrorFrame(stream_id, ErrorCode.CANCELED, None, _OVER)
         elif stream.interaction is Interaction.REQUEST_RESPONSE or metadata or data:
             return [ResponseFrame(stream_id, False, True, metadata, data).encode()]
         if not frame.next:
             return [ending.encode()]
-        # C without data would be completion only.
+        # C without data would be a completion without an item, so the item is sent on its own.
         return [ResponseFrame(stream_id, False, False, metadata, data).encode(), ending.encode()]
 
     # -- the rest ---------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Outgoing:
 
     def _cancel(self, frame: EngineCancel) -> list[bytes]:
         stream = self._table.by_engine.get(frame.stream_id)
-        # The draft has no CANCEL of the responder's that ends one half: it grants no more.
+        # In the draft a responder cannot end one half by CANCEL; it only stops granting credit.
         if stream is None or not stream.ours:
             return []
         self._table.close(stream)
@@ -200,7 +201,7 @@ class Outgoing:
                 self._table.close_answered(stream)
             stream_id = stream.wire_id
         elif frame.code == ErrorCode.CONNECTION_CLOSE:
-            return []  # the draft can only end all at once; the streams finish as they would
+            return []  # the draft cannot announce an end; the open streams finish as usual
         metadata, data = reason_fields(frame.code, frame.data)
         return [ErrorFrame(stream_id, frame.code, metadata, data).encode()]
 

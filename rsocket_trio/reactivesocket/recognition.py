@@ -1,13 +1,13 @@
-"""Which protocol a client speaks, by the first bytes it sends. Pure: no state, no I/O.
+"""Recognise the protocol of a client by its first bytes. No state, no I/O.
 
 On byte streams, bytes 3 to 6 of RSocket 1.0 are the stream id of the first frame, which must be 0;
 in the draft, bytes 4 and 5 are the type of the first frame, which must be SETUP, 0x0001. So byte 5
-alone tells legal peers apart; the rest is about illegal first frames, which are to be refused in
-their own protocol's form. On WebSocket the same holds for the bytes of the first message, with and
-without the length that clients of the draft put before it against its letter.
+is enough for legal peers. The other checks are for illegal first frames, which are refused in the
+form of their own protocol. On WebSocket the same bytes of the first message are checked, with and
+without a length before the frame, which some clients of the draft send against the draft's text.
 
-A smallest legal SETUP is 23 bytes long in 1.0 and 26 in the draft, so waiting for the 16 bytes
-that may be needed here never keeps a legal peer waiting.
+The smallest legal SETUP is 23 bytes long in 1.0 and 26 in the draft. The checks need at most 16
+bytes, so a legal peer never waits for us.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Final
 __all__ = ["NEEDED", "Wire", "has_length", "recognise_bytes", "recognise_message"]
 
 NEEDED: Final = 16
-"""With this many bytes `recognise_bytes` always knows."""
+"""`recognise_bytes` never needs more bytes than this."""
 
 _ENOUGH: Final = 6
 _SETUP: Final = b"\x00\x01"
 _ZERO: Final = b"\x00\x00\x00\x00"
-# Version 0, and the 0.1 that some peers wrote.
+# Version 0, and the 0.1 that some implementations sent for the same protocol.
 _VERSIONS: Final = frozenset((_ZERO, b"\x00\x00\x00\x01"))
 
 
 class Wire(Enum):
-    """What a peer speaks, and in which form."""
+    """The protocol of a peer, and its form."""
 
     RSOCKET = "rsocket"
     REACTIVESOCKET = "reactivesocket"
     REACTIVESOCKET_WITH_LENGTH = "reactivesocket with length"
-    """Messages, each with the length before the frame that only byte streams should have."""
+    """Messages with a length before each frame, which only byte streams should have."""
 
 
 def recognise_bytes(data: bytes | bytearray) -> Wire | None:
-    """Judge the first bytes of a byte stream.
+    """Recognise the protocol by the first bytes of a byte stream.
 
     Args:
-        data: All that has come so far.
+        data: All the bytes received so far.
 
     Returns:
-        The protocol, or ``None``: more bytes are needed, `NEEDED` at most. Where no more come,
-        take it for RSocket 1.0.
+        The protocol; ``None`` if more bytes are needed (`NEEDED` at most). If the stream ends
+        before, treat it as RSocket 1.0.
     """
     if len(data) < _ENOUGH:
         return None
@@ -53,22 +53,22 @@ def recognise_bytes(data: bytes | bytearray) -> Wire | None:
     if data[3]:
         return Wire.REACTIVESOCKET
     # A SETUP of the draft whose length is a multiple of 256, or an illegal first frame of 1.0 on
-    # stream 256 to 511. In the draft the flags and the stream id come next, and legal ones have
-    # zeros where 1.0 has its type...
-    if any(data[index] & mask for index, mask in _NEXT if index < len(data)):
+    # stream 256 to 511. In the draft flags and stream id come next; legal ones have zeros in the
+    # bits where 1.0 has its frame type.
+    if any(data[index] & mask for index, mask in _ZERO_BITS if index < len(data)):
         return Wire.RSOCKET
     if len(data) < NEEDED:
         return None
-    # ...and then the version.
+    # Behind them the draft has the version.
     return Wire.REACTIVESOCKET if bytes(data[12:16]) in _VERSIONS else Wire.RSOCKET
 
 
-_NEXT: Final = ((6, 0x8F), (7, 0xFF), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF))
-"""Bytes and the bits of them that are 0 in a SETUP of the draft."""
+_ZERO_BITS: Final = ((6, 0x8F), (7, 0xFF), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF))
+"""Byte positions, and the bits that are 0 there in a SETUP of the draft."""
 
 
 def recognise_message(message: bytes) -> Wire:
-    """Judge the first message of a transport that keeps messages apart."""
+    """Recognise the protocol by the first message of a transport of messages."""
     if message[:2] == _SETUP and message[4:8] == _ZERO:
         return Wire.REACTIVESOCKET
     if has_length(message) and message[4:6] == _SETUP and message[8:12] == _ZERO:
@@ -77,5 +77,5 @@ def recognise_message(message: bytes) -> Wire:
 
 
 def has_length(message: bytes) -> bool:
-    """Whether a message begins with its own length, as only a byte stream's frame should."""
+    """Return whether a message begins with its own length, as only on byte streams it should."""
     return len(message) >= _ENOUGH and int.from_bytes(message[:4], "big") == len(message)

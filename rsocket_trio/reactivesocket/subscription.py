@@ -1,4 +1,4 @@
-"""What only the draft has a request for: `request_subscription`."""
+"""The request that only the draft has: `request_subscription`."""
 
 from __future__ import annotations
 
@@ -28,36 +28,37 @@ def request_subscription(
     prefetch: int | None = None,
     initial_request_n: int | None = None,
 ) -> AbstractAsyncContextManager[PayloadStream]:
-    """Open a stream that has no end of its own: leave the block to end it.
+    """Open a stream that the responder does not end: leave the block to end it.
 
     ``async with request_subscription(requester, ...) as items``
 
-    A request of its own (REQUEST_SUB) where the peer speaks the ReactiveSocket draft; on
-    RSocket 1.0, which has no such thing, it is `rsocket_trio.Requester.request_stream`. A responder
-    answers both with its handler of request_stream.
+    To a peer that speaks the ReactiveSocket draft this sends a REQUEST_SUB. RSocket 1.0 has no such
+    request; there this is `rsocket_trio.Requester.request_stream`. A responder answers both with
+    its handler of request_stream.
 
     Args:
         requester: Sends the request.
         payload: As for `rsocket_trio.Requester.request_stream`.
-        route: Likewise.
-        metadata: Likewise.
-        prefetch: Likewise.
-        initial_request_n: Likewise.
+        route: As for `rsocket_trio.Requester.request_stream`.
+        metadata: As for `rsocket_trio.Requester.request_stream`.
+        prefetch: As for `rsocket_trio.Requester.request_stream`.
+        initial_request_n: As for `rsocket_trio.Requester.request_stream`.
 
     Returns:
-        Likewise.
+        As `rsocket_trio.Requester.request_stream`.
 
     Raises:
         MissingLease: On entering: leases are in use, and the request may not wait for one.
         ConnectionClosed: On entering: the connection is over.
         trio.ClosedResourceError: On entering: the connection was closed here.
-        LocalProtocolError: The demand makes no sense, or goes beyond `Limits.max_prefetch`.
+        LocalProtocolError: ``prefetch`` and ``initial_request_n`` do not go together, or one is out
+            of range (`Limits.max_prefetch`).
 
-    Checkpoint: entering, a cancellation point always; other tasks run where the request has to
-    wait for room or a lease. Leaving, no.
-    If cancelled: on entering, nothing was sent (or, of a payload in fragments, it is
-    cancelled); inside the block, a CANCEL is sent. The connection stays usable.
+    Checkpoint: entering, a cancellation point always; other tasks run if the request has to wait
+    for room or a lease. Leaving, no.
+    If cancelled: on entering, nothing is sent; if some fragments were sent already, a CANCEL
+    follows. Inside the block, a CANCEL is sent. The connection stays usable.
     """
-    return requester._open_stream(  # noqa: SLF001 - how it is told apart is the wire's business
+    return requester._open_stream(  # noqa: SLF001 - `Requester` has no public subscription
         payload, route, metadata, prefetch, initial_request_n, subscription=True
     )

@@ -1,8 +1,9 @@
-"""The streams of one connection as a translator sees them: `TranslatedStreams`. Pure.
+"""The streams of one connection, with their ids in both protocols: `TranslatedStreams`. No I/O.
 
-Ids differ: 1.0 has odd ones for clients and even ones for servers and checks them, the draft has it
-the other way round and its implementations did as they liked. So each stream has two ids, the
-peer's on the wire and one for the engine, and every id of the peer's is taken, whatever its parity.
+Stream ids differ: in 1.0 they are odd for clients and even for servers, and the engine checks this.
+In the draft it is the other way round, and its implementations did not keep to it. So each stream
+has two ids, one in the frames of the draft and one for the engine. An id of the peer may be odd or
+even.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ class Stream:
     """One open stream.
 
     Attributes:
-        interaction: What it is.
+        interaction: The kind of request.
         ours: Whether we are its requester.
         wire_id: Its id in frames of the draft.
         engine_id: Its id in frames of 1.0.
-        subscription: A stream that was asked for with the draft's REQUEST_SUB.
+        subscription: It was opened with the draft's REQUEST_SUB.
         requester_done: Channel: the requester has sent C.
     """
 
@@ -51,8 +52,8 @@ class TranslatedStreams:
     def __init__(self, *, client: bool) -> None:
         self.by_wire: dict[int, Stream] = {}
         self.by_engine: dict[int, Stream] = {}
-        # For the engine, the peer of a client is a server: even. On the wire, "a client MUST
-        # generate even Stream IDs and a server MUST generate odd Stream IDs".
+        # For the engine, the peer of a client is a server, with even ids. In the draft, "a client
+        # MUST generate even Stream IDs and a server MUST generate odd Stream IDs".
         self._next_engine = self._first_engine = 2 if client else 1
         self._next_wire = self._first_wire = 2 if client else 1
         self._parity_settled = False
@@ -61,7 +62,7 @@ class TranslatedStreams:
     def open_ours(
         self, interaction: Interaction, engine_id: int, *, subscription: bool = False
     ) -> Stream:
-        """A request of ours: give it an id for the wire."""
+        """Enter a request of ours, with a new id for the draft."""
         self._parity_settled = True
         while self._next_wire in self.by_wire:
             self._next_wire = self._after(self._next_wire, self._first_wire)
@@ -72,9 +73,10 @@ class TranslatedStreams:
     def open_theirs(
         self, interaction: Interaction, wire_id: int, *, subscription: bool = False
     ) -> Stream:
-        """A request of the peer's: give it an id for the engine."""
+        """Enter a request of the peer, with a new id for the engine."""
         if not self._parity_settled:
-            # The two sides must not choose the same ids; who comes second can still choose.
+            # The two sides must not choose the same ids. We have not sent a request yet, so we can
+            # still choose the other parity.
             self._parity_settled = True
             if wire_id & 1 == self._first_wire & 1:
                 self._next_wire = self._first_wire = 3 - self._first_wire
@@ -86,12 +88,15 @@ class TranslatedStreams:
         return self._enter(stream)
 
     def close(self, stream: Stream) -> None:
-        """It is over at both ends."""
+        """Remove a stream that is over at both ends."""
         del self.by_wire[stream.wire_id]
         del self.by_engine[stream.engine_id]
 
     def close_answered(self, stream: Stream) -> None:
-        """A request of the peer's has got its last answer, maybe while its items still come."""
+        """Remove a request of the peer after its last answer.
+
+        If it is a channel whose requester may still send items, its id becomes a straggler.
+        """
         self.close(stream)
         if stream.interaction is Interaction.REQUEST_CHANNEL and not stream.requester_done:
             while len(self._stragglers) >= _MAX_STRAGGLERS:
@@ -99,14 +104,14 @@ class TranslatedStreams:
             self._stragglers[stream.wire_id] = None
 
     def is_straggler(self, wire_id: int) -> bool:
-        """Whether an item of a channel is for one that has ended, and not the first of a new one.
+        """Return whether a REQUEST_CHANNEL is a late item of an ended channel.
 
         In the draft the first and the later frames of a channel have the same type.
         """
         return wire_id in self._stragglers
 
     def forget_straggler(self, wire_id: int) -> None:
-        """The requester of a channel that has ended is done too: its id is like any other now."""
+        """Allow a new channel with this id: the requester of the ended one has ended it too."""
         self._stragglers.pop(wire_id, None)
 
     def _enter(self, stream: Stream) -> Stream:

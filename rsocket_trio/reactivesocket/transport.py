@@ -1,7 +1,7 @@
 """A connection to a peer of the draft, for an engine of RSocket 1.0: `ReactiveSocketTransport`.
 
-It wraps what carries the frames and translates both ways, so that requester, responder, demand and
-limits are the same on both wires.
+It wraps the transport of the draft's frames and translates both ways, so that requester, responder,
+demand and limits are the same for both protocols.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ from .translated_streams import TranslatedStreams
 __all__ = ["ReactiveSocketTransport"]
 
 _OVERHEAD: Final = 20
-"""What a frame holds beside data and metadata, at most: length, header, n and metadata length."""
+"""The most bytes of a frame besides data and metadata: length, header, n and metadata length."""
 
 
 _AT_ONCE: Final = 256
-"""Frames translated in a row without letting another task run; each takes some ten microseconds."""
+"""The most frames translated before another task may run; each takes about ten microseconds."""
 
 
 class ReactiveSocketTransport(TransportWrapper):
     """Carries frames of RSocket 1.0 to and from a peer that speaks the draft.
 
-    It owns the carrier: closing the one closes the other. `TransportInfo.extra` says
-    ``protocol="reactivesocket"``, and on a server ``strict=True`` where the client's SETUP asked
-    for strict interpretation of the setup payload: an acceptor shall refuse then what it does not
-    understand.
+    It owns the carrier, and closes it. `TransportInfo.extra` has ``protocol="reactivesocket"``. On
+    a server it has ``strict=True`` if the client's SETUP asks for strict interpretation of the
+    setup payload: an acceptor must then refuse a payload that it does not understand.
 
     Args:
-        carrier: What carries the frames of the draft, as they are. For byte streams give
+        carrier: The transport that carries the frames of the draft. For byte streams give
             ``connect`` or ``serve_transport`` the `ByteStreamTransport` itself.
         client: Whether we are the client of the connection.
-        with_length: Whether each message has the length before its frame that only byte streams
-            should have: there are peers that insist on it. By default none is sent until the
-            peer's first message shows which form it uses; both are read.
+        with_length: Whether each message has a length before its frame: only byte streams should
+            have it, but some peers need it. By default we send none until the peer's first message
+            shows its form. We read both forms.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class ReactiveSocketTransport(TransportWrapper):
         self._strict = False
 
     @property
-    def info(self) -> TransportInfo:  # type: ignore[override]  # those of the carrier, and more
+    def info(self) -> TransportInfo:  # type: ignore[override]  # read-only: the carrier sets it
         """See `FrameTransport.info`."""
         info = self.inner.info
         extra = {**info.extra, "protocol": "reactivesocket"}
@@ -79,7 +78,7 @@ class ReactiveSocketTransport(TransportWrapper):
         return attrs.evolve(info, extra=extra)
 
     @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # as above
         """See `FrameTransport.capabilities`."""
         return self._capabilities
 
@@ -87,16 +86,16 @@ class ReactiveSocketTransport(TransportWrapper):
         """See `FrameTransport.send_frames`.
 
         Raises:
-            LocalProtocolError: A frame cannot be said in the draft; nothing was sent.
+            LocalProtocolError: A frame cannot be translated into the draft; nothing was sent.
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: as the carrier, and where there are hundreds of frames.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        Checkpoint: as the carrier, and if there are hundreds of frames.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         messages = self._translate_out(frames[:_AT_ONCE])
         for start in range(_AT_ONCE, len(frames), _AT_ONCE):
-            # What a peer has not read for a while may be tens of thousands.
+            # For a peer that did not read for a while there may be tens of thousands of frames.
             await trio.lowlevel.checkpoint()
             messages += self._translate_out(frames[start : start + _AT_ONCE])
         await self.inner.send_frames(messages)
@@ -105,16 +104,16 @@ class ReactiveSocketTransport(TransportWrapper):
         """See `FrameTransport.send_frames_nowait`.
 
         Raises:
-            LocalProtocolError: A frame cannot be said in the draft; nothing was sent.
-            trio.WouldBlock: There are so many that others must run in between.
+            LocalProtocolError: A frame cannot be translated into the draft; nothing was sent.
+            trio.WouldBlock: There are so many frames that other tasks must run in between.
         """
         if len(frames) > _AT_ONCE:
             raise trio.WouldBlock
         messages = self._translate_out(frames)
         try:
             return self.inner.send_frames_nowait(messages)
-        except Exception:
-            # They cannot be translated a second time: kept for `send_frames`, which finds the same.
+        except Exception:  # any error of the carrier; `send_frames` will raise it
+            # Frames cannot be translated twice, so the translated ones are kept for `send_frames`.
             self._unsent = messages
             return False
 
@@ -128,15 +127,15 @@ class ReactiveSocketTransport(TransportWrapper):
         return unsent + translated
 
     def push_back(self, frames: list[bytes]) -> None:
-        """Let `receive_frames` find frames of the draft that have been read already."""
+        """Give back frames of the draft that were received already, for `receive_frames`."""
         self._unread += frames
 
     async def receive_frames(self) -> list[bytes]:
         """See `FrameTransport.receive_frames`.
 
         Raises:
-            RemoteProtocolError: What arrives is no frame, or not understood; its code is
-                INVALID_SETUP where a SETUP was expected. Frames before it are returned first.
+            RemoteProtocolError: The peer sent something that is not a frame, or is not allowed;
+                the code is INVALID_SETUP before a valid SETUP. Frames before it are returned first.
             trio.BrokenResourceError: The connection broke, or ended inside a frame.
             trio.ClosedResourceError: This transport was closed here.
 
@@ -160,7 +159,7 @@ class ReactiveSocketTransport(TransportWrapper):
                 return translated
 
     def _translate(self, frames: list[bytes]) -> list[bytes]:
-        """All the frames, up to the first that ends the connection."""
+        """Translate frames, up to the first one that closes the connection."""
         incoming = self._incoming
         if self._with_length is None:
             self._with_length = has_length(frames[0])
@@ -179,6 +178,6 @@ class ReactiveSocketTransport(TransportWrapper):
 
     def _fail(self, error: RemoteProtocolError) -> None:
         if not self._incoming.established:
-            # "Connection Establishment": anything but a good SETUP is INVALID_SETUP.
+            # "Connection Establishment": the answer to anything but a valid SETUP is INVALID_SETUP.
             error.code = ErrorCode.INVALID_SETUP
         self._failure = error

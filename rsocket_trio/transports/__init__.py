@@ -1,19 +1,19 @@
-"""What carries frames: byte streams, WebSocket, memory. Nothing here looks inside a frame.
+"""Transports carry whole frames over byte streams, WebSocket or memory. They do not read frames.
 
-`open_transport` dials an address, `serve_listener` listens at one. The classes are for streams
-and connections that you bring.
+`open_transport` dials an address, `serve_listener` listens at one. The classes are for your own
+streams and connections.
 
-The modules, in reading order. What a transport is, and where it comes from:
+The modules, in reading order. Transports and how they are opened:
 
-- ``base``: what every transport does, and what is known about it
-- ``wrapper``: what a transport around another is made of
+- ``base``: the interface of transports, and the facts about one
+- ``wrapper``: the base class of transports around another transport
 - ``dial``: from an address to a transport, for clients
 - ``listen``: from an address to transports, for servers
 - ``over_stream``: from a connected socket to a transport
 
 Sockets:
 
-- ``tcp``: dial, listen, and say who is there
+- ``tcp``: dial, listen, and the addresses of a connection
 - ``tls``: TLS over any byte stream
 - ``unix``: Unix sockets, and their files
 - ``file_lock``: a lock between processes, for the file of a socket
@@ -24,20 +24,20 @@ Frames on byte streams:
 
 - ``byte_stream``: frames over any byte stream
 - ``direct``: a socket with few system calls
-- ``progress``: large batches in parts, so that progress can be seen
+- ``progress``: send large batches in parts, to see progress
 
 WebSocket:
 
 - ``websocket_handshake``: the opening handshake, client and server side
 - ``origins``: which web pages may connect
-- ``websocket_frames``: messages written, and the mask
-- ``websocket_reader``: messages read
+- ``websocket_frames``: write messages; masking
+- ``websocket_reader``: read messages
 - ``wsproto_stream``: frames as messages over any byte stream
-- ``websocket``: frames over a connection of trio-websocket that you bring
+- ``websocket``: frames over your own trio-websocket connection
 
 Inside one process:
 
-- ``memory``: two ends, for tests
+- ``memory``: a pair of connected transports, for tests
 """
 
 from .base import Capabilities, FrameTransport, TransportInfo

@@ -1,11 +1,10 @@
-"""What carries frames: `FrameTransport`, and what is known about it: `TransportInfo`.
+"""The interface of transports: `FrameTransport`, and the facts about one: `TransportInfo`.
 
-A transport carries whole frames and never looks inside one. Its two halves are used by one task
-each (`send_frames` by the connection's writer, `receive_frames` by its reader), so no transport
-needs a lock.
+A transport carries whole frames and does not read their contents. One task uses each half (the
+connection's writer calls `send_frames`, its reader `receive_frames`), so transports need no locks.
 
-What one can do and another cannot it says itself (`Capabilities`): nobody asks for its class, so a
-transport of yours, or a wrapper around one, is as good as ours.
+`Capabilities` say what a transport can do. The connection never asks for the class of a transport,
+so your own transport, or a wrapper around one, can do as much as ours.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from ..frames.header import NEXT
 __all__ = ["SUBSCRIPTION", "Capabilities", "FrameTransport", "TransportInfo"]
 
 SUBSCRIPTION: Final = NEXT
-"""A flag that RSocket 1.0 does not define for REQUEST_STREAM. It says that the stream has no end of
-its own, to transports that carry `Capabilities.subscriptions`, and to no others."""
+"""A flag that RSocket 1.0 does not define for REQUEST_STREAM. It marks a subscription (a stream
+that the responder does not end), only on transports with `Capabilities.subscriptions`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,13 +33,13 @@ class TransportInfo:
 
     Attributes:
         scheme: ``tcp``, ``tls``, ``unix``, ``ws``, ``wss`` or ``memory``.
-        peer: The peer's address as text (``host:port``), empty where there is none.
-        local: Our own address, likewise.
-        listener: On a server: the address it listens on there, as `serve` was given it (with the
-            port it really has); empty for a transport that was brought.
+        peer: The peer's address as text (``host:port``); empty if it has none.
+        local: Our own address as text; empty if there is none.
+        listener: On a server: the address given to `serve` that the client connected to, with its
+            real port; empty for your own transport.
         path: WebSocket: the path of the request, with its query; else empty.
         headers: WebSocket: the headers of the handshake request, names in lower case, in order.
-        extra: What else a transport knows, e.g. ``peer_certificate``.
+        extra: Other facts, e.g. ``peer_certificate``.
     """
 
     scheme: str
@@ -52,32 +51,32 @@ class TransportInfo:
     extra: Mapping[str, object] = attrs.field(factory=dict)
 
     def header(self, name: str) -> str | None:
-        """The first header of that name (any case), or ``None``."""
+        """Return the first header of that name (any case), or ``None``."""
         wanted = name.lower()
         return next((value for key, value in self.headers if key == wanted), None)
 
 
 @attrs.frozen(kw_only=True)
 class Capabilities:
-    """What a transport can and cannot do, beside carrying frames of RSocket 1.0 as they are.
+    """The abilities of a transport, besides carrying frames of RSocket 1.0 unchanged.
 
-    The defaults are right for transports that only carry them. A wrapper has those of what it
-    wraps: `TransportWrapper` sees to that.
+    The defaults suit transports that only carry frames. A `TransportWrapper` has the capabilities
+    of the transport that it wraps.
 
     Attributes:
         max_frame_size: The longest frame it carries, in bytes.
-        frame_overhead: A frame may become longer by so many bytes on its way. What fits the
-            connection's limits must fit them there too.
-        fragmented_requests: Requests but REQUEST_CHANNEL may leave in fragments. If not, each is
-            one frame, however long.
+        frame_overhead: A frame may become longer by this many bytes on its way, and must still fit
+            the connection's limits then.
+        fragmented_requests: Requests other than REQUEST_CHANNEL may be sent in fragments. If not,
+            each is one frame of any length.
         uncredited_requests: The peer may open a stream with an initial n of 0, and grant the first
             item with REQUEST_N.
-        subscriptions: It tells a subscription from a stream, by a flag (``SUBSCRIPTION``).
-        resumable: It outlives what carries it, and may be without anything below it for a while:
-            there are `FrameTransport.wait_carried` and `FrameTransport.on_lost`.
-        byte_stream: It puts the length of RSocket 1.0 before each frame. Another protocol has
-            another length, so it cannot be spoken over this.
-        translates: The peer speaks another protocol; there is nothing to find out about it.
+        subscriptions: It distinguishes subscriptions from streams, by a flag (``SUBSCRIPTION``).
+        resumable: It survives the loss of the connection below it, and may be without one for a
+            while: it has `FrameTransport.wait_carried` and `FrameTransport.on_lost`.
+        byte_stream: It puts the length of RSocket 1.0 before each frame. The ReactiveSocket draft
+            has another length, so the draft cannot be spoken over this transport.
+        translates: The peer is known to speak another protocol: do not look for its protocol.
     """
 
     max_frame_size: int = MAX_FRAME_SIZE
@@ -90,7 +89,7 @@ class Capabilities:
     translates: bool = False
 
     def limit_config(self, config: ConnectionConfig) -> ConnectionConfig:
-        """The settings of a connection over such a transport: its frames fit what carries them."""
+        """Return the settings for a connection over this transport, with frames that fit."""
         allowed = config.limits.max_frame_size - self.frame_overhead
         largest = max(min(allowed, self.max_frame_size), MIN_FRAGMENT_SIZE)
         if largest == config.limits.max_frame_size:
@@ -107,16 +106,18 @@ class FrameTransport(trio.abc.AsyncResource):
 
     Attributes:
         info: Facts about the transport.
-        capabilities: What it can do. It does not change once the connection has begun.
-        immediate: Whether there is `send_frames_nowait`.
-        receives_nowait: Whether there are `wait_received` and `receive_frames_nowait`.
-        wake_writer: Set by the connection. A transport that has something of its own to send (a
-            WebSocket pong) calls it; the writer then calls ``send_frames([])``.
-        received_at: When bytes of the peer arrived last, whole frames or not, by the clock of trio
-            in seconds; minus infinity where it was never, or the transport cannot tell.
-        sent_at: When the peer's side last took bytes of what is being sent, likewise.
+        capabilities: Its abilities. They do not change after the connection has begun.
+        immediate: Whether it has `send_frames_nowait`.
+        receives_nowait: Whether it has `wait_received` and `receive_frames_nowait`.
+        wake_writer: Set by the connection. A transport that has to send something besides frames
+            (a WebSocket pong) calls it; the writer then calls ``send_frames([])``.
+        received_at: The time, by trio's clock in seconds, at which bytes of the peer last arrived,
+            also of a frame that is not whole. Minus infinity if bytes never arrived or the
+            transport does not know.
+        sent_at: The time at which the socket or stream last accepted bytes from us, in the same
+            way.
         on_lost: Set by the connection. A transport that is ``resumable`` calls it, synchronously,
-            when it loses what carries it.
+            when it loses the connection below it.
     """
 
     info: TransportInfo
@@ -139,36 +140,36 @@ class FrameTransport(trio.abc.AsyncResource):
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: a cancellation point always; other tasks run where it has to wait.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        Checkpoint: a cancellation point always; other tasks run if it has to wait.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
 
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
-        """Send frames as far as that takes no waiting; only while `send_frames` does not run.
+        """Send frames as far as possible without waiting.
 
-        For transports that are ``immediate``. It may be called outside of any task. The sequence
-        must not be kept: its owner uses it again.
+        For transports that are ``immediate``. Call it only while `send_frames` does not run; the
+        call may come from outside of any task. Do not keep the sequence: the caller uses it again.
 
         Returns:
-            Whether all has left. If not, the transport keeps the rest, and the next `send_frames`
-            (with no frames, say) sends it first, and raises what there is to raise.
+            Whether all was sent. If not, the transport keeps the rest. The next `send_frames`
+            (possibly without frames) sends the rest first, or raises the error of this call.
 
         Raises:
-            Exception: Nothing was sent and nothing kept; `send_frames` would raise it too.
+            Exception: The errors of `send_frames`; nothing was sent, and nothing is kept.
         """
         raise NotImplementedError
 
     @abstractmethod
     async def receive_frames(self) -> list[bytes]:
-        """Receive what has arrived: one frame at least, usually all that one read brought.
+        """Receive one frame at least, usually all the frames of one read.
 
         Returns:
             Whole frames without length prefix. The empty list means that the peer has closed
-            cleanly, between two frames; from then on every call returns it.
+            cleanly, between two frames; every later call returns it too.
 
         Raises:
-            RemoteProtocolError: What arrives is no frame (too long, a text message, ...). Frames
-                received before it are returned first.
+            RemoteProtocolError: The peer sent something else than a frame (too long, a text
+                message, ...). Frames received before it are returned first.
             trio.BrokenResourceError: The connection broke, or ended inside a frame.
             trio.ClosedResourceError: This transport was closed here.
 
@@ -177,10 +178,10 @@ class FrameTransport(trio.abc.AsyncResource):
         """
 
     def wait_received(self) -> Awaitable[None]:
-        """Wait until `receive_frames_nowait` is worth calling. To be awaited at once.
+        """Wait until `receive_frames_nowait` may return frames. Await the result at once.
 
-        For transports that have ``receives_nowait``: `receive_frames` in two steps, which spares
-        each read the coroutines that are nested in it (docs/performance.md).
+        For transports with ``receives_nowait``: `receive_frames` in two steps, which saves the
+        nested coroutines of each read (docs/performance.md).
 
         Raises:
             trio.ClosedResourceError: This transport was closed here.
@@ -191,10 +192,10 @@ class FrameTransport(trio.abc.AsyncResource):
         raise NotImplementedError
 
     def receive_frames_nowait(self) -> list[bytes] | None:
-        """Receive what has arrived, right after `wait_received`.
+        """Receive the frames that have arrived, right after `wait_received`.
 
         Returns:
-            As `receive_frames`; ``None`` where no frame is whole yet.
+            As `receive_frames`; ``None`` if no frame is whole yet.
 
         Raises:
             Exception: As `receive_frames`.
@@ -202,40 +203,40 @@ class FrameTransport(trio.abc.AsyncResource):
         raise NotImplementedError
 
     async def wait_carried(self) -> trio.Event:
-        """Wait until something carries this. For transports that are ``resumable``.
+        """Wait until there is a connection below. For transports that are ``resumable``.
 
         Returns:
-            Set once what carries it is lost.
+            An event that is set when this connection is lost.
 
         Raises:
-            trio.BrokenResourceError: Nothing ever will again.
+            trio.BrokenResourceError: There will be no connection any more.
 
-        Checkpoint: only if there is nothing now.
+        Checkpoint: only if there is no connection now.
         If cancelled: nothing changes.
         """
         raise NotImplementedError
 
     async def close_sending(self) -> bool:
-        """Say that nothing more will be sent, while receiving goes on.
+        """Tell the peer that nothing more will be sent, and go on receiving.
 
-        TCP shuts down its sending half, WebSocket sends its close frame. Only while no other task
-        is sending.
+        TCP shuts down its sending half, WebSocket sends its close frame. Call it only while no
+        other task is sending.
 
         Returns:
-            Whether it was said; False where the transport has no way to, e.g. TLS.
+            Whether the peer was told; False if the transport cannot do so, e.g. TLS.
 
         Raises:
             trio.BrokenResourceError: The peer is gone.
 
         Checkpoint: not necessarily.
-        If cancelled: it may or may not have been said; close the transport.
+        If cancelled: the peer may or may not have been told; close the transport.
         """
         return False
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close, politely where the transport has a way to be polite and it takes no waiting.
+        """Close. Tell the peer, if the transport can do so without waiting long.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: closed nevertheless, forcefully.
         """

@@ -1,7 +1,7 @@
-"""Frames over any byte stream: `ByteStreamTransport`. TCP, TLS and Unix sockets are that.
+"""Frames over any byte stream, e.g. TCP, TLS or Unix sockets: `ByteStreamTransport`.
 
-Protocol.md, "Framing Protocol Usage" and "Framing Format": each frame follows its length, an
-unsigned 24-bit number.
+Protocol.md, "Framing Protocol Usage" and "Framing Format": the length of each frame comes before
+it, as an unsigned 24-bit number.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .progress import note_progress, send_in_parts
 __all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
 
 RECEIVE_SIZE: Final = 64 * 2**10
-"""How much one read may bring, in bytes: enough for thousands of small frames in one go."""
+"""The most bytes of one read: enough for thousands of small frames."""
 
 FRAMES_AT_ONCE: Final = 512
-"""How many frames are handed out at once. One read may bring seven thousand, and whoever gets them
-looks at all of them before it lets another task run."""
+"""The most frames that one call returns. One read may bring seven thousand, and the caller handles
+all the frames it gets before it lets another task run."""
 
 
 _ENCODE_LENGTH: Final = encode_length
@@ -36,27 +36,27 @@ class FrameDecoder(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Whether a frame, or its length, is half received."""
+        """Whether a part of a frame, or of its length, has been received."""
 
     @property
     def refused(self) -> bool:
-        """Whether every further `feed` raises, also one of nothing."""
+        """Whether every further `feed` raises, even without bytes."""
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes, return the frames that are whole now."""
 
 
 class ByteStreamTransport(FrameTransport):
-    """Carries frames over a `trio.abc.Stream` of yours or of `open_transport`.
+    """Carries frames over a `trio.abc.Stream`, your own or that of `open_transport`.
 
-    It owns the stream: closing the one closes the other.
+    It owns the stream, and closes it.
 
     Args:
-        stream: What carries the bytes.
+        stream: The stream that carries the bytes.
         info: Facts for acceptors and logs.
         max_frame_size: The peer's frames may be this long, in bytes.
-        decoder: For another protocol whose frames have another length before them.
-        encode_length: Likewise: the length of a frame to send.
+        decoder: Cuts received bytes into frames, for a protocol with another length prefix.
+        encode_length: Makes the length prefix of a frame, for the same protocol.
     """
 
     capabilities = Capabilities(byte_stream=True)
@@ -82,18 +82,18 @@ class ByteStreamTransport(FrameTransport):
         self._unread: list[bytes] = []
         self._ended = False
         self._closed = False
-        self._more = False  # Whether there is something to return, or to raise, without a read.
+        self._more = False  # Whether `_receive_more` has something to return or to raise.
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """See `FrameTransport.send_frames`: one write, however many frames.
+        """See `FrameTransport.send_frames`: one write for all the frames.
 
         Raises:
-            LocalProtocolError: A frame is longer than 24 bits can say; nothing was sent.
+            LocalProtocolError: A frame is too long for a 24-bit length; nothing was sent.
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         await send_in_parts(self, self.stream, self._encode(frames))
 
@@ -114,14 +114,14 @@ class ByteStreamTransport(FrameTransport):
         )
 
     def push_back(self, data: bytes) -> None:
-        """Let `receive_frames` find bytes that have been read from the stream already."""
+        """Give back bytes that were read from the stream already, for `receive_frames`."""
         self._pushed.append(data)
         self._more = True
 
     async def receive_frames(self) -> list[bytes]:
         """See `FrameTransport.receive_frames`: the frames that one read completes.
 
-        Of thousands, `FRAMES_AT_ONCE`; the next calls return the others.
+        At most `FRAMES_AT_ONCE`; the next calls return the others.
 
         Raises:
             RemoteProtocolError: A frame is too long. Frames before it are returned first.
@@ -158,7 +158,7 @@ class ByteStreamTransport(FrameTransport):
         return None if data is None else self._feed(data)
 
     def _receive_more(self) -> list[bytes] | None:
-        """What there is to return, or to raise, without a read."""
+        """Return frames, or raise, without a read."""
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
         if self._unread:
@@ -167,8 +167,7 @@ class ByteStreamTransport(FrameTransport):
             return self._end()
         pushed = b"".join(self._pushed)
         self._pushed.clear()
-        # Of nothing, too: a frame that is too long may have come right behind those returned last
-        # time.
+        # Even without bytes: a frame that is too long may follow the frames returned last time.
         frames = self._decoder.feed(pushed)
         self._more = False
         return self._hand_out(frames) if frames else None
@@ -178,7 +177,7 @@ class ByteStreamTransport(FrameTransport):
         if frames:
             return frames if len(frames) <= FRAMES_AT_ONCE else self._hand_out(frames)
         if data:
-            # Frames are a sign of life by themselves; these bytes are a part of one.
+            # The connection notes whole frames as a sign of life; this is a part of one.
             self.received_at = trio.current_time()
             return None
         self._ended = self._more = True
@@ -197,8 +196,8 @@ class ByteStreamTransport(FrameTransport):
     async def close_sending(self) -> bool:
         """See `FrameTransport.close_sending`.
 
-        Checkpoint: always, where the stream can do it.
-        If cancelled: it may or may not have been said; close the transport.
+        Checkpoint: always, if the stream can do it.
+        If cancelled: the peer may or may not have been told; close the transport.
         """
         if self._closed or not isinstance(self.stream, trio.abc.HalfCloseableStream):
             return False
@@ -206,10 +205,10 @@ class ByteStreamTransport(FrameTransport):
         return True
 
     async def aclose(self) -> None:
-        """Close the stream. What was sent still arrives; what was not read is lost.
+        """Close the stream. Sent frames still arrive; frames that were not received are lost.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: closed nevertheless, forcefully.
         """
         self._closed = self._more = True
         await self.stream.aclose()

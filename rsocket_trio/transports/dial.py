@@ -32,7 +32,7 @@ NO_CONNECTION: Final = (
     trio_websocket.HandshakeError,
     trio_websocket.ConnectionClosed,
 )
-"""What else says that there is no connection now: the errors of those who dial by themselves."""
+"""Errors of a dialling function that count as `ConnectFailed`: there is no connection now."""
 
 
 @asynccontextmanager
@@ -44,25 +44,25 @@ async def open_transport(
     max_frame_size: int = MAX_FRAME_SIZE,
     handshake_timeout: float = 10.0,
 ) -> AsyncIterator[FrameTransport]:
-    """Dial a server, and close the connection with the block.
+    """Dial a server, and close the connection at the end of the block.
 
     Args:
-        uri: Where it is: a `Uri`, or the text of one.
+        uri: The server's address: a `Uri`, or the text of one.
         headers: WebSocket: more headers of the handshake. ``Sec-WebSocket-Protocol`` proposes
             subprotocols.
-        ssl_context: TLS: how to verify the server; the system's authorities by default.
+        ssl_context: TLS: how to verify the server; by default with the system's authorities.
         max_frame_size: The server's frames may be this long, in bytes.
         handshake_timeout: How long the handshakes of TLS and WebSocket may take, in seconds.
 
     Yields:
-        The transport, ready.
+        The transport, ready for frames.
 
     Raises:
-        TypeError: ``uri`` or ``ssl_context`` is nothing of what it may be.
-        ValueError: The address or a header is none, or the address has no use for ``headers`` or
-            ``ssl_context``.
-        ConnectFailed: No connection came about; the message says what failed, ``__cause__`` holds
-            the error.
+        TypeError: ``uri`` or ``ssl_context`` is of a wrong type.
+        ValueError: The address or a header is not valid, or the address has no use for ``headers``
+            or ``ssl_context``.
+        ConnectFailed: No connection could be made; the message says what failed, ``__cause__``
+            holds the error.
 
     Checkpoint: entering and leaving, always.
     If cancelled: nothing stays open.
@@ -70,11 +70,13 @@ async def open_transport(
     uri = as_uri(uri)
     check_context(ssl_context, [uri])
     if headers and not uri.is_websocket:
-        raise ValueError(f"headers= are for ws:// and wss://, and {uri} sends none")
+        raise ValueError(
+            f"headers= is for ws:// and wss:// only, not for {uri}: leave headers= out"
+        )
     try:
         stream = await (connect_unix(uri) if uri.scheme == "unix" else connect_tcp(uri))
     except (OSError, UnicodeError) as error:
-        # UnicodeError: a host name that no resolver can be asked for.
+        # UnicodeError: a host name that cannot be encoded for the resolver.
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
     try:
         with trio.fail_after(handshake_timeout):
@@ -88,12 +90,12 @@ async def open_transport(
             )
     except trio.TooSlowError as error:
         await trio.aclose_forcefully(stream)
-        why = f"no end of the handshake in {handshake_timeout:g} s"
+        why = f"the handshake was not finished within {handshake_timeout:g} s"
         raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
         await trio.aclose_forcefully(stream)
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
-    except BaseException:
+    except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
         raise
     async with transport:
@@ -101,7 +103,7 @@ async def open_transport(
 
 
 def describe_failure(error: BaseException) -> str:
-    """The reason at the bottom of an error of trio's, as one line."""
+    """Return the first cause of an error, as one line."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(describe_failure(each) for each in error.exceptions))
     cause = error.__cause__
@@ -110,6 +112,6 @@ def describe_failure(error: BaseException) -> str:
     if cause is not None and not isinstance(error, ConnectFailed):
         return describe_failure(cause)
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
-        # trio puts the address in front: ours is that of the whole failure.
+        # trio puts the address in front, and our message already has it.
         return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
     return str(error) or type(error).__name__

@@ -1,9 +1,9 @@
 """A socket with few system calls and few turns of trio's loop: `DirectStream`.
 
 `trio.SocketStream` tries to read before it waits, and lets other tasks run after each write. That
-is right for programs in general; here it costs every batch of frames a system call and a turn of
-the loop. This waits first and reads then, and a write that the kernel takes at once is over at
-once (docs/performance.md has what it bought).
+suits programs in general; here it costs every batch of frames a system call and a turn of the
+loop. `DirectStream` waits first and then reads, and a write returns at once if the kernel accepts
+all the bytes (docs/performance.md has the gain).
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ __all__ = ["DirectStream", "direct"]
 
 
 def direct(stream: trio.SocketStream) -> trio.abc.HalfCloseableStream:
-    """The fastest there is over this socket: where it is no file descriptor, the stream itself."""
+    """Return a `DirectStream`, or the stream itself if sockets are not file descriptors."""
     return DirectStream(stream) if os_support.DIRECT_SOCKETS else stream
 
 
 class DirectStream(trio.abc.HalfCloseableStream):
     """Reads and writes the socket of a `trio.SocketStream`, which it owns.
 
-    For one task that sends and one that receives; it does not guard against more.
+    One task may send and one may receive; this is not checked.
 
     Attributes:
         inner: The stream that it closes.
-        socket: Its socket.
-        note_progress: Called when a part has left of what the kernel does not take at once.
+        socket: The socket of the stream.
+        note_progress: Called each time the kernel accepts a further part of a write that it did
+            not accept at once.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -43,16 +44,16 @@ class DirectStream(trio.abc.HalfCloseableStream):
         self.note_progress: Callable[[], None] | None = None
         self._rest: list[bytes] = []
         self._watch: Watch | None = None
-        self._error: OSError | None = None  # of `send_nowait`: the kernel tells it only once
+        self._error: OSError | None = None  # of `send_nowait`: the kernel reports it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes, all of them.
+        """Send all the bytes.
 
         Raises:
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This stream was closed here.
 
-        Checkpoint: a cancellation point always; other tasks run where the kernel's buffer is full.
+        Checkpoint: a cancellation point always; other tasks run if the kernel's buffer is full.
         If cancelled: any part of the data may have been sent.
         """
         await checkpoint_if_cancelled()
@@ -72,13 +73,12 @@ class DirectStream(trio.abc.HalfCloseableStream):
                         self.note_progress()
 
     def send_nowait(self, data: bytes) -> bool:
-        """Send what the kernel takes at once, and keep the rest, which the next `send_all` sends.
+        """Send the bytes that the kernel accepts at once, and keep the rest for `send_all`.
 
-        Only while `send_all` does not run.
+        Call it only while `send_all` does not run.
 
         Returns:
-            Whether nothing is left. Errors are for `send_all` to raise, or for `receive_some`,
-            whichever comes first.
+            Whether all was sent. An error is raised by the next `send_all` or `receive_some`.
         """
         if self._rest:
             self._rest.append(data)
@@ -104,7 +104,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         await wait_writable(self.socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Wait for bytes and return those that are here; empty at the end of the stream.
+        """Wait for bytes and return those that have arrived; empty at the end of the stream.
 
         Raises:
             trio.BrokenResourceError: The connection broke.
@@ -120,7 +120,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
                 return data
 
     def wait_received(self) -> Awaitable[None]:
-        """Wait until `receive_nowait` is worth a try. To be awaited at once.
+        """Wait until `receive_nowait` may return bytes. Await the result at once.
 
         Raises:
             trio.ClosedResourceError: This stream was closed here.
@@ -138,10 +138,10 @@ class DirectStream(trio.abc.HalfCloseableStream):
         return watch.wait()
 
     def receive_nowait(self, max_bytes: int) -> bytes | None:
-        """The bytes that are here, at most so many; empty at the end of the stream.
+        """Return at most ``max_bytes`` that have arrived; empty at the end of the stream.
 
         Returns:
-            ``None``: there are none yet.
+            ``None`` if there are no bytes yet.
 
         Raises:
             trio.BrokenResourceError: The connection broke.
@@ -150,7 +150,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         try:
             data = os.read(self.socket.fileno(), max_bytes)
         except BlockingIOError:
-            return None  # woken for nothing, which the kernel may do
+            return None  # the kernel may wake us without bytes
         except OSError as error:
             raise self._translated(error) from error
         if len(data) == max_bytes and self._watch is not None:
@@ -171,7 +171,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """Close the socket.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: closed nevertheless.
         """
         self._closed = True
         if self._watch is not None:

@@ -1,4 +1,4 @@
-"""A lock between processes, for as long as something takes that must not happen twice: `locked`."""
+"""A lock between processes, by a file: `locked`."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import trio
 __all__ = ["locked"]
 
 _PATIENCE: Final = 5.0
-"""How long to wait for another process, in seconds. What it does takes milliseconds."""
+"""How long to wait for another process, in seconds. It holds the lock for milliseconds."""
 
 _PAUSE: Final = 0.01
-"""Between two looks, in seconds: the kernel has no way to wait for a lock and for a deadline."""
+"""The time between two attempts, in seconds: the kernel cannot wait for a lock with a timeout."""
 
 
 @asynccontextmanager
 async def locked(path: str) -> AsyncIterator[None]:
-    """Hold the lock file ``path``, which is there only for that time.
+    """Hold the lock of the file ``path`` for the block. The file exists only for that time.
 
-    The lock is the kernel's (flock), so it is gone with the process that held it, however that
-    ends; a file that is left by a crash means nothing. Who has got the lock of a file that was
-    removed meanwhile has got nothing, and tries again with the file that is there now.
+    The lock is the kernel's (flock), so it ends with the process that holds it, also after a crash;
+    a file that a crash has left is not locked. If the file was removed while a process took its
+    lock, the process tries again with the file that exists now.
 
     Raises:
         OSError: The file cannot be made, or another process holds it for 5 s (EADDRINUSE).
 
-    Checkpoint: entering, where another process holds it.
-    If cancelled: it is not held any more.
+    Checkpoint: entering, if another process holds it.
+    If cancelled: the lock is released.
     """
     descriptor = await _acquire(path)
     try:
         yield
     finally:
-        # Removed first: nobody else can hold it before it is closed.
+        # Removed first: other processes cannot take the lock before the file is closed.
         with suppress(OSError):
             os.unlink(path)
         os.close(descriptor)
@@ -49,21 +49,24 @@ async def _acquire(path: str) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         held = False
         try:
-            held = _holds(descriptor, path)
+            held = _try_lock(descriptor, path)
         finally:
             if not held:
                 os.close(descriptor)
         if held:
             return descriptor
         if trio.current_time() >= end:
-            reason = "another process is about to listen there"
+            reason = (
+                f"another process has held this lock file for {_PATIENCE:g} s, in order to listen "
+                "at the address"
+            )
             raise OSError(errno.EADDRINUSE, reason, path)
         await trio.sleep(_PAUSE)
 
 
-def _holds(descriptor: int, path: str) -> bool:
-    """Whether the lock could be had, of the file that is there."""
-    import fcntl  # Not everywhere; but where there are Unix sockets.
+def _try_lock(descriptor: int, path: str) -> bool:
+    """Try to take the lock; return whether we hold it, and the file still has this path."""
+    import fcntl  # Windows does not have it; `os_support.UNIX_SOCKETS` says whether it exists.
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

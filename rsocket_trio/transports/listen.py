@@ -42,33 +42,32 @@ async def serve_listener(
 ) -> None:
     """Listen at an address and run ``handle(transport)`` for every connection.
 
-    Each connection has a task, its TLS or WebSocket handshake included. What goes wrong in a
+    Each connection has its own task, also for its TLS or WebSocket handshake. An error in a
     handshake or in ``handle`` ends that connection and is logged; the server goes on.
 
     Args:
         uri: Where to listen, a `Uri` or the text of one; port 0 is any free port. A host name may
-            mean several addresses.
+            have several addresses.
         handle: Called with a transport that is ready; the transport is closed when it returns.
         ssl_context: The certificate; needed for ``tls`` and ``wss``.
         max_frame_size: A client's frames may be this long, in bytes.
         handshake_timeout: How long a handshake may take, in seconds.
-        max_connections: With so many open, further ones are closed at once, on WebSocket with HTTP
-            503; or a limit that several listeners share. No limit by default but that of the
-            system.
+        max_connections: The connections that may be open at once; further ones are closed at once,
+            on WebSocket with HTTP 503. Or a `ConnectionLimit` that several listeners share. By
+            default only the system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
-            others are answered with HTTP 403. Any by default. Clients that are no browsers send no
-            ``Origin``, and are let in.
-        handler_nursery: Where connections live, if they should outlive the listening.
-        task_status: Gets the addresses with their real ports, once they accept connections.
+            others are answered with HTTP 403. By default all may. Clients that are not browsers
+            send no ``Origin``, and are let in.
+        handler_nursery: The nursery for connections, if they should outlive the listening.
+        task_status: Gets the addresses with their real ports, when they accept connections.
 
     Raises:
-        TypeError: ``uri``, ``max_connections`` or ``allowed_origins`` is nothing of what it may
-            be.
-        ValueError: The address or an origin is none, or ``ssl_context`` is missing.
+        TypeError: ``uri``, ``max_connections`` or ``allowed_origins`` is of a wrong type.
+        ValueError: The address or an origin is not valid, or ``ssl_context`` is missing.
         OSError: The address cannot be listened on.
 
     Checkpoint: always.
-    If cancelled: the listeners are closed; connections live on in ``handler_nursery``.
+    If cancelled: the listeners are closed; connections stay open in ``handler_nursery``.
     """
     uri = as_uri(uri)
     check_context(ssl_context)
@@ -76,7 +75,7 @@ async def serve_listener(
         raise ValueError(f"{uri} needs an ssl_context with a certificate")
     if not isinstance(max_connections, ConnectionLimit):
         max_connections = ConnectionLimit(max_connections)
-    door = _Door(
+    handler = _ConnectionHandler(
         uri=uri,
         listener=uri,
         handle=handle,
@@ -89,16 +88,16 @@ async def serve_listener(
     try:
         bound, listeners = await _listen(uri)
         if not uri.port and uri.scheme != "unix":
-            door.listener = bound[0]
+            handler.listener = bound[0]
         task_status.started(bound)
         patient = [PatientListener(listener, uri) for listener in listeners]
-        await trio.serve_listeners(door.serve, patient, handler_nursery=handler_nursery)
+        await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
     finally:
         logger.settle(all_of_it=True)
 
 
 async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
-    """What is bound, and what listens there."""
+    """Return the bound addresses and their listeners."""
     if uri.scheme == "unix":
         return [uri], [await listen_unix(uri)]
     listeners = await listen_tcp(uri)
@@ -106,8 +105,8 @@ async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.
 
 
 @attrs.define(kw_only=True)
-class _Door:
-    """What happens to each connection that comes in at an address."""
+class _ConnectionHandler:
+    """The handling of each connection that arrives at one address."""
 
     uri: Uri
     listener: Uri  # the same, with its port once that is known
@@ -119,22 +118,23 @@ class _Door:
     allowed_origins: frozenset[str] | None
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """One connection, from its handshake to its end. `trio.serve_listeners` closes the stream.
+        """Serve one connection from its handshake to its end.
 
-        Nothing of what goes wrong with it is raised: that would end the others.
+        Errors are logged and not raised, as they would end the other connections.
+        `trio.serve_listeners` closes the stream.
         """
         logger.settle()
-        name = self._name(stream)  # Later there may be none to be had.
+        name = self._name(stream)  # A closed socket has no address.
         try:
             if self.limit.reached:
-                await self._turn_away(stream)
+                await self._refuse_connection(stream)
                 return
             with self.limit.taken():
                 transport = await self._shake_hands(stream, name)
                 if transport is not None:
                     async with transport:
                         await self.handle(transport)
-        except Exception:
+        except Exception:  # a fault in serving one connection must not end the others
             logger.exception("%s: serving %s crashed", self.uri, name)
         except BaseExceptionGroup as group:
             faults, urgent = group.split(Exception)
@@ -144,7 +144,7 @@ class _Door:
                 raise urgent from None
 
     async def _shake_hands(self, stream: trio.SocketStream, name: str) -> FrameTransport | None:
-        """The transport, or ``None`` where none came about; then the log says why."""
+        """Return the transport; ``None`` if the handshake failed, which is logged."""
         begin = partial(
             transport_over,
             stream,
@@ -157,11 +157,11 @@ class _Door:
             max_frame_size=self.max_frame_size,
             listener=str(self.listener),
         )
-        why = f"no end of it in {self.handshake_timeout:g} s"
+        why = f"not finished within {self.handshake_timeout:g} s"
         with trio.move_on_after(self.handshake_timeout):
-            if (self.uri.is_encrypted or self.uri.is_websocket) and await _says_nothing(stream):
-                # A scanner, or a probe of health: not worth a warning.
-                logger.debug("%s: %s connected and went away", self.uri, name)
+            if (self.uri.is_encrypted or self.uri.is_websocket) and await _sends_nothing(stream):
+                # A port scanner or a health check: not worth a warning.
+                logger.debug("%s: %s connected and closed without sending", self.uri, name)
                 return None
             try:
                 return await begin()
@@ -171,12 +171,12 @@ class _Door:
         return None
 
     async def _start_tls(self, stream: trio.SocketStream) -> TLSStream:
-        assert self.ssl_context is not None  # looked at by `serve_listener`
+        assert self.ssl_context is not None  # `serve_listener` checks it
         return await start_tls_server(stream, self.ssl_context)
 
-    async def _turn_away(self, stream: trio.SocketStream) -> None:
-        """There is no place; WebSocket has a way to say so, before anything is agreed on."""
-        logger.warning("%s: a connection more than max_connections was closed", self.uri)
+    async def _refuse_connection(self, stream: trio.SocketStream) -> None:
+        """Close a connection past the limit, on WebSocket with HTTP 503."""
+        logger.warning("%s: closed a connection, as max_connections are open", self.uri)
         if not self.uri.is_websocket or self.limit.crowded:
             return
         with self.limit.told(), trio.move_on_after(self.handshake_timeout):
@@ -186,7 +186,7 @@ class _Door:
                     carrier = await self._start_tls(stream)
                 await refuse_websocket(carrier, 503, "Too many connections")
             except (ConnectFailed, trio.BrokenResourceError, OSError):
-                pass  # Told, or not to be told.
+                pass  # ConnectFailed says that the client was answered; otherwise it is gone.
 
     def _name(self, stream: trio.SocketStream) -> str:
         if self.uri.scheme == "unix":
@@ -194,8 +194,8 @@ class _Door:
         return socket_addresses(stream)[1] or "a peer that is gone"
 
 
-async def _says_nothing(stream: trio.SocketStream) -> bool:
-    """Wait for the first byte, without reading it; whether there will be none."""
+async def _sends_nothing(stream: trio.SocketStream) -> bool:
+    """Wait for the first byte without reading it; return whether the stream ends instead."""
     try:
         return not await stream.socket.recv(1, socket.MSG_PEEK)
     except OSError:

@@ -1,4 +1,4 @@
-"""Two ends in one process: `memory_transport_pair`. For tests, and for talking to oneself."""
+"""A pair of connected transports in one process: `memory_transport_pair`. For tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MemoryTransport", "memory_transport_pair"]
 
 
 class _Pipe:
-    """One direction: a queue of frames, bounded in bytes, with one writer and one reader."""
+    """One direction: a queue of frames, limited in bytes, with one writer and one reader."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -27,7 +27,7 @@ class _Pipe:
 
     def put(self, frame: bytes) -> None:
         self.frames.append(frame)
-        # Three bytes are what the length costs on a byte stream; so empty frames are bounded too.
+        # Three bytes for the length, as on a byte stream, so that empty frames are limited too.
         self.size += len(frame) + 3
         self.changed.unpark_all()
 
@@ -56,7 +56,7 @@ class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_
             trio.ClosedResourceError: This end is closed.
 
         Checkpoint: always.
-        If cancelled: the first of the frames may have been sent, each of them whole.
+        If cancelled: some of the first frames may have been sent, each as a whole.
         """
         await trio.lowlevel.checkpoint()
         pipe = self._outgoing
@@ -74,7 +74,7 @@ class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_
             raise trio.BrokenResourceError("the other end is closed")
 
     async def receive_frames(self) -> list[bytes]:
-        """See `FrameTransport.receive_frames`: all the frames that wait.
+        """See `FrameTransport.receive_frames`: all the queued frames.
 
         Raises:
             trio.ClosedResourceError: This end is closed.
@@ -94,7 +94,7 @@ class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_
         """See `FrameTransport.close_sending`.
 
         Checkpoint: always.
-        If cancelled: it was said all the same.
+        If cancelled: the peer was told nevertheless.
         """
         self._outgoing.writer_closed = True
         self._outgoing.changed.unpark_all()
@@ -102,28 +102,27 @@ class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_
         return True
 
     def close(self) -> None:
-        """Close, synchronously. What was sent can still be received."""
+        """Close, synchronously. The other end can still receive the frames that were sent."""
         self._outgoing.writer_closed = True
         self._incoming.reader_closed = True
         self._incoming.take_all()
         self._outgoing.changed.unpark_all()
 
     async def aclose(self) -> None:
-        """Close. What was sent can still be received.
+        """Close. The other end can still receive the frames that were sent.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: closed nevertheless.
         """
         self.close()
         await trio.lowlevel.checkpoint()
 
 
 def memory_transport_pair(max_bytes: int = 256 * 2**10) -> tuple[MemoryTransport, MemoryTransport]:
-    """Make two transports: what one sends, the other receives.
+    """Make two transports: each receives the frames that the other one sends.
 
     Args:
-        max_bytes: Each direction holds this many bytes, and the frame that passes the mark; then
-            the sender waits for the reader.
+        max_bytes: The sender waits for the reader while a direction holds this many bytes or more.
     """
     if max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, not {max_bytes}")

@@ -1,6 +1,6 @@
-"""From a connected socket to a transport, as an address says: `transport_over`.
+"""Make a transport from a connected socket, by the scheme of its address: `transport_over`.
 
-Whoever dialled and whoever accepted go the same way; they differ in their halves of the handshakes.
+Clients and servers both use it; they pass their own halves of the handshakes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ async def transport_over(
     max_frame_size: int,
     listener: str = "",
 ) -> FrameTransport:
-    """Begin TLS and WebSocket where the address has them, and make the transport.
+    """Begin TLS and WebSocket if the address asks for them, and make the transport.
 
     Args:
-        stream: Connected. It is left open on failure.
-        uri: Where the server is.
+        stream: A connected stream. It is left open on failure.
+        uri: The server's address.
         dialled: Whether we are the client.
         start_tls: Our half of the TLS handshake.
         shake_hands: Our half of the WebSocket handshake.
@@ -45,11 +45,11 @@ async def transport_over(
         listener: See `TransportInfo.listener`.
 
     Raises:
-        ConnectFailed: The WebSocket handshake came to nothing.
-        trio.BrokenResourceError: The connection broke, or there was no agreement about TLS.
+        ConnectFailed: The WebSocket handshake failed.
+        trio.BrokenResourceError: The connection broke, or the TLS handshake failed.
 
-    Checkpoint: where there is a handshake.
-    If cancelled: the stream is good only for closing.
+    Checkpoint: if there is a handshake.
+    If cancelled: you can only close the stream then.
     """
     extra: dict[str, object] = {}
     if uri.scheme == "unix":

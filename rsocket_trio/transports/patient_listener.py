@@ -14,7 +14,7 @@ from ..uri import Uri
 __all__ = ["PatientListener"]
 
 _PAUSE: Final = 0.1
-"""Between two attempts, in seconds."""
+"""The time between two attempts, in seconds."""
 
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -22,12 +22,12 @@ _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENO
 class PatientListener(trio.abc.Listener[trio.SocketStream]):
     """Accepts connections, and tries again while there are no file descriptors left.
 
-    `trio.serve_listeners` does so too, but logs every attempt with a traceback: ten of them in each
-    second in which strangers hold all the descriptors there are. Here that is limited in rate.
+    `trio.serve_listeners` does so too, but logs every attempt with a traceback: ten per second
+    while strangers hold all the descriptors. This listener logs within the limit of `log_policy`.
 
     Args:
-        listener: What accepts.
-        uri: For the log.
+        listener: The listener that accepts.
+        uri: Its address, for the log.
     """
 
     def __init__(self, listener: trio.abc.Listener[trio.SocketStream], uri: Uri) -> None:
@@ -38,7 +38,7 @@ class PatientListener(trio.abc.Listener[trio.SocketStream]):
         """Wait for the next connection.
 
         Raises:
-            OSError: For another reason than want of room.
+            OSError: Accepting failed for another reason than lack of room.
 
         Checkpoint: always.
         If cancelled: no connection is lost.
@@ -50,13 +50,13 @@ class PatientListener(trio.abc.Listener[trio.SocketStream]):
                 if error.errno not in _NO_ROOM:
                     raise
                 why = os.strerror(error.errno)
-            logger.error("%s: no connection can be accepted for now: %s", self._uri, why)
+            logger.error("%s: cannot accept connections now, trying again: %s", self._uri, why)
             await trio.sleep(_PAUSE)
 
     async def aclose(self) -> None:
         """Stop listening.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: closed nevertheless.
         """
         await self._listener.aclose()

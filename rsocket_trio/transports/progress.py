@@ -1,7 +1,7 @@
-"""Sending large batches so that progress can be seen: `send_in_parts`.
+"""Send large batches in parts, to see progress: `send_in_parts`.
 
-A batch may take longer than a peer is allowed to be silent. Whether it moves is a sign of life
-(`FrameTransport.sent_at`), and most streams do not tell until all of it has left.
+Sending a batch may take longer than the peer is allowed to be silent. Progress is a sign of life
+(`FrameTransport.sent_at`), but most streams report it only when the whole batch is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .direct import DirectStream
 __all__ = ["PART", "note_progress", "send_in_parts"]
 
 PART: Final = 64 * 2**10
-"""Bytes given to a stream at a time, where it does not note its progress itself."""
+"""The bytes of one part, for streams that do not report progress themselves."""
 
 
 async def send_in_parts(
@@ -25,7 +25,7 @@ async def send_in_parts(
     """Send all of ``data`` over ``stream``, and note each part in ``transport.sent_at``.
 
     Checkpoint: as the stream's ``send_all``.
-    If cancelled: a part may have been sent; the transport is good only for closing.
+    If cancelled: a part may have been sent; you can only close the transport then.
     """
     if len(data) <= PART or isinstance(stream, DirectStream):
         await stream.send_all(data)
@@ -38,7 +38,7 @@ async def send_in_parts(
 
 
 def note_progress(transport: FrameTransport, stream: trio.abc.SendStream) -> None:
-    """Have a stream that can tell say in ``transport.sent_at`` when a part has left."""
+    """Make a `DirectStream` set ``transport.sent_at`` whenever a part is sent."""
     if isinstance(stream, DirectStream):
 
         def note() -> None:

@@ -1,4 +1,4 @@
-"""TCP: dial, listen, and say who is there."""
+"""TCP: dial, listen, and get the addresses of a connection."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["bound_uri", "connect_tcp", "listen_tcp", "socket_addresses"]
 
 
 async def connect_tcp(uri: Uri) -> trio.SocketStream:
-    """Dial ``uri.host`` and ``uri.port``; of several addresses the first that answers.
+    """Dial ``uri.host`` and ``uri.port``; use the first of its addresses that answers.
 
-    trio's streams have TCP_NODELAY set: a frame leaves when it is sent.
+    trio's streams have TCP_NODELAY set, so a frame is sent without delay.
 
     Raises:
         OSError: No address answered.
@@ -27,7 +27,7 @@ async def listen_tcp(uri: Uri) -> list[trio.SocketListener]:
     """Listen on every address of ``uri.host``: a name such as ``localhost`` may have several.
 
     Raises:
-        OSError: An address is in use, or not of this machine.
+        OSError: An address is in use, or does not belong to this machine.
 
     Checkpoint: always.
     If cancelled: nothing stays open.
@@ -36,13 +36,13 @@ async def listen_tcp(uri: Uri) -> list[trio.SocketListener]:
 
 
 def bound_uri(uri: Uri, listener: trio.SocketListener) -> Uri:
-    """``uri`` with the address and the port the listener really has."""
+    """Return ``uri`` with the real address and port of the listener."""
     host, port = listener.socket.getsockname()[:2]
     return Uri(scheme=uri.scheme, host=host, port=port, path=uri.path)
 
 
 def socket_addresses(stream: trio.SocketStream) -> tuple[str, str]:
-    """Our own address and the peer's, as ``host:port``; empty for one that is gone by now."""
+    """Return our address and the peer's, as ``host:port``; both empty if the peer is gone."""
     try:
         local = join_host_port(*stream.socket.getsockname()[:2])
         peer = join_host_port(*stream.socket.getpeername()[:2])

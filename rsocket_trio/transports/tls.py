@@ -11,20 +11,20 @@ from ..uri import Uri
 
 __all__ = ["TLSStream", "check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
 
-# Peers of every make close without a close_notify; `https_compatible` takes that for the end of
-# the stream. Nothing is lost by it: an end inside a frame is told by the frame's length.
+# Many implementations close without a close_notify; with `https_compatible` this is the end of the
+# stream. That is safe: the length of a frame shows an end inside the frame.
 TLSStream = trio.SSLStream[trio.SocketStream]
 
 
 def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
-    """Refuse a TLS context that is none, or that none of these addresses has a use for.
+    """Check a TLS context, and that one of the addresses uses it.
 
-    Who gives a context wants encryption, and ``tcp://`` in place of ``tls://`` would leave it out
-    without a word.
+    A program that gives a context wants encryption; with ``tcp://`` in place of ``tls://`` there
+    would be none, without any sign.
 
     Raises:
-        TypeError: It is no `ssl.SSLContext`.
-        ValueError: None of the addresses is encrypted.
+        TypeError: It is not an `ssl.SSLContext`.
+        ValueError: The addresses are all unencrypted.
     """
     if ssl_context is None:
         return
@@ -41,18 +41,18 @@ def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
 async def start_tls_client(
     stream: trio.SocketStream, host: str, ssl_context: ssl.SSLContext | None
 ) -> TLSStream:
-    """Begin TLS as the client, to its finished handshake.
+    """Begin TLS as the client, and finish the handshake.
 
     Args:
-        stream: Connected.
-        host: Whom the server's certificate must name.
-        ssl_context: How to verify it; the system's authorities by default.
+        stream: A connected stream.
+        host: The name that the server's certificate must have.
+        ssl_context: How to verify it; by default with the system's authorities.
 
     Raises:
-        trio.BrokenResourceError: There was no agreement; ``__cause__`` says why.
+        trio.BrokenResourceError: The handshake failed; ``__cause__`` says why.
 
     Checkpoint: always.
-    If cancelled: the stream is good only for closing.
+    If cancelled: you can only close the stream then.
     """
     context = ssl.create_default_context() if ssl_context is None else ssl_context
     secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
@@ -61,13 +61,13 @@ async def start_tls_client(
 
 
 async def start_tls_server(stream: trio.SocketStream, ssl_context: ssl.SSLContext) -> TLSStream:
-    """Begin TLS as the server, to its finished handshake.
+    """Begin TLS as the server, and finish the handshake.
 
     Raises:
-        trio.BrokenResourceError: There was no agreement; ``__cause__`` says why.
+        trio.BrokenResourceError: The handshake failed; ``__cause__`` says why.
 
     Checkpoint: always.
-    If cancelled: the stream is good only for closing.
+    If cancelled: you can only close the stream then.
     """
     secure = trio.SSLStream(stream, ssl_context, server_side=True, https_compatible=True)
     await secure.do_handshake()
@@ -75,6 +75,6 @@ async def start_tls_server(stream: trio.SocketStream, ssl_context: ssl.SSLContex
 
 
 def peer_certificate(stream: TLSStream) -> dict[str, object] | None:
-    """The peer's certificate as `ssl.SSLSocket.getpeercert` has it, if one was verified."""
+    """Return the peer's verified certificate, as `ssl.SSLSocket.getpeercert` does, or ``None``."""
     certificate: dict[str, object] | None = stream.getpeercert()
     return certificate or None

@@ -1,4 +1,4 @@
-"""Unix sockets: dial, and listen without taking away a socket file that is in use."""
+"""Unix sockets: dial, and listen without replacing a socket file that is in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def connect_unix(uri: Uri) -> trio.SocketStream:
     """Dial the socket file ``uri.path``.
 
     Raises:
-        OSError: There is none, nobody listens, or it is not for us.
+        OSError: The file does not exist, no process listens on it, or we may not connect.
 
     Checkpoint: always.
     If cancelled: nothing stays open.
@@ -39,8 +39,8 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
     """Accepts connections on a socket file, and removes the file when closed.
 
     Args:
-        listener: What listens.
-        path: The file it made.
+        listener: The listener on the socket.
+        path: The path of the socket file that it made.
     """
 
     def __init__(self, listener: trio.SocketListener, path: str) -> None:
@@ -57,10 +57,10 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
         return await self._listener.accept()
 
     async def aclose(self) -> None:
-        """Stop listening and remove the file, if it is still the one that was made here.
+        """Stop listening and remove the file, unless another file has replaced it.
 
         Checkpoint: always.
-        If cancelled: closed and removed all the same.
+        If cancelled: closed and removed nevertheless.
         """
         identity, self._identity = self._identity, None
         if identity is not None and identity == _identity(self._path):
@@ -70,15 +70,16 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
 
 
 async def listen_unix(uri: Uri) -> UnixListener:
-    """Listen on the socket file ``uri.path``, which must not be there or be stale.
+    """Listen on the socket file ``uri.path``.
 
-    Stale is a socket file that nobody listens on, as a crash leaves it; it is replaced. Of several
-    processes that begin there at once one succeeds: while it looks, a file beside it is locked,
-    ``path.lock``, which is gone when it listens. The new file's mode comes from the umask of the
-    process: the directory decides who may connect.
+    A stale socket file, which a crash has left and no process listens on, is replaced. If several
+    processes begin at once, one succeeds: each locks the file ``path.lock`` first, and removes it
+    when it listens. The mode of the socket file comes from the process's umask: restrict the
+    directory to restrict who may connect.
 
     Raises:
-        OSError: Somebody listens there, or the file is no socket, or cannot be made.
+        OSError: Another process listens there, or the path is not a socket, or the file cannot be
+            made.
 
     Checkpoint: always.
     If cancelled: nothing stays open, and no file of ours is left.
@@ -99,40 +100,40 @@ async def _bind(path: str) -> UnixListener:
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         await sock.bind(path)
-        # From here to the end there is no checkpoint: the file has an owner at once.
+        # No checkpoint from here on: a cancellation must not leave the file without an owner.
         sock.listen(_BACKLOG)
         return UnixListener(trio.SocketListener(sock), path)
-    except BaseException:
+    except BaseException:  # also when cancelled: do not leave the socket open
         sock.close()
         raise
 
 
 async def _remove_stale(path: str) -> None:
-    """Only for who holds the lock: between the question and the answer the file must not change."""
+    """Remove a socket file without a listener. The caller holds the lock, so it cannot change."""
     asked = _identity(path)
     if asked is None:
         return
     if not stat.S_ISSOCK(asked[2]):
-        raise FileExistsError(errno.EEXIST, "there is a file that is no socket", path)
+        raise FileExistsError(errno.EEXIST, "a file that is not a socket is in the way", path)
     try:
         stream = await trio.open_unix_socket(path)
     except ConnectionRefusedError:
-        # Not all programs know of the lock: at least it is the file that was asked about.
+        # Other programs do not use the lock: remove only the file that was examined.
         if _identity(path) == asked:
             with suppress(FileNotFoundError):
                 os.unlink(path)
     except FileNotFoundError:
         pass
     except BlockingIOError:
-        # Its queue of connections is full; so there is one who listens.
-        raise OSError(errno.EADDRINUSE, "somebody listens there", path) from None
+        # The queue of connections is full, so there is a listener.
+        raise OSError(errno.EADDRINUSE, "another process listens there", path) from None
     else:
         await trio.aclose_forcefully(stream)
-        raise OSError(errno.EADDRINUSE, "somebody listens there", path)
+        raise OSError(errno.EADDRINUSE, "another process listens there", path)
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:
-    """What tells a file from another of the same name: device, number, mode; ``None`` without."""
+    """Return device, inode and type of a file, to recognise it; ``None`` if there is no file."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -141,7 +142,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 
 
 def peer_credentials(stream: trio.SocketStream) -> tuple[int, int, int] | None:
-    """Process, user and group id of the peer, as the kernel knows them; ``None`` elsewhere."""
+    """Return the peer's process, user and group id from the kernel; ``None`` if it cannot say."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None

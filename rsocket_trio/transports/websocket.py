@@ -1,7 +1,7 @@
-"""Frames over a WebSocket that you bring: `WebSocketTransport` adapts trio-websocket.
+"""Frames over your own trio-websocket connection: `WebSocketTransport`.
 
-For a route beside others on your own trio-websocket server, or a client with settings of yours.
-``ws://`` addresses use `wsproto_stream`, which is much faster.
+Use it for one path among others on your own trio-websocket server, or for a client with your own
+settings. ``ws://`` addresses use `wsproto_stream`, which is much faster.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CLOSE_GRACE: Final = 0.5
 class WebSocketTransport(FrameTransport):
     """Carries frames over a `trio_websocket.WebSocketConnection`.
 
-    It owns the connection, and nobody else may use its messages. trio-websocket itself answers
-    pings; and it refuses messages longer than its ``max_message_size``, 1 MiB unless you say
-    otherwise: give 16 MiB for the largest frames, and `ConnectionConfig.fragment_size` on the
-    other side keeps them small.
+    It owns the connection; do not read or write its messages yourself. trio-websocket answers
+    pings, and refuses messages longer than its ``max_message_size``, 1 MiB by default. The largest
+    frames need 16 MiB; a small `ConnectionConfig.fragment_size` on the other side keeps frames
+    below the limit.
 
     Args:
         ws: The connection, after its handshake.
-        info: Facts for acceptors and logs; what the connection knows, unless given. On a server
+        info: Facts for acceptors and logs; by default those that the connection knows. On a server
             it does not know the headers of the request: take them from its WebSocketRequest.
         max_frame_size: The peer's messages may be this long, in bytes.
     """
@@ -54,14 +54,14 @@ class WebSocketTransport(FrameTransport):
         self._closed = False
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """See `FrameTransport.send_frames`: a write for each, as trio-websocket has it.
+        """See `FrameTransport.send_frames`: one write per frame, as trio-websocket does it.
 
         Raises:
             trio.BrokenResourceError: The peer is gone, or has closed.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: always.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
@@ -79,9 +79,10 @@ class WebSocketTransport(FrameTransport):
         """See `FrameTransport.receive_frames`: one message at a time.
 
         Raises:
-            RemoteProtocolError: A text message, or one that is too long; `aclose` tells the peer.
+            RemoteProtocolError: The peer sent a text message, or one that is too long; `aclose`
+                tells the peer.
             trio.BrokenResourceError: The connection broke, or ended without a close frame, or
-                was closed with a code that says that something was wrong.
+                was closed with the code of an error.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: always.
@@ -101,7 +102,7 @@ class WebSocketTransport(FrameTransport):
                 return []
             raise trio.BrokenResourceError(_describe(error)) from error
         if isinstance(message, str):
-            raise self._fail("a text message; frames are binary", CloseReason.UNSUPPORTED_DATA)
+            raise self._fail("a text message; frames must be binary", CloseReason.UNSUPPORTED_DATA)
         if len(message) > self._max_frame_size:
             raise self._fail(
                 f"a message of {len(message)} bytes is longer than the limit of"
@@ -116,22 +117,22 @@ class WebSocketTransport(FrameTransport):
         return self._failure
 
     async def close_sending(self) -> bool:
-        """The closing handshake, as trio-websocket has it; see `FrameTransport.close_sending`.
+        """See `FrameTransport.close_sending`: do the closing handshake of trio-websocket.
 
         Checkpoint: always.
-        If cancelled: it may or may not have been said; close the transport.
+        If cancelled: the peer may or may not have been told; close the transport.
         """
-        await trio.lowlevel.checkpoint()  # its own aclose() is none where the peer has closed
+        await trio.lowlevel.checkpoint()  # `ws.aclose` has no checkpoint if the peer has closed
         if self._closed or self._failure is not None:
             return False
         await self._ws.aclose()
         return True
 
     async def aclose(self) -> None:
-        """Close with the closing handshake, if the peer takes part in it at once.
+        """Close with the closing handshake, or without it if the peer does not answer in 0.5 s.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: closed nevertheless, forcefully.
         """
         self._closed = True
         try:
@@ -141,10 +142,10 @@ class WebSocketTransport(FrameTransport):
                 else:
                     await self._ws.aclose(self._failure_code, str(self._failure)[:100])
         finally:
-            # A closing handshake cut short would leave trio-websocket's reader waiting for room
-            # for ever, and a client that the server closed first would keep its socket open.
-            self._ws._recv_channel.close()  # noqa: SLF001 - there is no other way
-            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - likewise
+            # After an incomplete closing handshake trio-websocket's reader would wait for room
+            # without end, and a client that the server closed first would keep its socket open.
+            self._ws._recv_channel.close()  # noqa: SLF001 - trio-websocket has no public way
+            await trio.aclose_forcefully(self._ws._stream)  # noqa: SLF001 - the same
 
 
 def _describe(error: trio_websocket.ConnectionClosed) -> str:

@@ -1,6 +1,6 @@
-"""WebSocket messages, written sans-IO: `encode_messages`; and the mask that goes both ways.
+"""Write WebSocket messages, sans-IO: `encode_messages`; and mask them: `masked`.
 
-The reader is `rsocket_trio.transports.websocket_reader`.
+`rsocket_trio.transports.websocket_reader` reads them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHOLE_BINARY: Final = 0x82
 """The first byte of a binary message in one frame: FIN and opcode (RFC 6455, section 5.2)."""
 
 MASK: Final = 0x80
-"""In the second byte: a key follows the length, and masks what follows the key."""
+"""A bit of the second byte: a key follows the length, and masks the payload behind the key."""
 
 # First byte, mask bit and length, then 0, 2 or 8 more bytes of length.
 _SHORT: Final = Struct(">BB").pack
@@ -27,11 +27,11 @@ _LONG: Final = Struct(">BBQ").pack
 
 
 def encode_messages(messages: Sequence[bytes], *, mask: bool) -> list[bytes]:
-    """Each message as one binary frame.
+    """Encode each message as one binary frame.
 
     Args:
-        messages: What to send.
-        mask: Clients mask, servers do not (section 5.1).
+        messages: The messages to send.
+        mask: True on a client: clients mask, servers do not (section 5.1).
 
     Returns:
         The pieces to send, in order.
@@ -63,14 +63,14 @@ _SMALL: Final = 1024
 _ONES: Final = tuple(
     int.from_bytes(b"\1\0\0\0" * words, "little") for words in range(_SMALL // 4 + 1)
 )
-"""A key times one of these is the key over and over."""
+"""A key as a number, times entry n of this table, is the key repeated n times."""
 
 
 def masked(data: bytes, key: bytes, size: int) -> bytes:
-    """``data`` with its masking put on or taken off."""
+    """Return ``data`` with its mask added or removed."""
     if size > _SMALL:
         return bytes(XorMaskerSimple(key).process(bytearray(data)))
-    # As one long number, small messages take half the time.
+    # For small messages, arithmetic with one long number takes half the time.
     if size & 3:
         stretched = int.from_bytes(key * (size >> 2) + key[: size & 3], "little")
     else:

@@ -1,7 +1,7 @@
 """The opening handshake of WebSocket, client and server side, over any byte stream.
 
-RFC 6455, section 4. wsproto and h11 judge what the peer says; here is what reads it, within a
-limit, and what answers in plain HTTP where there is no agreement. Deadlines are the caller's.
+RFC 6455, section 4. wsproto and h11 check the peer's request or response. This module reads it,
+within a limit, and answers with an HTTP error if it is refused. The caller sets timeouts.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = [
 ]
 
 MAX_HEAD_SIZE: Final = 16 * 2**10
-"""How long a request or a response may be with all its headers, in bytes; as h11 has it."""
+"""The longest request or response with all its headers, in bytes; the limit of h11."""
 
 MAX_HEAD_LINES: Final = 128
-"""How many lines a request or a response may have. Each takes h11 some microseconds, however short:
-four thousand of them would stand the loop still for 20 ms. Browsers send some fifteen."""
+"""The most lines of a request or response. Each line takes h11 some microseconds, even a short one:
+four thousand lines would block the loop for 20 ms. Browsers send about fifteen."""
 
 SUBPROTOCOLS: Final = ("rsocket",)
-"""What a server agrees to, of what a client proposes. Most clients propose nothing."""
+"""The subprotocols that a server accepts if a client proposes them. Most clients propose none."""
 
 _MAX_SHOWN: Final = 100
-"""Characters of what a client says of itself that we repeat."""
+"""The most characters of a client's ``Origin`` that we repeat to it and to the log."""
 
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -55,13 +55,13 @@ _OWN_HEADERS: Final = frozenset({
 
 @attrs.frozen(kw_only=True)
 class Handshake:
-    """A handshake that both sides agreed to.
+    """The result of a successful handshake.
 
     Attributes:
-        connection: wsproto's state from here on.
+        connection: wsproto's state after the handshake.
         path: The path of the request, with its query.
         headers: The headers of the request, names in lower case.
-        trailing_data: What came behind it already.
+        trailing_data: Bytes that have already arrived behind the handshake.
     """
 
     connection: Connection
@@ -76,18 +76,18 @@ async def request_websocket(
     """Ask the server at the other end of ``stream`` for a WebSocket.
 
     Args:
-        stream: Connected, and encrypted where that is wanted. It is left open on failure.
-        uri: For path and ``Host``.
+        stream: A connected stream, after TLS for ``wss``. It is left open on failure.
+        uri: Gives the path and ``Host``.
         headers: More headers to send. ``Sec-WebSocket-Protocol`` proposes subprotocols, ``Host``
-            replaces what is in the address; what makes the handshake itself cannot be given.
+            replaces the host of the address. The headers of the handshake itself are refused.
 
     Raises:
         ValueError: A header cannot be sent.
-        ConnectFailed: The server refused, or answered something else.
+        ConnectFailed: The server refused, or its answer is not a handshake.
         trio.BrokenResourceError: The connection broke.
 
     Checkpoint: always.
-    If cancelled: the stream is good only for closing.
+    If cancelled: you can only close the stream then.
     """
     extra, host, subprotocols = _sort_headers(headers)
     host = host or (
@@ -110,7 +110,9 @@ async def request_websocket(
                 f"the server refused the WebSocket handshake: HTTP {_status(event.status_code)}"
             )
     if websocket.connection is None:
-        raise ConnectFailed("the WebSocket handshake failed: no answer to it")
+        raise ConnectFailed(
+            "the WebSocket handshake failed: the server's answer does not accept or refuse it"
+        )
     return Handshake(
         connection=websocket.connection,
         path=request.target,
@@ -125,17 +127,17 @@ async def accept_websocket(
     """Answer a client that asks for a WebSocket.
 
     Args:
-        stream: Where the request comes from. It is left open on failure.
-        path: The path that exists here; others are answered with 404. A query is the client's.
-        allowed_origins: The web pages that may connect, as `normal_origins` makes them of a list;
-            others are answered with 403. ``None`` is any.
+        stream: The connected stream. It is left open on failure.
+        path: The path of this endpoint; other paths are answered with 404. Any query is allowed.
+        allowed_origins: The web pages that may connect, made by `normal_origins`; others are
+            answered with 403. ``None`` allows all.
 
     Raises:
-        ConnectFailed: It asked for something else; it was told so by an HTTP error.
+        ConnectFailed: The request was refused with an HTTP error.
         trio.BrokenResourceError: The connection broke.
 
     Checkpoint: always.
-    If cancelled: the stream is good only for closing.
+    If cancelled: you can only close the stream then.
     """
     head, trailing_data = await _read_head(stream, refuse_long=True)
     websocket = WSConnection(ConnectionType.SERVER)
@@ -173,21 +175,21 @@ async def accept_websocket(
 
 
 async def refuse_websocket(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
-    """Answer a client that asks for a WebSocket, or for anything else, with an HTTP error.
+    """Answer any request with an HTTP error.
 
     Args:
-        stream: Where the request comes from. It is left open.
+        stream: The connected stream. It is left open.
         status: The status code.
         why: A sentence without its full stop.
 
     Raises:
-        ConnectFailed: Always: it was told.
+        ConnectFailed: Always, after the answer is sent.
         trio.BrokenResourceError: The connection broke.
 
     Checkpoint: always.
-    If cancelled: the stream is good only for closing.
+    If cancelled: you can only close the stream then.
     """
-    # Read first: closing with the request unread would reset the connection, answer and all.
+    # Read first: closing with an unread request resets the connection, and the answer is lost.
     await _read_head(stream, refuse_long=True)
     await _refuse(stream, status, why)
 
@@ -204,7 +206,7 @@ def _is_allowed(origin: str, allowed: Container[str]) -> bool:
 
 
 async def _read_head(stream: trio.abc.Stream, *, refuse_long: bool = False) -> tuple[bytes, bytes]:
-    """Everything to the blank line, and what came behind it."""
+    """Read up to the blank line; return these bytes, and the bytes that came behind them."""
     received = bytearray()
     while True:
         searched = max(0, len(received) - 2)
@@ -240,17 +242,20 @@ async def _refuse(stream: trio.abc.Stream, status: int, why: str) -> NoReturn:
 def _sort_headers(
     headers: Sequence[tuple[str, str]],
 ) -> tuple[list[tuple[bytes, bytes]], str | None, list[str]]:
-    """Headers to send as they are, the host if given, and the subprotocols."""
+    """Return the headers to send as they are, the host if given, and the subprotocols."""
     extra: list[tuple[bytes, bytes]] = []
     host: str | None = None
     subprotocols: list[str] = []
     for name, text in headers:
         value = text.strip(" \t")
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-            raise ValueError(f"not a header that can be sent: {name!r}: {text!r}")
+            raise ValueError(
+                f"the header {name!r}: {text!r} cannot be sent: its name or value has a character "
+                "that HTTP does not allow"
+            )
         lower = name.lower()
         if lower in _OWN_HEADERS:
-            raise ValueError(f"the handshake sets {name!r} itself")
+            raise ValueError(f"the handshake sets the header {name!r} itself: leave it out")
         if lower == "host":
             host = value
         elif lower == "sec-websocket-protocol":
@@ -261,7 +266,7 @@ def _sort_headers(
 
 
 def _status(status: int) -> str:
-    """A status code with its phrase, if it has one."""
+    """Return a status code with its phrase, if it has one."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

@@ -1,9 +1,9 @@
-"""WebSocket messages, read sans-IO: `MessageReader`.
+"""Read WebSocket messages, sans-IO: `MessageReader`.
 
-wsproto knows all this too, but takes 15 microseconds for a frame, also for one that carries
-nothing: 64 KiB of pings, or of empty parts of a message, would stand the loop still for 0.2 s. Here
-a frame takes one or two, and what nearly every frame is, a whole binary message, less
-(docs/performance.md). A test holds both to the same outcome for the same bytes.
+wsproto can read them too, but it takes 15 microseconds per frame, also for an empty one: 64 KiB of
+pings, or of empty parts of a message, would block the loop for 0.2 s. Here a frame takes one or two
+microseconds, and a whole binary message, the most common frame, less (docs/performance.md). A test
+checks that both give the same result for the same bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from .websocket_frames import MASK, WHOLE_BINARY, masked
 __all__ = ["FRAMES_AT_ONCE", "MAX_EMPTY_PARTS", "MessageReader"]
 
 FRAMES_AT_ONCE: Final = 512
-"""Frames that are read in a row without letting another task run: about a millisecond. One read of
-64 KiB may bring 32 thousand."""
+"""The most frames read before another task may run: about a millisecond. One read of 64 KiB may
+bring 32 thousand frames."""
 
 MAX_EMPTY_PARTS: Final = 128
-"""Parts of one message that may be empty; one more ends the connection with 1008. A peer that
-streams a message may well end it with an empty part, but one that sends nothing else wants nothing
-but our time."""
+"""The most empty parts of one message; one more closes the connection with 1008. A peer that
+streams a message may end it with an empty part, but many empty parts only take our time."""
 
 # RFC 6455, section 5.2: FIN and opcode, MASK and length, then 0, 2 or 8 more bytes of length.
 _FIN: Final = 0x80
@@ -47,21 +46,21 @@ _CLOSE_CODES: Final = {
 
 
 class MessageReader:
-    """Turns bytes of the peer into binary messages, and remembers what else they said.
+    """Turns the peer's bytes into binary messages, and keeps its last ping and its close frame.
 
-    One call looks at so many frames at most (`FRAMES_AT_ONCE`), however many there are, so that
-    whoever calls can let others run between two calls.
+    One call reads at most `FRAMES_AT_ONCE` frames, so that the caller can let other tasks run
+    between two calls.
 
     Args:
         peer_masks: Whether the peer masks its frames: clients do, servers do not (section 5.1).
-        max_message_size: Longer messages are refused, in bytes, before they are kept.
+        max_message_size: The longest message, in bytes; a longer one is refused before it is kept.
 
     Attributes:
         ping: The payload of the latest ping that has no pong yet. Only the latest: a pong may
-            answer several pings (section 5.5.3), so a flood of them costs nothing.
-        peer_close: Code and reason of the peer's close frame, once there was one.
-        failure: What the peer did wrong, if it did.
-        failure_code: The close code that tells it so.
+            answer several pings (section 5.5.3), so a flood of pings uses no memory.
+        peer_close: Code and reason of the peer's close frame, or ``None`` before it.
+        failure: The error of the peer that ended reading, or ``None``.
+        failure_code: The close code for this error.
     """
 
     def __init__(self, max_message_size: int, *, peer_masks: bool) -> None:
@@ -71,39 +70,40 @@ class MessageReader:
         self.failure_code = 0
         self._max_message_size = max_message_size
         self._expected_mask = MASK if peer_masks else 0
-        self._data = b""  # What has been fed, and where...
-        self._position = 0  # ...that begins which has not been looked at.
-        self._stuck = False  # What is left is the beginning of a header.
-        self._first = 0  # The first byte of a frame whose header has been read...
-        self._key = b""  # ...the key that masks its next byte and those that follow...
-        self._missing = 0  # ...and how much of it is still to come.
-        self._control = bytearray()  # What there is of a control frame.
-        self._message = bytearray()  # What there is of a message...
-        self._in_message = False  # ...of which one frame at least was whole, and not the last...
-        self._empty_parts = 0  # ...and so many were empty.
+        self._data = b""  # The bytes that were fed.
+        self._position = 0  # The position in them of the first byte that is not read yet.
+        self._header_incomplete = False  # The unread bytes are only a part of a header.
+        # Of the frame whose header was read last:
+        self._first = 0  # Its first byte.
+        self._key = b""  # The key, turned so that it masks the next byte first.
+        self._missing = 0  # The bytes of it that are still to come.
+        self._control = bytearray()  # The payload of a control frame so far.
+        self._message = bytearray()  # The message so far.
+        self._in_message = False  # A frame of the message is complete, and it was not the last.
+        self._empty_parts = 0  # The empty frames of the message.
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will be read: the peer closed, or broke the rules."""
+        """Whether reading has ended: the peer closed, or broke the rules."""
         return self.failure is not None or self.peer_close is not None
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to read without more bytes: feed it with none."""
-        return not self._stuck and self._position < len(self._data)
+        """Whether there is more to read in the bytes that were fed: call ``feed(b"")``."""
+        return not self._header_incomplete and self._position < len(self._data)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
-        """Take what the stream brought, cut anywhere, and read on.
+        """Take bytes of the stream, cut anywhere, and read on.
 
         Returns:
-            The messages that are whole now, of the next `FRAMES_AT_ONCE` frames. After them, look
-            at `has_more`, `is_over` and `ping`.
+            The messages that are whole now, of the next `FRAMES_AT_ONCE` frames. Afterwards check
+            `has_more`, `is_over` and `ping`.
         """
         if data:
             rest = self._data[self._position :]
             self._data = rest + data if rest else bytes(data)
             self._position = 0
-            self._stuck = False
+            self._header_incomplete = False
         data, position = self._data, self._position
         end = len(data)
         messages: list[bytes] = []
@@ -114,14 +114,14 @@ class MessageReader:
                 continue
             if not self._in_message:
                 before = len(messages)
-                position = self._take_short_way(data, position, messages, left)
+                position = self._take_whole_messages(data, position, messages, left)
                 left -= len(messages) - before
                 if left <= 0 or position == end:
                     break
             begin = position
             position = self._begin_frame(data, position)
             if position == begin:
-                self._stuck = True
+                self._header_incomplete = True
                 break
             left -= 1
             if not self.is_over:
@@ -132,13 +132,13 @@ class MessageReader:
             self._position = position
         return messages
 
-    def _take_short_way(
+    def _take_whole_messages(
         self, data: bytes, position: int, messages: list[bytes], at_most: int
     ) -> int:
-        """Read binary messages as long as each is one frame, below 64 KiB and all there.
+        """Read binary messages as long as each is one complete frame, below 64 KiB.
 
         Returns:
-            Where the first other frame begins.
+            The position of the first other frame.
         """
         expected_mask = self._expected_mask
         key_size = 4 if expected_mask else 0
@@ -166,20 +166,21 @@ class MessageReader:
         return position
 
     def _begin_frame(self, data: bytes, position: int) -> int:
-        """Read the header of a frame; where its payload begins, or ``position`` without all of it.
+        """Read the header of a frame, check it by section 5.2 and our limits.
 
-        The checks are those of section 5.2, and our own limits.
+        Returns:
+            The position of its payload; ``position`` if the header is not complete.
         """
         if len(data) - position < 2:
             return position
         first, second = data[position], data[position + 1]
         opcode = first & 0x0F
         size = second & 0x7F
-        if objection := self._objection(first, opcode, second):
-            self._fail(objection, CloseReason.PROTOCOL_ERROR)
+        if error := self._header_error(first, opcode, second):
+            self._fail(error, CloseReason.PROTOCOL_ERROR)
             return position + 2
         if opcode == _TEXT:
-            self._fail("a text message; frames are binary", CloseReason.UNSUPPORTED_DATA)
+            self._fail("a text message; frames must be binary", CloseReason.UNSUPPORTED_DATA)
             return position + 2
         start = position + 2 + _LENGTH_SIZES.get(size, 0)
         stop = start + (4 if self._expected_mask else 0)
@@ -189,7 +190,7 @@ class MessageReader:
             smallest = 126 if size == 126 else 0x10000
             size = int.from_bytes(data[position + 2 : start], "big")
             if not smallest <= size < _TOO_LARGE:
-                self._fail("a length in a form it must not have", CloseReason.PROTOCOL_ERROR)
+                self._fail("a length in a form that is not allowed", CloseReason.PROTOCOL_ERROR)
         if opcode < _CONTROL and len(self._message) + size > self._max_message_size:
             self._fail_too_long(len(self._message) + size)
         self._first = first
@@ -197,28 +198,28 @@ class MessageReader:
         self._missing = size
         return stop
 
-    def _objection(self, first: int, opcode: int, second: int) -> str:
-        """What is wrong with the first two bytes of a frame."""
+    def _header_error(self, first: int, opcode: int, second: int) -> str:
+        """Return the error in the first two bytes of a frame; empty if there is none."""
         if first & _RESERVED:
             return "a reserved bit is set"
         if second & MASK != self._expected_mask:
-            return "a masked frame of a server" if second & MASK else "an unmasked frame"
+            return "a masked frame from a server" if second & MASK else "an unmasked frame"
         if opcode >= _CONTROL:
             if opcode > _PONG:
                 return f"an unknown opcode, {opcode:#x}"
             if not first & _FIN or second & 0x7F > _MAX_CONTROL:
-                return "a control frame in parts, or too long"
+                return f"a control frame in parts, or longer than {_MAX_CONTROL} bytes"
         elif opcode == _CONTINUATION:
             if not self._in_message:
-                return "a continuation of nothing"
+                return "a continuation frame without a message"
         elif self._in_message:
-            return "a message within a message"
+            return "a new message before the end of the last one"
         elif opcode > _BINARY:
             return f"an unknown opcode, {opcode:#x}"
         return ""
 
     def _take(self, data: bytes, position: int, messages: list[bytes]) -> int:
-        """Take what there is of the frame whose header has been read; where that ends."""
+        """Take the bytes of the frame whose header was read; return the position behind them."""
         part = data[position : position + self._missing]
         size = len(part)
         self._missing -= size
@@ -260,7 +261,7 @@ class MessageReader:
             self._end(payload)
 
     def _end(self, payload: bytes) -> None:
-        """A close frame (sections 5.5.1 and 7.4)."""
+        """Handle a close frame (sections 5.5.1 and 7.4)."""
         code: int = CloseReason.NO_STATUS_RCVD
         if payload:
             code = int.from_bytes(payload[:2], "big")
@@ -271,7 +272,7 @@ class MessageReader:
         try:
             reason = payload[2:].decode()
         except UnicodeDecodeError:
-            self._fail("a close frame with a reason that is no UTF-8", _NO_TEXT)
+            self._fail("a close frame with a reason that is not UTF-8", _NO_TEXT)
             return
         self.peer_close = (_CLOSE_CODES.get(code, code), reason)
 
@@ -286,5 +287,5 @@ class MessageReader:
         if self.failure is None:
             self.failure = RemoteProtocolError(f"WebSocket: {why}")
             self.failure_code = int(code)
-        # Nothing of it is looked at any more.
+        # The message is not read any more.
         self._message = bytearray()

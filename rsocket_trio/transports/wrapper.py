@@ -1,4 +1,4 @@
-"""What a transport around another transport is made of: `TransportWrapper`."""
+"""The base class of transports around another transport: `TransportWrapper`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["TransportWrapper"]
 
 
 class TransportWrapper(FrameTransport):
-    """Passes everything on to another transport, in both directions. To be derived from.
+    """A base class that passes all calls on to another transport, the inner one.
 
-    What the other one says of itself this one says too, at any time: facts, capabilities, whether
-    it sends at once. What the connection sets on this one is set on the other. A subclass overrides
-    what it does otherwise. One that overrides `send_frames` and not `send_frames_nowait` is not
-    ``immediate``, so that no frame gets past it; and likewise with `receive_frames` and
-    `receive_frames_nowait`.
+    It has the facts, the capabilities and the other attributes of the inner transport. Attributes
+    that the connection sets are set on the inner transport. A subclass overrides the methods that
+    it changes. A subclass that overrides `send_frames` but not `send_frames_nowait` is not
+    ``immediate``, so that all frames pass through it. In the same way, one that overrides
+    `receive_frames` but not `receive_frames_nowait` does not have ``receives_nowait``.
 
-    It owns the other one: closing this closes that.
+    It owns the inner transport, and closes it.
 
     Args:
-        inner: The other one.
+        inner: The other transport.
 
     Attributes:
-        inner: Likewise.
+        inner: The other transport.
     """
 
     _passes_nowait = True
@@ -43,22 +43,22 @@ class TransportWrapper(FrameTransport):
         self.inner = inner
 
     @property
-    def info(self) -> TransportInfo:  # type: ignore[override]  # those of another are not set here
+    def info(self) -> TransportInfo:  # type: ignore[override]  # read-only: the inner one sets it
         """See `FrameTransport.info`."""
         return self.inner.info
 
     @property
-    def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # as above
         """See `FrameTransport.capabilities`."""
         return self.inner.capabilities
 
     @property
-    def immediate(self) -> bool:  # type: ignore[override]  # likewise
+    def immediate(self) -> bool:  # type: ignore[override]  # as above
         """See `FrameTransport.immediate`."""
         return self._passes_nowait and self.inner.immediate
 
     @property
-    def receives_nowait(self) -> bool:  # type: ignore[override]  # likewise
+    def receives_nowait(self) -> bool:  # type: ignore[override]  # as above
         """See `FrameTransport.receives_nowait`."""
         return self._passes_received and self.inner.receives_nowait
 
@@ -98,7 +98,7 @@ class TransportWrapper(FrameTransport):
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: as the inner transport.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         await self.inner.send_frames(frames)
 
@@ -110,7 +110,7 @@ class TransportWrapper(FrameTransport):
         """See `FrameTransport.receive_frames`.
 
         Raises:
-            RemoteProtocolError: What arrives is no frame.
+            RemoteProtocolError: The peer sent something else than a frame.
             trio.BrokenResourceError: The connection broke, or ended inside a frame.
             trio.ClosedResourceError: This transport was closed here.
 
@@ -138,9 +138,9 @@ class TransportWrapper(FrameTransport):
         """See `FrameTransport.wait_carried`.
 
         Raises:
-            trio.BrokenResourceError: Nothing ever will carry this again.
+            trio.BrokenResourceError: There will be no connection any more.
 
-        Checkpoint: only if there is nothing now.
+        Checkpoint: only if there is no connection now.
         If cancelled: nothing changes.
         """
         return await self.inner.wait_carried()
@@ -152,7 +152,7 @@ class TransportWrapper(FrameTransport):
             trio.BrokenResourceError: The peer is gone.
 
         Checkpoint: as the inner transport.
-        If cancelled: it may or may not have been said; close the transport.
+        If cancelled: the peer may or may not have been told; close the transport.
         """
         return await self.inner.close_sending()
 
@@ -160,6 +160,6 @@ class TransportWrapper(FrameTransport):
         """Close the inner transport.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: closed nevertheless, forcefully.
         """
         await self.inner.aclose()

@@ -1,7 +1,7 @@
 """Frames as WebSocket messages over any byte stream: `WsprotoTransport`.
 
-Protocol.md, "Transport Protocol", has RSocket over WebSocket as one binary message per frame,
-without length prefix. The handshake is in `websocket_handshake`.
+Protocol.md, "Transport Protocol": each frame is one binary WebSocket message without length prefix.
+The handshake is in `websocket_handshake`.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from .websocket_reader import MessageReader
 __all__ = ["CLEAN_CLOSES", "WsprotoTransport", "describe_close"]
 
 CLEAN_CLOSES: Final = frozenset({1000, 1001, 1005})
-"""Close codes that are no failure: normal, going away, and a close frame without a code."""
+"""Close codes that are not errors: normal, going away, and a close frame without a code."""
 
 _CLOSE_GRACE: Final = 0.5
-"""How long a close frame may take to leave, in seconds: it waits only if the peer does not read."""
+"""How long sending a close frame may take, in seconds. It waits only if the peer does not read."""
 
 
 class WsprotoTransport(FrameTransport):
-    """Carries frames as WebSocket messages over a stream of ours.
+    """Carries frames as WebSocket messages over a byte stream.
 
-    It owns the stream. What must be sent besides frames (pongs) leaves with the next frames, or
-    by `send_frames` with none, for which ``wake_writer`` asks.
+    It owns the stream. Pongs are sent with the next frames, or by `send_frames` without frames,
+    which ``wake_writer`` asks for.
 
     Args:
-        stream: What carries the bytes, after the handshake.
-        connection: wsproto's state after the handshake; it makes what we send beside messages.
+        stream: The stream that carries the bytes, after the handshake.
+        connection: wsproto's state after the handshake; it makes our pongs and close frames.
         info: Facts for acceptors and logs.
         max_frame_size: The peer's messages may be this long, in bytes.
-        trailing_data: What was read behind the handshake already.
+        trailing_data: Bytes that were already read behind the handshake.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class WsprotoTransport(FrameTransport):
         self._closed = False
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """See `FrameTransport.send_frames`: one write, with the pong that may be due in front.
+        """See `FrameTransport.send_frames`: one write, with a pong in front if one is due.
 
         Raises:
             trio.BrokenResourceError: The peer is gone, or has closed.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: as the stream's ``send_all``; a cancellation point always.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         try:
             data = self._encode(frames)
         except trio.BrokenResourceError:
             await trio.lowlevel.checkpoint()
             raise
-        # Stays set if this is cancelled: nothing may follow part of a frame, no close frame either.
+        # Stays set after a cancellation: behind part of a frame even a close frame is not allowed.
         self._sending = True
         await send_in_parts(self, self.stream, data)
         self._sending = False
@@ -110,10 +110,10 @@ class WsprotoTransport(FrameTransport):
         """See `FrameTransport.receive_frames`: all the messages that one read completes.
 
         Raises:
-            RemoteProtocolError: A text message, one that is too long, or a breach of RFC 6455.
-                Messages before it are returned first, and `aclose` tells the peer.
+            RemoteProtocolError: The peer sent a text message, one that is too long, or broke
+                RFC 6455. Messages before it are returned first, and `aclose` tells the peer.
             trio.BrokenResourceError: The connection broke, or ended without a close frame, or
-                the peer closed with a code that says that something was wrong.
+                the peer closed with the code of an error.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: always.
@@ -128,7 +128,7 @@ class WsprotoTransport(FrameTransport):
             self._ready = []
         while not messages:
             if reader.has_more:
-                # A read may bring tens of thousands of frames: others run in between.
+                # A read may bring tens of thousands of frames: let other tasks run in between.
                 await trio.lowlevel.checkpoint()
                 messages = reader.feed(b"")
             elif reader.is_over or self._ended:
@@ -143,7 +143,7 @@ class WsprotoTransport(FrameTransport):
         return messages
 
     def _outcome(self) -> list[bytes]:
-        """What there is to say once nothing more will be read, again and again."""
+        """Return or raise the result of every call after the end."""
         reader = self._reader
         if reader.failure is not None:
             raise reader.failure
@@ -158,8 +158,8 @@ class WsprotoTransport(FrameTransport):
     async def close_sending(self) -> bool:
         """Send a close frame; see `FrameTransport.close_sending`.
 
-        Checkpoint: always, where it has not been sent already.
-        If cancelled: it may or may not have been said; close the transport.
+        Checkpoint: always, if it has not been sent already.
+        If cancelled: the peer may or may not have been told; close the transport.
         """
         if self._closed or self._close_sent or self._sending or self._ended:
             return False
@@ -167,12 +167,12 @@ class WsprotoTransport(FrameTransport):
         return True
 
     async def aclose(self) -> None:
-        """Send a close frame, if that is possible without much waiting, and close the stream.
+        """Send a close frame, if that is possible within 0.5 s, and close the stream.
 
-        The peer's own close frame is not waited for.
+        This does not wait for the peer's close frame.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: closed nevertheless, forcefully.
         """
         already, self._closed = self._closed, True
         try:
@@ -198,7 +198,7 @@ class WsprotoTransport(FrameTransport):
 
 
 def describe_close(code: int, reason: str) -> str:
-    """A close code and reason in words."""
+    """Return a close code and its reason in words."""
     try:
         name = f" {CloseReason(code).name}"
     except ValueError:

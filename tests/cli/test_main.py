@@ -70,7 +70,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["decode", "--protocol", "smtp", "00"], "invalid choice: 'smtp'"),
         (["decode", "--js", "00"], "unrecognized arguments: --js"),
         (["request"], "required: URI"),
-        (["request", "localhost"], "argument URI: 'localhost' is no address"),
+        (["request", "localhost"], "argument URI: 'localhost' is not an address"),
         (["serve", "app.py"], "required: --listen"),
         (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
         (["serve", "app.py", "--listen", URI, "--grace", "-1"], "'-1' is not a number of seconds"),

@@ -187,7 +187,7 @@ def test_who_may_connect(start_cli: StartCli, program: Cli, tmp_path: Path) -> N
     ("options", "message"),
     [
         (["--allow-origin", "https://a.example"], "--allow-origin works only with ws:// and"),
-        (["--allow-origin", "a.example"], "'a.example' is no origin"),
+        (["--allow-origin", "a.example"], "'a.example' is not an origin"),
         (["--max-connections", "0"], "--max-connections"),
     ],
 )

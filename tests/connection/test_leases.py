@@ -72,12 +72,12 @@ def test_wrong_types(make):
 @pytest.mark.parametrize("lease", [5, "a lease"])
 async def test_what_is_no_source(lease):
     """`connect`, `serve` and `serve_transport` refuse at once what no lease can come from."""
-    with pytest.raises(TypeError, match="leases come from"):
+    with pytest.raises(TypeError, match="the source of leases must be"):
         await serve(KnownAnswers(), "tcp://127.0.0.1:0", lease=lease)
     one, other = memory_transport_pair()
-    with pytest.raises(TypeError, match="leases come from"):
+    with pytest.raises(TypeError, match="the source of leases must be"):
         await serve_transport(KnownAnswers(), one, lease=lease)
-    with pytest.raises(TypeError, match="leases come from"):
+    with pytest.raises(TypeError, match="the source of leases must be"):
         async with connect(other, lease=lease):
             pass
 
@@ -391,7 +391,7 @@ async def test_a_stop_is_for_later_connections_too(autojump_clock):
 async def test_metadata_that_just_fits():
     """A lease may have as much metadata as its frame has room for; one byte more is none."""
     largest = Lease(1, 1.0, bytes(2**24 - 15))
-    with pytest.raises(ValueError, match="16777201 bytes, not 16777202"):
+    with pytest.raises(ValueError, match="at most 16777201 bytes, not 16777202"):
         Lease(1, 1.0, bytes(2**24 - 14))
     async with frame_peer_client(KnownAnswers(), lease=largest) as peer:
         assert (await peer.receive(LeaseFrame)).metadata == largest.metadata

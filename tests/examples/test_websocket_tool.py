@@ -76,7 +76,7 @@ def test_refusals(tool, arguments, says):
     ("uri", "says"),
     [
         ("ws://127.0.0.1:1/rsocket", "cannot connect to ws://127.0.0.1:1/rsocket"),
-        ("ftp://127.0.0.1", "'ftp://127.0.0.1' is no address"),
+        ("ftp://127.0.0.1", "'ftp://127.0.0.1' is not an address"),
     ],
 )
 def test_no_connection(run, uri, says):

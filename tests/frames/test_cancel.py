@@ -24,5 +24,5 @@ def test_flags_and_bytes_after_the_header_are_ignored():
 @pytest.mark.parametrize("stream_id", [-1, 2**31])
 def test_values_that_do_not_fit(stream_id):
     """A stream id beyond 31 bits is our own error."""
-    with pytest.raises(LocalProtocolError, match="stream id must be within"):
+    with pytest.raises(LocalProtocolError, match="stream id must be between"):
         encode_cancel(stream_id)

@@ -76,7 +76,7 @@ def test_ranges():
     check_range("it", 0, 5)
     check_range("it", 5, 5)
     for value in (-1, 6):
-        with pytest.raises(LocalProtocolError, match=f"it must be within 0 and 5, not {value}"):
+        with pytest.raises(LocalProtocolError, match=f"it must be between 0 and 5, not {value}"):
             check_range("it", value, 5)
 
 

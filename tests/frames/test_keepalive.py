@@ -53,7 +53,7 @@ def test_the_reserved_bit():
 def test_values_that_do_not_fit():
     """A position beyond 63 bits, a stream id beyond 31 or too much data is our own error."""
     for position in (-1, 2**63):
-        with pytest.raises(LocalProtocolError, match="position must be within"):
+        with pytest.raises(LocalProtocolError, match="position must be between"):
             encode_keepalive(True, position, b"")
     with pytest.raises(LocalProtocolError, match="stream id"):
         KeepaliveFrame(True, stream_id=2**31).encode()

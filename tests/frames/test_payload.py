@@ -73,5 +73,5 @@ def test_the_metadata_flag_needs_metadata():
 )
 def test_a_payload_that_no_frame_can_hold(metadata, data):
     """Longer than 16,777,215 bytes is our own error."""
-    with pytest.raises(LocalProtocolError, match="length must be within 0 and 16777215"):
+    with pytest.raises(LocalProtocolError, match="length must be between 0 and 16777215"):
         encode_payload(1, NEXT, metadata, data)

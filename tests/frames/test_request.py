@@ -72,7 +72,7 @@ def test_the_initial_n_is_31_bits(frame_type):
         decode(frame[:6] + b"\x80" + frame[7:])
     assert info.value.stream_id == 3
     for n in (-1, 2**31):
-        with pytest.raises(LocalProtocolError, match="initial request n must be within"):
+        with pytest.raises(LocalProtocolError, match="initial request n must be between"):
             encode_request(frame_type, 3, 0, n, None, b"")
 
 
@@ -88,10 +88,10 @@ def test_the_initial_n_cut_off(frame_type, size):
 def test_the_initial_n_goes_with_two_types():
     """A number where there is no field, or none where there is one, is our own error."""
     for frame_type in WITHOUT_N:
-        with pytest.raises(LocalProtocolError, match="does not go with"):
+        with pytest.raises(LocalProtocolError, match="does not fit"):
             encode_request(frame_type, 1, 0, 1, None, b"")
     for frame_type in WITH_N:
-        with pytest.raises(LocalProtocolError, match="does not go with"):
+        with pytest.raises(LocalProtocolError, match="does not fit"):
             encode_request(frame_type, 1, 0, None, None, b"")
 
 
@@ -118,5 +118,5 @@ def test_the_metadata_flag_needs_metadata():
 def test_a_request_that_no_frame_can_hold(n, metadata, data):
     """Longer than 16,777,215 bytes is our own error."""
     frame_type = FrameType.REQUEST_FNF if n is None else FrameType.REQUEST_STREAM
-    with pytest.raises(LocalProtocolError, match="length must be within 0 and 16777215"):
+    with pytest.raises(LocalProtocolError, match="length must be between 0 and 16777215"):
         encode_request(frame_type, 1, 0, n, metadata, data)

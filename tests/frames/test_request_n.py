@@ -40,5 +40,5 @@ def test_the_reserved_bit():
 @pytest.mark.parametrize(("stream_id", "n"), [(-1, 1), (2**31, 1), (1, -1), (1, 2**31)])
 def test_values_that_do_not_fit(stream_id, n):
     """Anything beyond 31 bits is our own error."""
-    with pytest.raises(LocalProtocolError, match="must be within 0 and 2147483647"):
+    with pytest.raises(LocalProtocolError, match="must be between 0 and 2147483647"):
         encode_request_n(stream_id, n)

@@ -207,7 +207,7 @@ async def test_manual_demand(link):
     [
         ({"prefetch": -1}, "prefetch must be 0 to 100"),
         ({"prefetch": 101}, "prefetch must be 0 to 100"),
-        ({"prefetch": 1, "initial_request_n": 1}, "goes with prefetch=0"),
+        ({"prefetch": 1, "initial_request_n": 1}, "needs prefetch=0"),
         ({"prefetch": 0, "initial_request_n": 0}, "initial_request_n must be 1 to 100"),
         ({"prefetch": 0, "initial_request_n": 101}, "initial_request_n must be 1 to 100"),
     ],

@@ -43,7 +43,7 @@ def test_simple_authentication_of_any_size(username, password):
     assert encoded[1:3] == len(username).to_bytes(2, "big")
     assert decode_authentication(encoded) == simple
     for end in (2, 2 + len(username)):
-        with pytest.raises(MetadataError, match=r"the user name of simple .* is cut short"):
+        with pytest.raises(MetadataError, match=r"the user name of simple .* is cut off"):
             decode_authentication(encoded[:end])
 
 
@@ -63,8 +63,8 @@ def test_the_literal_length_is_not_understood(vector):
     ("data", "reason"),
     [
         ("", "missing"),
-        ("8000", "cut short"),
-        ("80000975736572", "cut short"),
+        ("8000", "cut off"),
+        ("80000975736572", "cut off"),
         ("800001ff", "the user name is not UTF-8"),
         ("800000ff", "the password is not UTF-8"),
         ("81ff", "the token is not UTF-8"),
@@ -83,8 +83,8 @@ def test_damaged_authentication_is_a_metadata_error(data, reason):
         (SimpleAuthentication("\ud800", ""), "the user name cannot"),
         (SimpleAuthentication("", "\ud800"), "the password cannot"),
         (BearerAuthentication("\ud800"), "the token cannot"),
-        (CustomAuthentication("simple"), "use SimpleAuthentication"),
-        (CustomAuthentication(0x01), "use SimpleAuthentication or BearerAuthentication"),
+        (CustomAuthentication("simple"), ": use SimpleAuthentication"),
+        (CustomAuthentication(0x01), ": use SimpleAuthentication or BearerAuthentication"),
         (CustomAuthentication(""), "type of authentication"),
     ],
 )

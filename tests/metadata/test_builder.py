@@ -103,9 +103,9 @@ def test_of_one_type():
 @pytest.mark.parametrize(
     ("metadata", "more", "text"),
     [
-        (Metadata(trace=TRACE), None, "tracing-zipkin.v0 cannot be written as 'message/x.r"),
+        (Metadata(trace=TRACE), None, "tracing-zipkin.v0 cannot be sent as 'message/x.r"),
         (Metadata(route="a", trace=TRACE), None, "routing.v0 and message/x.*zipkin.v0 cannot"),
-        (Metadata(route="a"), b"\1b", "routing.v0 cannot be written beside what is there"),
+        (Metadata(route="a"), b"\1b", "routing.v0 cannot be sent together with"),
     ],
 )
 def test_no_room(metadata, more, text):
@@ -116,7 +116,7 @@ def test_no_room(metadata, more, text):
 
 def test_tags_need_a_route():
     """Without a first tag the others would be taken for the route."""
-    with pytest.raises(MetadataError, match="need a route"):
+    with pytest.raises(MetadataError, match="but no route"):
         Metadata(tags=["a"]).encode()
 
 

@@ -60,7 +60,7 @@ def test_the_limit_of_accepted_types_at_its_edge():
         AcceptMimeTypes.decode(b"\x85\x81", one)
     types = each_mime_type(b"\x85\xd0\x20")
     assert [next(types), next(types)] == [MIME.JSON, 0x50]
-    with pytest.raises(MetadataError, match="cut short"):
+    with pytest.raises(MetadataError, match="cut off"):
         next(types)
 
 

@@ -83,9 +83,9 @@ def test_what_cannot_be_written_is_refused(wrong):
     ("data", "reason"),
     [
         (b"", "a MIME type is missing at byte 0"),
-        (b"\x00", "a MIME type of 1 bytes at byte 1 is cut short"),
-        (b"\x01x", "a MIME type of 2 bytes at byte 1 is cut short"),
-        (b"\x7f" + b"x" * 127, "a MIME type of 128 bytes at byte 1 is cut short"),
+        (b"\x00", "a MIME type of 1 bytes at byte 1 is cut off"),
+        (b"\x01x", "a MIME type of 2 bytes at byte 1 is cut off"),
+        (b"\x7f" + b"x" * 127, "a MIME type of 128 bytes at byte 1 is cut off"),
         (b"\x01\xc3\xa4", "the MIME type at byte 1 is not ASCII"),
     ],
 )

@@ -32,9 +32,9 @@ def test_tags_that_cannot_be_written(tag, reason):
         encode_route(tag)
 
 
-@pytest.mark.parametrize(("data", "reason"), [(b"\x02x", "cut short"), (b"\x01\xff", "not UTF-8")])
+@pytest.mark.parametrize(("data", "reason"), [(b"\x02x", "cut off"), (b"\x01\xff", "not UTF-8")])
 def test_damaged_tags_are_metadata_errors(data, reason):
-    """A tag cut short, or one that is not UTF-8."""
+    """A tag cut off, or one that is not UTF-8."""
     with pytest.raises(MetadataError, match=reason):
         decode_route(data)
 
@@ -81,7 +81,7 @@ def test_a_route_is_the_metadata_where_that_is_routing():
     """With message/x.rsocket.routing.v0 the metadata is the route, and nothing else fits in."""
     assert route_metadata("echo", MIME.ROUTING) == b"\x04echo"
     assert route_metadata("echo", MIME.ROUTING, b"") == b"\x04echo"
-    with pytest.raises(MetadataError, match="a route or other metadata; connect with"):
+    with pytest.raises(MetadataError, match="a route or other metadata, not both"):
         route_metadata("echo", MIME.ROUTING, b"x")
 
 

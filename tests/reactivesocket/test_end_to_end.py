@@ -318,13 +318,13 @@ async def test_what_a_server_does_not_speak(nursery):
 @pytest.mark.parametrize("protocols", [[], "rsocket", ["http"], ["rsocket", "x"]])
 async def test_protocols_that_there_are_not(protocols):
     """A name that is none, or none at all, is the caller's mistake."""
-    with pytest.raises(ValueError, match="protocols are 'rsocket' and 'reactivesocket'"):
+    with pytest.raises(ValueError, match="protocols must be 'rsocket' and 'reactivesocket'"):
         await serve(KnownAnswers(), WIRES[0], protocols=protocols)
 
 
 async def test_a_protocol_that_there_is_not():
     """Likewise for a client."""
-    with pytest.raises(ValueError, match="protocols are"):
+    with pytest.raises(ValueError, match="protocols must be"):
         async with connect("tcp://127.0.0.1:1", protocol="http"):
             pass
 

@@ -209,7 +209,7 @@ async def test_an_error_comes_after_the_frames_before_it():
     await other.send_all(with_length(KeepaliveFrame(True)) + b"\0\0\0\0")
     assert len(await transport.receive_frames()) == 1
     for _ in range(2):
-        with pytest.raises(RemoteProtocolError, match="less than a header"):
+        with pytest.raises(RemoteProtocolError, match="less than the smallest"):
             await transport.receive_frames()
     await transport.aclose()
 

@@ -109,7 +109,7 @@ def test_what_is_not_sent(server, frame):
 def test_requests_have_no_fragments(client, kind, n, expected):
     """Only RESPONSE and REQUEST_CHANNEL have an F (V0-FRAG-01); nothing waits here to be whole."""
     first, *_ = fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 64)
-    with pytest.raises(LocalProtocolError, match=f"{kind.name} cannot be cut"):
+    with pytest.raises(LocalProtocolError, match=f"{kind.name} cannot be sent in fragments"):
         client.send(first)
     assert client.open == 0
     (whole,) = fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 1000)

@@ -68,14 +68,14 @@ async def until_free(limit: ConnectionLimit) -> None:
 @pytest.mark.parametrize("wrong", [0, -1])
 def test_a_limit_that_lets_nobody_in(wrong: int) -> None:
     """That is meant by nobody."""
-    with pytest.raises(ValueError, match="max_connections is 1 at least"):
+    with pytest.raises(ValueError, match="max_connections must be at least 1"):
         ConnectionLimit(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["10", 1.5])
 def test_a_limit_that_is_no_number(wrong: Any) -> None:
     """It is found where it is said, and not by the first connection."""
-    with pytest.raises(TypeError, match="max_connections is a number"):
+    with pytest.raises(TypeError, match="max_connections must be an int"):
         ConnectionLimit(wrong)
 
 
@@ -111,7 +111,7 @@ async def test_a_limit_that_is_shared(
         with pytest.raises(ConnectFailed, match="503"):
             async with connect(ws):
                 raise AssertionError("connected")
-    assert caplog.text.count("more than max_connections") == 3
+    assert caplog.text.count("as max_connections are open") == 3
     with trio.fail_after(20):
         while server.statistics().connections:
             await trio.lowlevel.checkpoint()

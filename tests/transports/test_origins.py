@@ -43,7 +43,7 @@ def test_origins(text: str, normal: str) -> None:
 )  # fmt: skip
 def test_what_is_no_origin(text: str) -> None:
     """It is refused where it is configured, with an example."""
-    with pytest.raises(ValueError, match="is no origin"):
+    with pytest.raises(ValueError, match="is not an origin"):
         normal_origins([text])
 
 
@@ -51,7 +51,7 @@ def test_what_is_no_list() -> None:
     """One text is a mistake that would let in pages of one letter."""
     with pytest.raises(TypeError, match="a list"):
         normal_origins("https://example.org")
-    with pytest.raises(TypeError, match="text"):
+    with pytest.raises(TypeError, match="must be a str"):
         normal_origins([1])  # type: ignore[list-item] # to see that it is found
     assert normal_origins(None) is None
 

@@ -252,7 +252,7 @@ async def test_a_lock_that_cannot_be(
 async def test_a_file_in_use_is_left_alone(uri: Uri) -> None:
     """A second server is refused, and the first is still reached."""
     async with await listen_unix(uri) as listener:
-        with pytest.raises(OSError, match="somebody listens") as caught:
+        with pytest.raises(OSError, match="another process listens") as caught:
             await listen_unix(uri)
         assert caught.value.errno == errno.EADDRINUSE
         await (await listener.accept()).aclose()  # The question whether somebody is there.
@@ -274,7 +274,7 @@ async def test_a_server_too_busy_to_answer_is_there(uri: Uri) -> None:
                 sock.connect(uri.path)
             except BlockingIOError:
                 break
-        with pytest.raises(OSError, match="somebody listens"):
+        with pytest.raises(OSError, match="another process listens"):
             await listen_unix(uri)
         for sock in waiting:
             sock.close()

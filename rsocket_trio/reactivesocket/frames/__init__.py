@@ -1,11 +1,11 @@
 """Frames of the ReactiveSocket draft, sans-IO: bytes to objects and back.
 
-`decode` gives an object for any frame, and the object's ``encode()`` the bytes. No state, no
-rules of use.
+`decode` returns an object for any frame, and the object's ``encode()`` returns the bytes. The
+package has no state, and does not check when a frame is allowed.
 
 The modules, in reading order:
 
-- ``header``: what every frame shares: header, flags, metadata length
+- ``header``: the parts of every frame: header, flags, metadata length
 - ``length``: the length in front of a frame on byte streams
 - ``setup``: SETUP, the first frame of a connection
 - ``request``: the five requests, and the requester's later items
@@ -16,9 +16,9 @@ The modules, in reading order:
 - ``keepalive``: KEEPALIVE, a sign of life
 - ``lease``: LEASE, how many requests the peer may send
 - ``metadata_push``: METADATA_PUSH, metadata about the connection
-- ``extension``: EXT, frame types to come
+- ``extension``: EXT, for further frame types
 - ``union``: any frame, from bytes of unknown type
-- ``dump``: frames for people
+- ``dump``: frames as readable text
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Frames for people: one line for logs and test failures, and a flat table of fields.
+"""Frames as readable text: one line for logs and test failures, and a flat table of fields.
 
-The same promises as `rsocket_trio.frames.dump`: `describe` never shows metadata or the setup
-payload, which may hold credentials; of a malformed frame it shows no more than the header.
+As in `rsocket_trio.frames.dump`, `describe` never shows metadata or the setup payload, which may
+hold credentials. Of a malformed frame it shows only the header.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .union import decode
 
 __all__ = ["as_fields", "describe"]
 
-# As the draft defines them; see `Dump.layout`.
+# The flags and fields that the draft defines; see `Dump.layout`.
 _BODY: Final = "metadata_hex=metadata data_hex=data"
 _LAYOUT: Final[Mapping[FrameType, tuple[str, str]]] = {
     FrameType.SETUP: (
@@ -56,30 +56,30 @@ _DUMP: Final = Dump(
 
 
 def as_fields(frame: bytes) -> dict[str, object]:
-    """The frame as a flat table of plain values, fit for JSON.
+    """Return the frame as a flat table of plain values, suitable for JSON.
 
     Args:
         frame: One whole frame, without the length before it.
 
     Returns:
         ``type`` (its name), ``type_code`` and ``flags_hex`` (as sent, hexadecimal text), ``flags``
-        (letters of those that are set and mean something), ``stream_id``, and the fields of the
-        type. Bytes are hexadecimal text under a name that ends in ``_hex``; ``None`` is what is
-        absent. Nothing is left out: this may show credentials.
+        (the letters of the set flags that this type defines), ``stream_id``, and the fields of the
+        type. Bytes are hexadecimal text under a name that ends in ``_hex``; absent fields are
+        ``None``. All fields are shown, also credentials.
 
     Raises:
-        MalformedFrame: The bytes are no frame.
+        MalformedFrame: The bytes are not a frame.
     """
     return _DUMP.as_fields(frame)
 
 
 def describe(frame: bytes) -> str:
-    """One line about a frame, for logs and test failures. Never raises.
+    """Return one line about a frame, for logs and test failures. Never raises.
 
-    Data is shown shortened and escaped. Of metadata and of the data of SETUP only the length is
-    shown, for they may hold credentials.
+    Data is shortened and escaped. Of metadata and of the data of SETUP the line shows only the
+    length, as they may hold credentials.
 
     Args:
-        frame: Any bytes, meant to be one frame without the length before it.
+        frame: One frame without the length before it, or any other bytes.
     """
     return _DUMP.describe(frame)

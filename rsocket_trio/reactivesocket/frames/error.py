@@ -33,7 +33,7 @@ class ErrorFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_u32("error code", self.code)
         code = U32.pack(self.code)
         return encode_frame(FrameType.ERROR, 0, self.stream_id, code, self.metadata, self.data)

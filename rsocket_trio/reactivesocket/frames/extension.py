@@ -1,7 +1,7 @@
-"""EXT: room for more frame types. Draft, "Extension Frame".
+"""EXT: a frame for further frame types. Draft, "Extension Frame".
 
-The diagram shows no stream id. It is read here as if the header were whole, as everywhere else;
-what follows the extended type is left alone, metadata included.
+The draft's diagram shows no stream id. We read the whole header, as for the other types. The bytes
+behind the extended type are not interpreted, metadata included.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class ExtFrame:
     """One EXT frame.
 
     Attributes:
-        stream_id: As if there were one.
-        extended_type: Any u32.
-        ignore: I: whoever does not understand it skips it.
-        has_metadata: M: ``data`` begins with metadata, in whatever form the type says.
-        data: All the rest.
+        stream_id: The stream id, although the draft's diagram has none.
+        extended_type: Any 32-bit number.
+        ignore: I: a receiver that does not know the type skips the frame.
+        has_metadata: M: ``data`` begins with metadata, in the form that the type defines.
+        data: The bytes behind the extended type.
     """
 
     frame_type: ClassVar[FrameType] = FrameType.EXT
@@ -47,7 +47,7 @@ class ExtFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_u32("extended type", self.extended_type)
         flags = IGNORE * self.ignore | METADATA * self.has_metadata
         extended_type = U32.pack(self.extended_type)

@@ -1,8 +1,8 @@
-"""The frame header of the draft, its flags, and the metadata length: what every type shares.
+"""The parts that every frame type of the draft has: header, flags, and metadata length.
 
-Draft of 2015-09-18, "Framing Format", "Frame Header Format" and "Metadata Optional Header". A
-frame here is what follows the length that goes before it on byte streams (`..length`), so offsets
-count from the frame type.
+Draft of 2015-09-18, "Framing Format", "Frame Header Format" and "Metadata Optional Header". Here a
+frame does not include the length before it on byte streams (`.length`), so offsets count from the
+frame type.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ INITIAL_N: Final = 0x0800
 
 # The metadata length counts its own four bytes.
 _LENGTH_SIZE: Final = 4
-# A length field has 31 bits, and the one before the frame counts itself too.
+# A length has 31 bits, and the length before a frame counts its own four bytes too.
 _MAX_SIZE: Final = 0x7FFFFFFF - _LENGTH_SIZE
 
 
 class FrameType(IntEnum):
-    """Draft, "Frame Types". 0 is reserved; the codes between are not assigned."""
+    """The types of the draft's "Frame Types". 0 is reserved; the other codes are not assigned."""
 
     SETUP = 0x0001
     LEASE = 0x0002
@@ -77,7 +77,7 @@ class FrameType(IntEnum):
 
 
 def malformed(message: str, flags: int, stream_id: int) -> MalformedFrame:
-    """The error for a frame whose header could be read but whose rest could not."""
+    """Return the error for a frame whose header can be read, but the rest cannot."""
     return MalformedFrame(message, stream_id=stream_id, ignorable=bool(flags & IGNORE))
 
 
@@ -92,7 +92,7 @@ def read_header(frame: bytes) -> tuple[int, int, int]:
     """
     if len(frame) < HEADER_SIZE:
         raise MalformedFrame(
-            f"a frame of {len(frame)} bytes has no room for its {HEADER_SIZE}-byte header"
+            f"a frame of {len(frame)} bytes is shorter than its {HEADER_SIZE}-byte header"
         )
     frame_type, flags, stream_id = HEADER.unpack_from(frame)
     return frame_type, flags, stream_id
@@ -126,8 +126,8 @@ def split_metadata(
 
     Raises:
         MetadataLengthError: The length is cut off, is less than its own four bytes, or runs past
-            the end of the frame (as it does wherever its reserved bit is set). The draft has the
-            whole frame ignored then.
+            the end of the frame (as it does if its reserved bit is set). The draft says to ignore
+            the whole frame then.
     """
     if not flags & METADATA:
         return None, frame[offset:]
@@ -144,13 +144,13 @@ def split_metadata(
 
 
 def check_u32(what: str, value: int) -> None:
-    """Refuse to encode a number that its field cannot hold.
+    """Check that a number fits a 32-bit field.
 
     Raises:
-        LocalProtocolError: ``value`` is not within 0 and 2^32-1.
+        LocalProtocolError: ``value`` is not 0 to 2^32-1.
     """
     if not 0 <= value <= MAX_U32:
-        raise LocalProtocolError(f"{what} must be within 0 and {MAX_U32}, not {value}")
+        raise LocalProtocolError(f"{what} must be between 0 and {MAX_U32}, not {value}")
 
 
 def encode_frame(
@@ -161,19 +161,19 @@ def encode_frame(
     metadata: bytes | None = None,
     data: bytes = b"",
 ) -> bytes:
-    """Put a frame together.
+    """Return the bytes of a frame.
 
     Args:
         frame_type: One of `FrameType`.
-        flags: All but M, which is set by itself.
+        flags: All flags but M, which is set if there is metadata.
         stream_id: 0 to 2^32-1.
-        fields: What stands between the header and the metadata.
+        fields: The bytes between the header and the metadata.
         metadata: ``None`` when absent; ``b""`` is present and empty.
-        data: The rest.
+        data: The bytes behind the metadata.
 
     Raises:
-        LocalProtocolError: The stream id does not fit its field, or the frame would be longer
-            than 31 bits can say.
+        LocalProtocolError: The stream id does not fit its field, or the frame is too long for a
+            31-bit length.
     """
     check_u32("stream id", stream_id)
     size = HEADER_SIZE + len(fields) + len(data)

@@ -13,7 +13,7 @@ __all__ = ["KeepaliveFrame", "decode_keepalive"]
 
 @attrs.frozen
 class KeepaliveFrame:
-    """One KEEPALIVE frame; ``respond``: the peer shall send it back, with R clear."""
+    """One KEEPALIVE frame. ``respond``: the peer must send it back, with R clear."""
 
     frame_type: ClassVar[FrameType] = FrameType.KEEPALIVE
 
@@ -22,7 +22,7 @@ class KeepaliveFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         flags = RESPOND * self.respond
         return encode_frame(FrameType.KEEPALIVE, flags, self.stream_id, data=self.data)
 

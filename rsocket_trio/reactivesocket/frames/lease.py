@@ -27,7 +27,7 @@ class LeaseFrame:
     """One LEASE frame.
 
     Attributes:
-        time_to_live_ms: How long the lease holds, in milliseconds from its reception.
+        time_to_live_ms: How long the lease is valid, in milliseconds from its reception.
         number_of_requests: How many requests it allows; 0 stops requests.
         metadata: ``None`` when absent.
         stream_id: 0 in a legal frame.
@@ -41,7 +41,7 @@ class LeaseFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_u32("time to live", self.time_to_live_ms)
         check_u32("number of requests", self.number_of_requests)
         fields = _FIELDS.pack(self.time_to_live_ms, self.number_of_requests)

@@ -19,25 +19,25 @@ _LARGEST: Final = 0x7FFFFFFF
 
 
 def encode_length(frame: bytes) -> bytes:
-    """The four bytes to send before ``frame``.
+    """Return the four bytes to send before ``frame``.
 
     Raises:
-        LocalProtocolError: The frame is longer than 31 bits can say.
+        LocalProtocolError: The frame is too long for a 31-bit length.
     """
     length = PREFIX_SIZE + len(frame)
     if length > _LARGEST:
-        raise LocalProtocolError(f"a frame of {len(frame)} bytes is too long for its length")
+        raise LocalProtocolError(f"a frame of {len(frame)} bytes is too long for a 31-bit length")
     return length.to_bytes(PREFIX_SIZE, "big")
 
 
 class LengthDecoder:
     """Cuts a stream of bytes into frames.
 
-    Holds at most one unfinished frame, of at most ``max_frame_size`` bytes, and what one call
-    brought. One task feeds it. Time is linear in the bytes fed, however they are cut.
+    It keeps at most one unfinished frame, of at most ``max_frame_size`` bytes, and the bytes of one
+    call. One task feeds it. The time is linear in the bytes fed, however they are cut.
 
     Args:
-        max_frame_size: Longer frames are refused, in bytes without the length.
+        max_frame_size: The longest frame, in bytes without the length; longer ones are refused.
     """
 
     __slots__ = ("_buffer", "_max_frame_size", "_needed", "_refused")
@@ -45,8 +45,8 @@ class LengthDecoder:
     def __init__(self, max_frame_size: int) -> None:
         self._max_frame_size = max_frame_size
         self._buffer = bytearray()
-        self._needed = PREFIX_SIZE  # Below this many bytes there is nothing to do.
-        self._refused: int | None = None  # The length that ended it all.
+        self._needed = PREFIX_SIZE  # With fewer bytes no frame is whole.
+        self._refused: int | None = None  # The invalid length; after it, every `feed` raises.
 
     @property
     def refused(self) -> bool:
@@ -55,11 +55,11 @@ class LengthDecoder:
 
     @property
     def pending(self) -> bool:
-        """Whether a frame, or its length, is half received, so that an end now is no clean end."""
+        """Whether a part of a frame or of its length has arrived: an end now is not a clean end."""
         return bool(self._buffer)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
-        """Take what the stream brought.
+        """Take bytes from the stream.
 
         Args:
             data: Any number of bytes, cut anywhere.
@@ -68,9 +68,9 @@ class LengthDecoder:
             All frames that are whole now, without length, in order.
 
         Raises:
-            RemoteProtocolError: A length was too small for a header, or too great. Raised before
-                anything of the frame is kept; but frames completed in the same call are returned
-                first, and the next call raises, even with no bytes. So does every call after it.
+            RemoteProtocolError: A length is too small for a header, or too large. No byte of the
+                frame is kept. Frames completed in the same call are returned first; then the next
+                call raises, even without bytes, and every later call too.
         """
         if self._refused is not None:
             raise self._impossible(self._refused)
@@ -79,7 +79,7 @@ class LengthDecoder:
         frames: list[bytes] = []
         if len(buffer) < self._needed:
             return frames
-        # A copy, of one frame and one read at most: slices of it are bytes.
+        # A copy as bytes, of one frame and one read at most, so that its slices are bytes.
         whole = bytes(buffer)
         position, end = 0, len(whole)
         self._needed = PREFIX_SIZE
@@ -102,8 +102,10 @@ class LengthDecoder:
 
     def _impossible(self, length: int) -> RemoteProtocolError:
         if length < _SMALLEST:
-            return RemoteProtocolError(f"a frame length of {length} is less than a header takes")
+            return RemoteProtocolError(
+                f"a frame length of {length} is less than the smallest, {_SMALLEST}"
+            )
         return RemoteProtocolError(
             f"a frame length of {length} is more than the limit of"
-            f" {PREFIX_SIZE + self._max_frame_size} (max_frame_size, and the length itself)"
+            f" {PREFIX_SIZE + self._max_frame_size} (max_frame_size, plus {PREFIX_SIZE})"
         )

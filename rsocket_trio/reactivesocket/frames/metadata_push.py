@@ -21,7 +21,7 @@ class MetadataPushFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_frame(FrameType.METADATA_PUSH, 0, self.stream_id, metadata=self.metadata)
 
 

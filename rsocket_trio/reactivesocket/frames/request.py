@@ -1,8 +1,8 @@
 """The five requests: REQUEST_RESPONSE, _FNF, _STREAM, _SUB and _CHANNEL. Draft, their sections.
 
-REQUEST_CHANNEL is also what carries the requester's later items. N says whether it has an initial
-n; on REQUEST_STREAM and REQUEST_SUB the field is always there, and N, which some peers set there
-too, means nothing.
+REQUEST_CHANNEL also carries the requester's later items. Its N flag says whether it has an initial
+n. REQUEST_STREAM and REQUEST_SUB always have an initial n; some peers set N there too, and it has
+no meaning.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RequestResponseFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_frame(
             self.frame_type, 0, self.stream_id, metadata=self.metadata, data=self.data
         )
@@ -68,7 +68,7 @@ class RequestFnfFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return encode_frame(
             self.frame_type, 0, self.stream_id, metadata=self.metadata, data=self.data
         )
@@ -83,7 +83,7 @@ class RequestStreamFrame:
         initial_request_n: The first credit, in items; may be 0.
         metadata: ``None`` when absent.
         data: May be empty.
-        n_flag: Whether N is set, for peers that look at it here.
+        n_flag: Whether N is set, for peers that read it here.
     """
 
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_STREAM
@@ -95,7 +95,7 @@ class RequestStreamFrame:
     n_flag: bool = False
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return _encode_with_n(self)
 
 
@@ -112,7 +112,7 @@ class RequestSubFrame:
     n_flag: bool = False
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         return _encode_with_n(self)
 
 
@@ -122,9 +122,9 @@ class RequestChannelFrame:
 
     Attributes:
         stream_id: The stream.
-        initial_request_n: N and the first credit, in items; ``None``: N is clear.
+        initial_request_n: The first credit, in items, with N; ``None``: N is clear.
         follows: F: more fragments follow.
-        complete: C: the requester sends nothing after this.
+        complete: C: the requester sends no more items.
         metadata: ``None`` when absent.
         data: May be empty.
     """
@@ -139,7 +139,7 @@ class RequestChannelFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         flags = FOLLOWS * self.follows | COMPLETE * self.complete
         fields = b""
         if self.initial_request_n is not None:

@@ -13,7 +13,7 @@ __all__ = ["RequestNFrame", "decode_request_n"]
 
 @attrs.frozen
 class RequestNFrame:
-    """One REQUEST_N frame: ``n`` more items, all 32 bits of it."""
+    """One REQUEST_N frame: ``n`` more items, a number of 32 bits."""
 
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_N
 
@@ -21,7 +21,7 @@ class RequestNFrame:
     n: int
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_u32("request n", self.n)
         return encode_frame(FrameType.REQUEST_N, 0, self.stream_id, U32.pack(self.n))
 

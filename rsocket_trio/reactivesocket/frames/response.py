@@ -17,7 +17,7 @@ class ResponseFrame:
 
     Attributes:
         stream_id: The stream.
-        follows: F: more fragments follow; means nothing beside C.
+        follows: F: more fragments follow; without meaning together with C.
         complete: C: the stream ends here.
         metadata: ``None`` when absent.
         data: May be empty.
@@ -32,7 +32,7 @@ class ResponseFrame:
     data: bytes = b""
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         flags = FOLLOWS * self.follows | COMPLETE * self.complete
         return encode_frame(
             FrameType.RESPONSE, flags, self.stream_id, metadata=self.metadata, data=self.data

@@ -32,16 +32,16 @@ class SetupFrame:
     """One SETUP frame.
 
     Attributes:
-        version: Of the protocol; 0 in this draft.
+        version: The version of the protocol; 0 in this draft.
         keepalive_interval_ms: How often the client sends KEEPALIVE, in milliseconds.
-        max_lifetime_ms: How long the client bears silence, in milliseconds; clients of the time
-            sent 0 for "no limit".
+        max_lifetime_ms: How long the client tolerates silence, in milliseconds; clients of that
+            time sent 0 for "no limit".
         lease: L: requests need leases, both ways.
-        strict: S: the server shall refuse what it does not understand of the setup payload.
-        metadata_mime_type: Up to 255 bytes, Latin-1: the draft does not insist on US-ASCII.
-        data_mime_type: Likewise.
-        metadata: Of the setup payload; ``None`` when absent. May hold credentials.
-        data: Of the setup payload.
+        strict: S: the server must refuse a setup payload that it does not understand.
+        metadata_mime_type: Up to 255 bytes, Latin-1: the draft does not demand US-ASCII.
+        data_mime_type: Up to 255 bytes, Latin-1.
+        metadata: The metadata of the setup payload; ``None`` when absent. May hold credentials.
+        data: The data of the setup payload. May hold credentials.
         stream_id: 0 in a legal frame.
     """
 
@@ -59,7 +59,7 @@ class SetupFrame:
     stream_id: int = 0
 
     def encode(self) -> bytes:
-        """The frame as bytes; raises `LocalProtocolError` where a value does not fit."""
+        """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""
         check_u32("version", self.version)
         check_u32("keepalive interval", self.keepalive_interval_ms)
         check_u32("max lifetime", self.max_lifetime_ms)
@@ -103,7 +103,9 @@ def _encode_mime(mime_type: str) -> bytes:
     except UnicodeEncodeError:
         raise LocalProtocolError(f"the MIME type {mime_type!r} is not Latin-1") from None
     if len(encoded) > _MAX_MIME:
-        raise LocalProtocolError(f"a MIME type has at most {_MAX_MIME} bytes, not {len(encoded)}")
+        raise LocalProtocolError(
+            f"a MIME type must have at most {_MAX_MIME} bytes, not {len(encoded)}"
+        )
     return bytes((len(encoded),)) + encoded
 
 

@@ -68,13 +68,13 @@ _DECODERS: Final[Mapping[int, Callable[[bytes, int, int], Frame]]] = {
 def decode(frame: bytes) -> Frame:
     """Decode one whole frame of the draft, without the length before it.
 
-    Only the layout is judged. Whether the values are legal, and whether the frame makes sense
-    now, is for the caller to say. Flags that the type does not define are not looked at.
+    Only the layout is checked. The caller checks whether the values are legal, and whether the
+    frame is allowed now. Flags that the type does not define are ignored.
 
     Raises:
-        MetadataLengthError: Its metadata length is impossible: the draft has it ignored.
-        MalformedFrame: The bytes are no frame: too short for header or fields, or a type that
-            does not exist. Its ``ignorable`` says whether the I flag was set.
+        MetadataLengthError: Its metadata length is impossible: the draft says to ignore the frame.
+        MalformedFrame: The bytes are not a frame: too short for header or fields, or of an unknown
+            type. Its ``ignorable`` says whether the I flag was set.
     """
     frame_type, flags, stream_id = read_header(frame)
     decoder = _DECODERS.get(frame_type)

@@ -110,7 +110,7 @@ def test_metadata_that_is_present_and_empty():
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ("", "0 bytes has no room"),
+        ("", "0 bytes is shorter than its 8-byte header"),
         ("000900000000000c000000", "request n is cut off"),
         ("000100000000000000000000", "fixed fields of SETUP"),
         ("0001000000000000" + "00" * 12, "MIME type of SETUP"),
