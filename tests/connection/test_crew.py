@@ -1,4 +1,4 @@
-"""The workers: who runs which request, what they leave behind, and when they pause."""
+"""The workers: which one runs which request, what they leave behind, and when they pause."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ async def at_rest():
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_few_workers_serve_what_does_not_block():
-    """Requests one after the other, and at once, do not cost a task each where none blocks."""
+async def test_few_workers_serve_requests_that_do_not_block():
+    """Requests in sequence or at once do not cost a task each if none of them blocks."""
     tasks = Tasks()
     async with connected_pair(tasks) as client:
         for _ in range(3):
@@ -79,12 +79,13 @@ async def test_few_workers_serve_what_does_not_block():
             for _ in range(40):
                 nursery.start_soon(ask, client)
     assert len(tasks.tasks) == 43
-    # One is woken; when it rests after a burst, more are, depending on whose turn comes first.
+    # One worker is woken. When it rests after a burst, more are woken, depending on the order of
+    # turns.
     assert len(set(tasks.tasks)) <= 3
 
 
 async def test_a_handler_that_blocks_has_its_task_to_itself():
-    """Each of those that wait has a task, and what comes behind has another."""
+    """Each handler that waits has a task, and later requests have another."""
     tasks = Tasks()
     async with connected_pair(tasks) as client, trio.open_nursery() as nursery:
         for _ in range(5):
@@ -125,7 +126,7 @@ async def test_thousands_of_handlers_that_block_begin_soon():
 
 
 @pytest.mark.parametrize("trace", [b"context", b"scope", b"deadline", b"nursery"])
-async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, caplog):
+async def test_the_context_of_a_request_does_not_reach_the_next(trace, autojump_clock, caplog):
     """Context variables, open scopes and nurseries stay with the request that left them."""
     tasks = Tasks()
     async with connected_pair(tasks) as client:
@@ -162,7 +163,7 @@ async def test_a_cancelled_worker_ends():
     assert tasks.tasks[0] is not tasks.tasks[1]
 
 
-async def test_only_so_many_idle_workers_are_kept():
+async def test_the_number_of_idle_workers_is_limited():
     """After a burst of requests that wait, 64 workers stay for the next."""
     before = trio.lowlevel.current_statistics().tasks_living
     gate = trio.Event()
@@ -193,7 +194,7 @@ async def test_only_so_many_idle_workers_are_kept():
         (Limits(max_requests_size=1), 1),
     ],
 )
-async def test_more_requests_than_allowed(limits, fits):
+async def test_requests_beyond_the_limits_are_rejected(limits, fits):
     """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
     tasks = Tasks()
     rejected = []
@@ -239,8 +240,8 @@ async def test_a_full_outbox_pauses_and_resumes(size):
         assert client.statistics().open_streams == 0
 
 
-async def test_a_full_outbox_pauses_those_woken_together():
-    """However many workers block, and more are woken: for answers nobody reads one begins."""
+async def test_a_full_outbox_pauses_workers_that_are_woken_together():
+    """However many workers are woken, one handler begins while the peer reads no answer."""
     config = ConnectionConfig(limits=Limits(outbox_size=1000))
     made = 0
 
@@ -256,14 +257,14 @@ async def test_a_full_outbox_pauses_those_woken_together():
         waiting = [RequestResponseFrame(i, data=b"wait") for i in range(1, 600, 2)]
         await peer.send(*waiting, *[RequestResponseFrame(i) for i in range(601, 1200, 2)])
         await trio.testing.wait_all_tasks_blocked()
-        assert made < 20  # what the pipe holds, and one turn after the other for room
+        assert made < 20  # The answers that the pipe holds, and one turn after the other for room.
         for _ in range(300):
             await peer.receive(PayloadFrame)
         assert made == 300
 
 
 class Mixed(Responder):
-    """Answers of so many bytes, at once, or after a turn, or never."""
+    """Answers with a number of bytes: at once, after a turn, or never."""
 
     async def request_response(self, payload):
         kind, size = payload.data[:1], int(payload.data[1:])
@@ -289,7 +290,7 @@ request = st.tuples(
     reads=st.lists(st.booleans(), min_size=6, max_size=6),
 )
 def test_every_request_begins(batches, room, reads):
-    """Whatever blocks, is cancelled or fills the outbox, and whenever the peer reads."""
+    """Every request begins, in any mix of blocking, cancelled and large ones."""
 
     async def run():
         config = ConnectionConfig(limits=Limits(outbox_size=room))
@@ -327,7 +328,7 @@ def test_every_request_begins(batches, room, reads):
 
 
 class Uncomparable:
-    """As an array of numpy's: whether one equals another is no truth value."""
+    """As an array of numpy: ``==`` gives no truth value."""
 
     __hash__ = None
 
@@ -340,7 +341,7 @@ VALUE = contextvars.ContextVar("VALUE")
 
 @pytest.mark.parametrize("wait", [False, True])
 async def test_context_variables_that_cannot_be_compared(wait):
-    """One that a handler replaces stays with its request, and harms nobody."""
+    """A value that a handler sets stays with its request, and later requests are served."""
 
     class Sets(Responder):
         async def request_response(self, payload):
@@ -359,11 +360,11 @@ async def test_context_variables_that_cannot_be_compared(wait):
 
 
 class Unusual(BaseException):
-    """As those of other frameworks' cancellations."""
+    """Not an `Exception`, as the cancellations of other frameworks."""
 
 
 class Interrupts:
-    """Comparing it raises what is no `Exception`."""
+    """Raises a `BaseException` when it is compared."""
 
     __hash__ = None
 
@@ -372,7 +373,7 @@ class Interrupts:
 
 
 class Alike:
-    """One equals another."""
+    """Equal to each other value of its class."""
 
     __hash__ = None
 
@@ -383,7 +384,7 @@ class Alike:
 @pytest.mark.parametrize("wait", [False, True])
 @pytest.mark.parametrize("make", [dict, list, Alike, Interrupts])
 async def test_context_variables_with_an_equal_value(make, wait):
-    """Another value is another one, also where it is equal, e.g. a dict that is empty for now."""
+    """A different object is a different value, even if it is equal, e.g. a dict still empty."""
 
     class Sets(Responder):
         async def request_response(self, payload):
@@ -405,7 +406,7 @@ async def test_context_variables_with_an_equal_value(make, wait):
 
 
 class Unsplittable(BaseExceptionGroup):
-    """Its class forgot what the others are made with."""
+    """A group that cannot be split: its `derive` fails."""
 
     def derive(self, excs):
         raise TypeError
@@ -419,7 +420,7 @@ class Unsplit(Unsplittable):
 @pytest.mark.parametrize("group", [Unsplittable, Unsplit])
 @pytest.mark.parametrize("wait", ["", "wait", "cancelled"])
 async def test_a_group_that_cannot_be_split(group, wait, caplog):
-    """It is a failure as any other, with a cancellation beside it or without."""
+    """It is an ordinary failure, with a cancellation beside it or without."""
 
     class Raises(Responder):
         async def request_response(self, payload):
@@ -447,7 +448,7 @@ async def test_a_group_that_cannot_be_split(group, wait, caplog):
 @pytest.mark.parametrize("wait", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 async def test_a_scope_left_open_is_cancelled(wait, later, caplog):
-    """It is noticed, at once or while the task that has it reads; the connection lives."""
+    """It is noticed, at once or while its task reads; the connection lives."""
 
     class Leaves(Responder):
         async def request_response(self, payload):
@@ -464,7 +465,7 @@ async def test_a_scope_left_open_is_cancelled(wait, later, caplog):
     async with connected_pair(Leaves()) as client:
         await ask(client)
         await at_rest()
-        await ask(client)  # the scope of its task, opened just now, lasts for some time
+        await ask(client)  # The scope of its task, opened just now, is open for some time.
         assert await ask(client, b"x") == b"x"
         await at_rest()
         scopes[0].cancel()
@@ -509,8 +510,8 @@ async def raise_unusual_in_a_nursery():
     [leave_scope, leave_scope_late, leave_nursery, raise_unusual, raise_unusual_in_a_nursery],
 )
 @pytest.mark.parametrize("side", ["server", "client"])
-async def test_what_is_misused_at_the_end_of_a_connection(misuse, side, caplog):
-    """It ends as any other: no server falls over it, and no block of a client fails."""
+async def test_misuse_at_the_end_of_a_connection(misuse, side, caplog):
+    """The connection ends as any other: no server fails, and no block of a client fails."""
 
     class Misuses(Responder):
         async def request_response(self, payload):
@@ -539,8 +540,8 @@ async def test_what_is_misused_at_the_end_of_a_connection(misuse, side, caplog):
 
 
 @pytest.mark.parametrize("end", ["the client", "the server"])
-async def test_the_end_while_a_request_waits_for_room(end, autojump_clock):
-    """Nobody tries again and again in an outbox that is closed: the connection ends."""
+async def test_the_connection_ends_while_a_request_waits_for_room(end, autojump_clock):
+    """Workers do not retry for room in a closed outbox: the connection ends."""
     config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=1)
     made = 0
 

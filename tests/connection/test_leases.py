@@ -1,4 +1,4 @@
-"""The sources of leases, what they are asked and when; and requests that wait for a lease.
+"""The sources of leases, when they are called, and requests that wait for a lease.
 
 Modules of rsocket_trio.connection: leases, admission.
 """
@@ -38,7 +38,7 @@ async def send_fnf(peer, count, first=1):
 
 
 async def leases_of(peer):
-    """The leases that have come, as (time, n)."""
+    """The leases that have arrived, as (time, n)."""
     return [each.number_of_requests for each in await peer.drain() if isinstance(each, LeaseFrame)]
 
 
@@ -54,8 +54,8 @@ async def leases_of(peer):
         partial(LeaseOptions, max_waiting=-1),
     ],
 )
-def test_impossible_values(make):
-    """What no LEASE frame can say, and a bound below 0, cannot be made."""
+def test_impossible_values_are_refused(make):
+    """A lease that no LEASE frame can carry, or a bound below 0, cannot be made."""
     with pytest.raises(ValueError):
         make()
 
@@ -63,15 +63,15 @@ def test_impossible_values(make):
 @pytest.mark.parametrize(
     "make", [partial(Lease, 1.5, 1), partial(Lease, 1, 1, "text"), partial(LeaseOptions, 5)]
 )
-def test_wrong_types(make):
-    """Half a request, text as metadata, and a source that is none are refused when made."""
+def test_wrong_types_are_refused(make):
+    """Half a request, text as metadata and a wrong kind of source are refused when made."""
     with pytest.raises(TypeError):
         make()
 
 
 @pytest.mark.parametrize("lease", [5, "a lease"])
-async def test_what_is_no_source(lease):
-    """`connect`, `serve` and `serve_transport` refuse at once what no lease can come from."""
+async def test_a_wrong_source_is_refused(lease):
+    """`connect`, `serve` and `serve_transport` refuse it at once."""
     with pytest.raises(TypeError, match="leases come from"):
         await serve(KnownAnswers(), "tcp://127.0.0.1:0", lease=lease)
     one, other = memory_transport_pair()
@@ -82,8 +82,8 @@ async def test_what_is_no_source(lease):
             pass
 
 
-async def test_a_source_stands_for_its_options():
-    """Where nothing else is to be said, ``lease=`` takes the source itself."""
+async def test_lease_takes_a_plain_source():
+    """If no other option is set, ``lease=`` takes the source itself."""
     async with connected_pair(
         KnownAnswers(), lease=Lease(2, 10.0), client_lease=Lease(3, 10.0)
     ) as client:
@@ -95,8 +95,8 @@ async def test_a_source_stands_for_its_options():
 @pytest.mark.parametrize(
     ("seconds", "milliseconds"), [(0, 0), (0.0001, 1), (0.5, 500), (90.5, 90500), (3, 3000)]
 )
-def test_milliseconds(seconds, milliseconds):
-    """A time to live is rounded to milliseconds, but never to 0."""
+def test_a_time_to_live_is_rounded_to_milliseconds(seconds, milliseconds):
+    """It is never rounded to 0."""
     assert Lease(1, seconds).time_to_live_ms == milliseconds
 
 
@@ -114,8 +114,8 @@ async def test_a_lease_is_a_rate(autojump_clock):
         assert await leases_of(peer) == [2, 2, 2]
 
 
-async def test_a_function_is_asked_at_both_ends(autojump_clock):
-    """A function is asked at the start, when a lease is used up, and when it has expired."""
+async def test_a_function_is_called_when_a_lease_ends(autojump_clock):
+    """It is called at the start, when a lease is used up, and when it has expired."""
     questions = []
 
     def source(statistics):
@@ -137,8 +137,8 @@ async def test_a_function_is_asked_at_both_ends(autojump_clock):
     ]
 
 
-async def test_a_function_that_waits(autojump_clock):
-    """The function may be async."""
+async def test_a_source_may_be_an_async_function(autojump_clock):
+    """The function may wait for a lease."""
 
     async def source(statistics):
         await trio.sleep(1)
@@ -150,8 +150,8 @@ async def test_a_function_that_waits(autojump_clock):
         assert await leases_of(peer) == [7]
 
 
-async def test_none_means_nothing_now(autojump_clock):
-    """None for a used lease: asked again when that expires. None for no lease: not any more."""
+async def test_a_function_that_returns_none(autojump_clock):
+    """None for a used lease: called again when that expires. None for no lease: never again."""
     questions = []
     answers = iter([Lease(1, 10.0), None, Lease(1, 10.0), None, None])
 
@@ -164,7 +164,7 @@ async def test_none_means_nothing_now(autojump_clock):
         await peer.receive(LeaseFrame)
         await send_fnf(peer, 1)
         await trio.sleep(1)
-        await send_fnf(peer, 5)  # beyond
+        await send_fnf(peer, 5)  # beyond the lease
         await trio.sleep(9)
         assert await leases_of(peer) == [1]
         await send_fnf(peer, 1)
@@ -172,8 +172,8 @@ async def test_none_means_nothing_now(autojump_clock):
     assert [time - start for time in questions] == [0, 0, 10, 10, 20]
 
 
-async def test_a_lease_of_nothing_holds_its_time(autojump_clock):
-    """A lease of no requests has not been used up: it is asked about when it expires."""
+async def test_a_lease_of_no_requests_lasts_its_time(autojump_clock):
+    """A lease of no requests is not used up: the source is called when it expires."""
     questions = []
 
     def source(statistics):
@@ -183,12 +183,12 @@ async def test_a_lease_of_nothing_holds_its_time(autojump_clock):
     start = trio.current_time()
     async with granting(source) as peer:
         await trio.sleep(35)
-        assert await leases_of(peer) == [0, 0, 5]  # the last is a stop: nothing ends it
+        assert await leases_of(peer) == [0, 0, 5]  # The last lease is a stop without an end.
     assert [time - start for time in questions] == [0, 10, 20]
 
 
-async def test_what_a_function_is_told(autojump_clock):
-    """Requests that run, requests beyond the lease, and how long request_response takes."""
+async def test_the_arguments_of_a_function(autojump_clock):
+    """Running requests, requests beyond the lease, and how long request_response takes."""
     told = []
 
     class Slow(Responder):
@@ -217,8 +217,8 @@ async def test_what_a_function_is_told(autojump_clock):
         again.rejected = 0
 
 
-async def test_an_async_iterable(autojump_clock):
-    """Each lease is granted when it comes, whatever became of the one before."""
+async def test_a_source_may_be_an_async_iterable(autojump_clock):
+    """Each lease is granted when it comes, also before the last one has ended."""
 
     async def source():
         for number in range(3):
@@ -232,7 +232,7 @@ async def test_an_async_iterable(autojump_clock):
 
 
 async def test_an_iterable_that_never_waits():
-    """It neither starves the connection nor fills the memory of a peer that does not read."""
+    """It neither starves the connection nor fills memory if the peer does not read."""
     given = []
 
     async def source():
@@ -289,8 +289,8 @@ async def raise_a_kept_cancellation(statistics):
         "leaves a cancel scope open",
     ],
 )
-async def test_a_source_that_fails(source, caplog):
-    """It is logged; the connection lives, and leases granted by hand still work."""
+async def test_a_source_that_fails_is_logged(source, caplog):
+    """The connection lives, and leases granted by hand still work."""
     requesters = []
 
     async def acceptor(setup, requester):
@@ -306,8 +306,8 @@ async def test_a_source_that_fails(source, caplog):
         assert (await peer.receive(PayloadFrame)).data == b"x"
 
 
-async def test_a_lease_by_hand(autojump_clock):
-    """It replaces the one in force; when it has ended, the source is asked again."""
+async def test_a_lease_by_hand_replaces_the_current_one(autojump_clock):
+    """When it has ended, the source is called again."""
     requesters = []
 
     async def acceptor(setup, requester):
@@ -327,7 +327,7 @@ async def test_a_lease_by_hand(autojump_clock):
         assert await leases_of(peer) == [5]
 
 
-async def test_an_acceptor_may_choose(autojump_clock):
+async def test_an_acceptor_may_choose_the_source(autojump_clock):
     """An acceptor sets the source of its connection, or grants its first lease by hand."""
 
     async def chooses(setup, requester):
@@ -347,8 +347,8 @@ async def test_an_acceptor_may_choose(autojump_clock):
         assert await leases_of(peer) == [5]
 
 
-async def test_a_source_for_all_connections(autojump_clock):
-    """What is granted with it goes to every connection; later ones begin with the last."""
+async def test_one_source_may_serve_all_connections(autojump_clock):
+    """A lease granted with it goes to every connection; later ones begin with the last lease."""
     source = LeaseSource()
     async with granting(source) as one, granting(source) as other:
         await one.expect_nothing()
@@ -363,8 +363,8 @@ async def test_a_source_for_all_connections(autojump_clock):
         assert source.last == Lease(7, 10.0)
 
 
-async def test_a_source_with_another_behind_it(autojump_clock):
-    """Where it has one behind it, that begins, and goes on when what was granted has ended."""
+async def test_a_grantor_may_have_a_source_behind_it(autojump_clock):
+    """The source behind it begins, and goes on when a lease by hand has ended."""
     source = LeaseSource(Lease(5, 10.0))
     async with granting(source) as peer:
         assert await leases_of(peer) == [5]
@@ -376,8 +376,8 @@ async def test_a_source_with_another_behind_it(autojump_clock):
         assert await leases_of(peer) == [5]
 
 
-async def test_a_stop_is_for_later_connections_too(autojump_clock):
-    """Once requests are stopped by hand, a new connection is not let through by what is behind."""
+async def test_a_stop_holds_for_later_connections(autojump_clock):
+    """Once requests are stopped by hand, the source behind lets no new connection through."""
     source = LeaseSource(Lease(5, 10.0))
     source.grant(Lease(0, 0))
     async with granting(source) as peer:
@@ -388,8 +388,8 @@ async def test_a_stop_is_for_later_connections_too(autojump_clock):
         assert await leases_of(peer) == [1, 5]
 
 
-async def test_metadata_that_just_fits():
-    """A lease may have as much metadata as its frame has room for; one byte more is none."""
+async def test_the_metadata_of_a_lease_must_fit_its_frame():
+    """A lease may have as much metadata as its frame has room for, and not a byte more."""
     largest = Lease(1, 1.0, bytes(2**24 - 15))
     with pytest.raises(ValueError, match="16777201 bytes, not 16777202"):
         Lease(1, 1.0, bytes(2**24 - 14))
@@ -397,8 +397,8 @@ async def test_metadata_that_just_fits():
         assert (await peer.receive(LeaseFrame)).metadata == largest.metadata
 
 
-async def test_what_nobody_limits():
-    """Without a source each side grants all that can be said."""
+async def test_the_default_lease_is_the_largest():
+    """Without a source each side grants the largest lease that a frame can carry."""
     async with connected_pair(
         KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions()
     ) as client:
@@ -411,13 +411,13 @@ async def test_what_nobody_limits():
 
 
 def once(lease):
-    """A source that grants it at the start, and then nothing."""
+    """A source that grants this lease at the start, and then no other."""
     answers = iter([lease])
     return LeaseOptions(lambda statistics: next(answers, None))
 
 
-async def test_waiting_for_room_is_not_waiting_for_a_lease():
-    """A burst that the lease allows is never refused for its number, however full the outbox."""
+async def test_a_burst_within_the_lease_is_not_refused():
+    """Requests that wait for room in the outbox do not count as waiting for a lease."""
     config = ConnectionConfig(limits=Limits(outbox_size=100))
     async with connected_pair(
         KnownAnswers(),
@@ -432,7 +432,7 @@ async def test_waiting_for_room_is_not_waiting_for_a_lease():
 
 
 @pytest.mark.parametrize("wait", [True, False])
-async def test_a_lease_that_ends_while_there_is_no_room(wait, autojump_clock):
+async def test_a_lease_that_ends_while_requests_wait_for_room(wait, autojump_clock):
     """A request that waits for room leaves only if the lease still allows it then."""
     config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=0.1)
     missed = []
@@ -449,7 +449,7 @@ async def test_a_lease_that_ends_while_there_is_no_room(wait, autojump_clock):
         await peer.send(LeaseFrame(1000, 100))
         await peer.expect_nothing()
         async with trio.open_nursery() as nursery:
-            # The peer does not read, and this many bytes are more than all there is on the way.
+            # The peer does not read, and this is more than all buffers on the way hold.
             for _ in range(60):
                 nursery.start_soon(ask, Payload(bytes(5000)))
             await trio.sleep(2)
@@ -462,8 +462,8 @@ async def test_a_lease_that_ends_while_there_is_no_room(wait, autojump_clock):
             assert len(sent) + len(missed) == 60
 
 
-async def test_waiting_requests_cancelled_anywhere():
-    """Wherever a waiting request is cancelled, nothing is left and those behind it go on."""
+async def test_waiting_requests_may_be_cancelled_at_any_point():
+    """A cancelled request leaves no trace, and the requests behind it go on."""
     async with frame_peer_server(lease=LeaseOptions()) as (peer, requester):
         await peer.receive(LeaseFrame)
         stream_id = -1
@@ -499,8 +499,8 @@ async def test_waiting_requests_cancelled_anywhere():
         assert places > 3
 
 
-async def test_a_cancelled_one_gives_its_place_to_the_next():
-    """The first in line is cancelled: the next becomes the first."""
+async def test_a_cancelled_request_gives_its_place_to_the_next():
+    """The first request of the queue is cancelled: the next becomes the first."""
     async with frame_peer_server(lease=LeaseOptions()) as (peer, requester):
         await peer.receive(LeaseFrame)
         scopes = [trio.CancelScope() for _ in range(3)]
@@ -545,7 +545,7 @@ async def test_both_ends_under_load(autojump_clock):
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix", "ws"])
-async def test_on_sockets(kind, tmp_path):
+async def test_leases_work_on_every_transport(kind, tmp_path):
     """Leases are granted, kept and enforced on every transport."""
     uri = {
         "tcp": "tcp://127.0.0.1:0",
@@ -561,7 +561,7 @@ async def test_on_sockets(kind, tmp_path):
             with trio.move_on_after(0.05) as scope:
                 await requester.request_response(Payload(b"x"))
             assert scope.cancelled_caught
-            # An impolite client: it sends all the same.
+            # This client breaks the rule: it sends without a lease.
             requester.leases._leases.held.replace(1, 3600, trio.current_time())
             with pytest.raises(Rejected, match="beyond the lease"):
                 await requester.request_response(Payload(b"x"))
@@ -569,7 +569,7 @@ async def test_on_sockets(kind, tmp_path):
 
 
 async def test_an_iterable_is_closed_with_the_connection():
-    """A generator of leases ends with its connection; what is granted after that goes nowhere."""
+    """A generator of leases ends with its connection; later leases have no effect."""
     ended = []
 
     async def source():
@@ -589,8 +589,8 @@ async def test_an_iterable_is_closed_with_the_connection():
     assert client.statistics().queued == queued
 
 
-async def test_no_request_after_the_end():
-    """On a connection that is over, a request learns that, and not that a lease is missing."""
+async def test_requests_after_the_end_fail_with_the_end():
+    """On a closed connection a request fails with that, not with a missing lease."""
     async with connected_pair(
         KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions(NOTHING)
     ) as client:
@@ -624,8 +624,8 @@ async def channel(requester):
 
 @pytest.mark.parametrize("by_server", [False, True], ids=["client asks", "server asks"])
 @pytest.mark.parametrize("interaction", [respond, large, forget, stream, channel])
-async def test_an_interaction_that_waits_cancelled_anywhere(interaction, by_server):
-    """Each kind of request, cancelled while it waits for a lease or after: nothing is left."""
+async def test_each_interaction_may_be_cancelled_at_any_point(interaction, by_server):
+    """A request cancelled while it waits for a lease, or after, leaves no trace."""
     leases = LeaseSource()
     sides = []
 

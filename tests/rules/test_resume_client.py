@@ -106,7 +106,7 @@ async def scripted(resume=None, responder=None):
 
 
 class Asking:
-    """A request in a task of its own, and what became of it."""
+    """A request in a task of its own, and its outcome."""
 
     def __init__(self, nursery, requester, data=b"ping"):
         self.outcome = None
@@ -173,7 +173,7 @@ async def test_positions_are_in_keepalive(autojump_clock):
         await peer.drain()
         await peer.aclose()
         new = await script.accept()
-        # What the server has confirmed is not available any more.
+        # Frames that the server has confirmed are not available any more.
         assert (await new.receive(ResumeFrame)).first_available_client_position == 10
         await new.send(ResumeOkFrame(10), KeepaliveFrame(respond=True, data=b"?"))
         answer = await new.receive(KeepaliveFrame)
@@ -181,7 +181,7 @@ async def test_positions_are_in_keepalive(autojump_clock):
 
 
 async def test_a_rejection_is_final(autojump_clock):
-    """R-RESUME-11: after REJECTED_RESUME there is no other attempt; each stream learns why."""
+    """R-RESUME-11: after REJECTED_RESUME there is no other attempt; each stream gets the reason."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -211,7 +211,7 @@ async def test_a_rejection_is_final(autojump_clock):
 )
 @pytest.mark.parametrize("closes", [True, False])
 async def test_other_failures_are_tried_again(answer, closes, autojump_clock):
-    """R-RESUME-11: CONNECTION_ERROR, nonsense or silence cost one attempt."""
+    """R-RESUME-11: CONNECTION_ERROR, a malformed answer or silence cost one attempt."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -229,8 +229,8 @@ async def test_other_failures_are_tried_again(answer, closes, autojump_clock):
         assert asking.outcome == b"pong"
 
 
-async def test_a_server_that_drops_what_it_resumes(autojump_clock):
-    """RESUME_OK and an end at once, again and again, is no reason to dial like mad."""
+async def test_a_server_that_drops_resumed_sessions_is_dialled_slowly(autojump_clock):
+    """A connection that ends right after RESUME_OK, many times, costs the delay of an attempt."""
     async with scripted() as (script, peer, _, nursery):
         dropped = 0
 
@@ -247,8 +247,8 @@ async def test_a_server_that_drops_what_it_resumes(autojump_clock):
         assert 6 <= dropped <= 16
 
 
-async def test_a_server_that_drops_fresh_sessions(autojump_clock):
-    """Likewise one that takes a SETUP, drops it, and does not resume it."""
+async def test_a_server_that_drops_fresh_sessions_is_dialled_slowly(autojump_clock):
+    """A fresh session that is dropped and not resumed costs the delay of an attempt too."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, _, nursery):
         sessions = 0
 
@@ -267,7 +267,7 @@ async def test_a_server_that_drops_fresh_sessions(autojump_clock):
 
 
 @pytest.mark.parametrize("position", [5, 11])
-async def test_a_position_that_cannot_be(position, autojump_clock):
+async def test_an_impossible_position_ends_the_session(position, autojump_clock):
     """R-RESUME-20: CONNECTION_ERROR after RESUME_OK, and no other attempt."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
@@ -281,8 +281,8 @@ async def test_a_position_that_cannot_be(position, autojump_clock):
         assert script.dialled == 2
 
 
-async def test_the_session_lifetime_ends_it(autojump_clock):
-    """R-RESUME-07: past it the streams fail with ConnectionLost, exactly then."""
+async def test_the_session_ends_after_its_lifetime(autojump_clock):
+    """R-RESUME-07: when it is over, the streams fail with ConnectionLost, at that moment."""
     async with scripted(Resume(session_lifetime=45)) as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -298,7 +298,7 @@ async def test_the_session_lifetime_ends_it(autojump_clock):
         assert script.dialled == tries
 
 
-async def test_retries_give_up(autojump_clock):
+async def test_a_client_gives_up_after_its_attempts(autojump_clock):
     """After `Retry.attempts` the streams fail with ConnectionLost."""
     resume = Resume(retry=Retry(attempts=3, jitter=0))
     async with scripted(resume) as (script, peer, requester, nursery):
@@ -313,8 +313,8 @@ async def test_retries_give_up(autojump_clock):
         assert isinstance(asking.outcome, ConnectionLost)
 
 
-async def test_a_silent_server_costs_the_connection_only(autojump_clock):
-    """R-KEEP-06: no KEEPALIVE answered for the max lifetime: dial again."""
+async def test_a_silent_server_ends_the_connection_only(autojump_clock):
+    """R-KEEP-06: if no KEEPALIVE is answered for the max lifetime, the client dials again."""
     async with scripted() as (script, peer, _, _):
         before = trio.current_time()
         new = await script.accept_resume(0)
@@ -323,15 +323,15 @@ async def test_a_silent_server_costs_the_connection_only(autojump_clock):
         await peer.expect_closed()
 
 
-async def test_leaving_says_so(autojump_clock):
+async def test_leaving_sends_connection_close(autojump_clock):
     """R-RESUME-20: a close is told from a loss by CONNECTION_CLOSE on stream 0."""
     async with scripted() as (_, peer, _, _):
         pass
     await peer.expect_closed(ErrorCode.CONNECTION_CLOSE)
 
 
-async def test_leaving_while_away_does_not_take_long(autojump_clock):
-    """What could not be said within the close's time is not said."""
+async def test_leaving_without_a_connection_does_not_take_long(autojump_clock):
+    """Frames that cannot be sent within the close's time are dropped."""
     async with scripted() as (script, peer, _, _):
         script.down = True
         await peer.aclose()
@@ -355,7 +355,7 @@ async def test_a_server_that_closes_is_not_resumed(autojump_clock):
 
 
 async def test_a_loss_before_the_setup_is_accepted(autojump_clock):
-    """Nobody knows the session yet: `connect` raises, and dials no second time."""
+    """The server does not know the session yet: `connect` raises, and dials no second time."""
     script = Script()
 
     async def lose():
@@ -394,7 +394,7 @@ async def reject(script, peer):
 
 
 async def test_a_fresh_session_follows(autojump_clock):
-    """Where it is allowed: open streams fail with ConnectionLost, the requester goes on."""
+    """Where that is allowed, open streams fail with ConnectionLost and the requester goes on."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
         tokens = set()
         for _ in range(3):
@@ -418,7 +418,7 @@ async def test_a_fresh_session_follows(autojump_clock):
 
 @pytest.mark.parametrize("ending", ["given up", "refused", "left"])
 async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
-    """`wait_closed` outlasts a session that another one follows, and returns with the last."""
+    """`wait_closed` waits for the last session if others follow the first."""
     ended = trio.Event()
 
     async def wait(requester):
@@ -452,7 +452,7 @@ async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
 
 
 async def test_a_fresh_session_is_tried_again(autojump_clock):
-    """Nobody there, or a loss before SETUP is accepted: another attempt, in time."""
+    """A failed dial, or a loss before SETUP is accepted, leads to another attempt in time."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
         await reject(script, peer)
         script.down = True
@@ -470,8 +470,8 @@ async def test_a_fresh_session_is_tried_again(autojump_clock):
 
 
 @pytest.mark.parametrize("attempts", [3, None])
-async def test_fresh_sessions_are_given_up(attempts, autojump_clock):
-    """After the attempts or the lifetime there is none, and requests say so."""
+async def test_fresh_sessions_are_given_up_after_the_attempts(attempts, autojump_clock):
+    """After the attempts or the lifetime there is no fresh session, and requests say so."""
     resume = Resume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
     async with scripted(resume) as (script, peer, requester, _):
         await reject(script, peer)
@@ -485,7 +485,7 @@ async def test_fresh_sessions_are_given_up(attempts, autojump_clock):
 
 
 async def test_a_fresh_session_may_be_refused(autojump_clock):
-    """The server's reason is what requests then get."""
+    """Later requests fail with the server's reason."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, requester, _):
         await reject(script, peer)
         peer = await script.accept()
@@ -498,7 +498,7 @@ async def test_a_fresh_session_may_be_refused(autojump_clock):
 
 
 async def test_leaving_between_sessions(autojump_clock):
-    """Nothing follows once the block is left."""
+    """There is no fresh session once the block is left."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, _, _):
         await reject(script, peer)
         script.down = True
@@ -507,7 +507,7 @@ async def test_leaving_between_sessions(autojump_clock):
     assert trio.current_time() == before
 
 
-async def test_an_acceptor_that_fails_for_a_fresh_session(autojump_clock, caplog):
+async def test_an_acceptor_that_fails_prevents_a_fresh_session(autojump_clock, caplog):
     """There is no fresh session then, and the log says why."""
     accepted = []
 
@@ -538,7 +538,7 @@ async def test_a_transport_cannot_be_dialled_again():
     "wrong",
     [{"token": b""}, {"token": b"x" * 65536}, {"session_lifetime": 0}, {"max_retained_size": 0}],
 )
-def test_what_makes_no_session_is_refused(wrong):
+def test_invalid_resume_options_are_refused(wrong):
     """Tokens have 1 to 65535 bytes, times and sizes are above 0."""
     with pytest.raises(ValueError):
         Resume(**wrong)
@@ -557,5 +557,5 @@ async def test_a_token_of_the_application(size):
 
 
 def test_a_token_is_not_shown():
-    """Whoever knows the token can take the session over, so it is in no log."""
+    """A token gives access to the session, so it is in no log."""
     assert "secret" not in repr(Resume(token=b"secret"))
