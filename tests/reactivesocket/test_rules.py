@@ -56,15 +56,15 @@ async def nothing(requester):
 
 
 async def test_messages_have_no_length(draft_client):
-    """V0-FRAME-01: on transports that keep messages apart the length is left out."""
+    """V0-FRAME-01: transports that keep messages apart carry no length."""
     async with draft_client() as peer:
         await peer.send(RequestResponseFrame(2, data=b"x"))
         (answer,) = await peer.transport.receive_frames()
         assert answer == ResponseFrame(2, complete=True, data=b"x").encode()
 
 
-async def test_messages_with_the_length_are_answered_likewise(draft_client):
-    """V0-FRAME-01, D.3 no. 2: a client that keeps the length gets it back."""
+async def test_messages_with_a_length_are_answered_with_one(draft_client):
+    """V0-FRAME-01, D.3 no. 2: a client that sends lengths gets them too."""
     async with draft_client(setup=None) as peer:
         setup = SETUP.encode()
         request = RequestResponseFrame(2, data=b"x").encode()
@@ -74,15 +74,15 @@ async def test_messages_with_the_length_are_answered_likewise(draft_client):
         assert answer == encode_length(expected) + expected
 
 
-async def test_stray_flags_are_ignored(draft_client):
-    """V0-FRAME-03: undefined flag bits mean nothing."""
+async def test_undefined_flags_are_ignored(draft_client):
+    """V0-FRAME-03: undefined flag bits have no effect."""
     async with draft_client() as peer:
         await peer.send(bytes.fromhex("00043fff 00000002 78"))
         assert await peer.receive() == ResponseFrame(2, complete=True, data=b"x")
 
 
-async def test_what_is_not_understood(draft_client):
-    """V0-FRAME-06: with the I flag it is skipped, without it ends the connection."""
+async def test_unknown_types_are_skipped_or_end_the_connection(draft_client):
+    """V0-FRAME-06: an unknown type is skipped with the I flag; without, it ends the connection."""
     async with draft_client() as peer:
         await peer.send(ExtFrame(0, 7, ignore=True), bytes.fromhex("000e8000 00000000"))
         await peer.expect_alive()
@@ -95,7 +95,7 @@ async def test_what_is_not_understood(draft_client):
 
 @pytest.mark.parametrize("length", ["80000009", "0000000a", "00000003", "00000000"])
 async def test_an_impossible_metadata_length(draft_client, length):
-    """V0-META-02, V0-META-03: the whole frame is ignored, and only that."""
+    """V0-META-02, V0-META-03: the whole frame is ignored, and no other."""
     async with draft_client() as peer:
         frame = bytes.fromhex(f"0004400000000002 {length} 7879797978")
         await peer.send(frame, RequestResponseFrame(2, data=b"x"))
@@ -103,7 +103,7 @@ async def test_an_impossible_metadata_length(draft_client, length):
         await peer.expect_alive()
 
 
-async def test_metadata_that_is_empty(draft_client):
+async def test_empty_metadata(draft_client):
     """V0-META-01, D.3 no. 12: a metadata length of 4 is read, and never sent."""
     async with draft_client() as peer:
         await peer.send(RequestResponseFrame(2, metadata=b"", data=b"x"))
@@ -111,7 +111,7 @@ async def test_metadata_that_is_empty(draft_client):
 
 
 async def test_frames_past_the_maximum(draft_client):
-    """A message longer than the engine's frames can be ends the connection."""
+    """A message longer than the engine's largest frame ends the connection."""
     async with draft_client() as peer:
         await peer.send(RequestFnfFrame(2, data=bytes(0xFFFFFF - 8)))
         await peer.expect_closed(0x101)
@@ -121,7 +121,7 @@ async def test_frames_past_the_maximum(draft_client):
 
 
 @pytest.mark.parametrize("stream_id", [1, 2, 3, 77, 2**31, 2**32 - 1])
-async def test_any_stream_id_of_a_client(draft_client, stream_id):
+async def test_any_stream_id_of_a_client_is_accepted(draft_client, stream_id):
     """V0-SID-03, D.3 no. 4: parity is not checked, and all 32 bits count."""
     async with draft_client() as peer:
         await peer.send(RequestResponseFrame(stream_id, data=b"x"))
@@ -139,8 +139,8 @@ async def test_ids_may_be_used_again(draft_client):
         assert await peer.receive() == ResponseFrame(2, complete=True, data=b"c")
 
 
-async def test_a_request_on_an_id_in_use(draft_client):
-    """V0-SID-02, V0-UNX-07: it is ignored, whatever its type."""
+async def test_a_request_on_an_id_in_use_is_ignored(draft_client):
+    """V0-SID-02, V0-UNX-07: this holds for every type."""
     async with draft_client() as peer:
         await peer.send(RequestStreamFrame(2, 1, data=b"5"))
         assert (await peer.receive()).data == b"0"
@@ -158,8 +158,8 @@ async def test_a_request_on_an_id_in_use(draft_client):
         assert (await peer.receive()).data == b""
 
 
-async def test_requests_on_stream_0(draft_client):
-    """V0-SID-01: stream 0 is the connection's; requests there make no sense."""
+async def test_requests_on_stream_0_are_ignored(draft_client):
+    """V0-SID-01: stream 0 belongs to the connection."""
     async with draft_client() as peer:
         await peer.send(
             RequestResponseFrame(0, data=b"x"),
@@ -170,7 +170,7 @@ async def test_requests_on_stream_0(draft_client):
 
 
 async def test_a_client_sends_even_ids(draft_server):
-    """V0-SID-03: our requests begin at 2 and go on in twos."""
+    """V0-SID-03: our requests begin at 2 and go up in steps of 2."""
 
     async def use(requester):
         for _ in range(3):
@@ -182,7 +182,7 @@ async def test_a_client_sends_even_ids(draft_server):
 
 
 class Asks(Responder):
-    """Asks the client back for what it is asked."""
+    """Sends each request back to the client."""
 
     def __init__(self, requester):
         self.requester = requester
@@ -193,7 +193,7 @@ class Asks(Responder):
 
 @pytest.mark.parametrize(("theirs", "ours"), [(2, 1), (1, 2), (5, 2)])
 async def test_a_server_sends_the_other_parity(draft_client, theirs, ours):
-    """V0-SID-03: odd ids, unless the client uses these itself."""
+    """V0-SID-03: odd ids, unless the client uses odd ids itself."""
 
     async def acceptor(setup, requester):
         return Asks(requester)
@@ -209,7 +209,7 @@ async def test_a_server_sends_the_other_parity(draft_client, theirs, ours):
 
 
 async def test_the_setup_of_a_client(draft_server):
-    """V0-CONN-01, D.3 no. 5: version 0, stream 0, first of all, and no bit that is not meant."""
+    """V0-CONN-01, D.3 no. 5: version 0, stream 0, the first frame, and no extra bit."""
     async with draft_server(nothing) as peer:
         assert peer.setup == SetupFrame(
             0,
@@ -235,7 +235,7 @@ async def test_the_setup_of_a_client(draft_server):
     ],
     ids=repr,
 )
-async def test_a_first_frame_that_is_no_good_setup(draft_client, first):
+async def test_an_invalid_first_frame(draft_client, first):
     """V0-CONN-02, V0-CONN-04, V0-SETUP-01, V0-SETUP-04: INVALID_SETUP and close."""
     async with draft_client(setup=None, protocols=["reactivesocket"]) as peer:
         await peer.send(first, RequestResponseFrame(2, data=b"x"))
@@ -243,7 +243,7 @@ async def test_a_first_frame_that_is_no_good_setup(draft_client, first):
 
 
 async def test_a_setup_that_must_be_ignored(draft_client):
-    """V0-META-03 holds for SETUP too; what comes next is the first frame then."""
+    """V0-META-03 holds for SETUP too; the next frame is then the first."""
     async with draft_client(setup=None, protocols=["reactivesocket"]) as peer:
         broken = SetupFrame(0, 1, 1, metadata=b"m").encode().replace(b"\0\0\0\5m", b"\0\0\0\6m")
         await peer.send(broken, SETUP)
@@ -258,8 +258,8 @@ async def test_requests_right_behind_the_setup(draft_client):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_what_a_setup_says(draft_client, version):
-    """V0-SETUP-02, V0-SETUP-03, V0-SETUP-05: acceptors get all of it, S included."""
+async def test_the_fields_of_a_setup(draft_client, version):
+    """V0-SETUP-02, V0-SETUP-03, V0-SETUP-05: acceptors get all of them, S included."""
     seen = []
 
     async def acceptor(setup, requester):
@@ -279,8 +279,8 @@ async def test_what_a_setup_says(draft_client, version):
 
 
 @pytest.mark.parametrize("times", [(0, 0), (0, 10), (500, 0), (2**32 - 1, 2**32 - 1)])
-async def test_times_of_a_setup_that_mean_no_limit(draft_client, autojump_clock, times):
-    """D.3 no. 16, V0-KEEP-04: with 0 for either, silence is no reason to close, but our limit."""
+async def test_times_of_zero_in_a_setup(draft_client, autojump_clock, times):
+    """D.3 no. 16, V0-KEEP-04: 0 for either means no limit on silence, except the server's."""
     async with draft_client(setup=SetupFrame(0, *times)) as peer:
         await trio.sleep(890)
         await peer.expect_alive()
@@ -325,7 +325,7 @@ async def test_leases_that_are_not_offered(draft_client):
     ],
 )
 async def test_a_client_that_is_refused(code, error):
-    """V0-CONN-05: ``connect`` raises what the SETUP_ERROR says, in old codes too."""
+    """V0-CONN-05: ``connect`` raises the error of the SETUP_ERROR, also with old codes."""
     ours, theirs = memory_transport_pair()
 
     async def refuse():
@@ -361,7 +361,7 @@ async def test_a_client_sends_keepalive(draft_server, autojump_clock):
         assert await peer.receive(KeepaliveFrame) == KeepaliveFrame(False, b"x")
 
 
-async def test_leases_that_nobody_asked_for(draft_server):
+async def test_unexpected_leases_are_ignored(draft_server):
     """V0-LEASE-01, V0-UNX-06: a LEASE without L has no effect, on stream 0 or another."""
 
     async def use(requester):
@@ -378,7 +378,7 @@ LEASED = SetupFrame(0, 20_000, 90_000, lease=True)
 
 
 async def test_a_server_grants_leases(draft_client):
-    """V0-LEASE-04, V0-LEASE-06, V0-LEASE-07: LEASE first; what goes beyond it is REJECTED."""
+    """V0-LEASE-04, V0-LEASE-06, V0-LEASE-07: LEASE first; requests beyond it are REJECTED."""
     lease = LeaseOptions(LeaseSource(Lease(1, 60.0, b"m")))
     async with draft_client(setup=None, lease=lease) as peer:
         await peer.send(LEASED)
@@ -409,7 +409,7 @@ async def test_a_client_waits_for_a_lease(draft_server):
 # -- request_response and fire_and_forget -----------------------------------------------------
 
 
-async def test_a_response_without_c_counts_as_with(draft_server):
+async def test_a_response_without_complete_ends_the_request(draft_server):
     """V0-RR-01, V0-RR-04: the request is answered, and its stream is over."""
 
     async def use(requester):
@@ -472,7 +472,7 @@ async def test_fire_and_forget(draft_client):
 
 
 async def test_a_stream(draft_client):
-    """V0-STREAM-01, V0-FLOW-01: items as credit is there, then RESPONSE with C."""
+    """V0-STREAM-01, V0-FLOW-01: items within the credit, then RESPONSE with C."""
     async with draft_client() as peer:
         await peer.send(RequestStreamFrame(2, 1, data=b"3"))
         assert await peer.drain() == [ResponseFrame(2, data=b"0")]
@@ -486,7 +486,7 @@ async def test_a_stream(draft_client):
 
 @pytest.mark.parametrize("items", [0, 1, 3])
 async def test_a_stream_without_initial_credit(draft_client, items):
-    """An initial n of 0 is legal here: the first item waits for REQUEST_N, the end does not."""
+    """An initial n of 0 is legal: the first item waits for REQUEST_N, but the end does not."""
     data = [ResponseFrame(2, data=b"%d" % n) for n in range(items)]
     async with draft_client() as peer:
         await peer.send(RequestStreamFrame(2, 0, data=b"%d" % items))
@@ -501,7 +501,7 @@ async def test_a_stream_without_initial_credit(draft_client, items):
         await peer.expect_alive()
 
 
-async def test_credit_of_a_stream_of_ours(draft_server):
+async def test_the_credit_of_our_stream(draft_server):
     """V0-STREAM-01, D.3 no. 6: N and the field are set; REQUEST_N follows consumption."""
 
     async def use(requester):
@@ -517,7 +517,7 @@ async def test_credit_of_a_stream_of_ours(draft_server):
 
 
 async def test_errors_of_a_stream(draft_client):
-    """V0-ERR-01: ERROR ends it, with code and text."""
+    """V0-ERR-01: ERROR ends the stream, with code and text."""
     async with draft_client() as peer:
         await peer.send(RequestStreamFrame(2, 1, data=b"x"))
         frame = await peer.receive(ErrorFrame)
@@ -525,7 +525,7 @@ async def test_errors_of_a_stream(draft_client):
 
 
 class Ticks(Responder):
-    """Two ticks, and the end."""
+    """Two items, and the end."""
 
     async def request_stream(self, payload):
         yield Payload(b"a")
@@ -533,7 +533,7 @@ class Ticks(Responder):
 
 
 async def test_a_subscription_never_completes(draft_client):
-    """V0-SUB-01: RESPONSEs without C; where the handler ends, an ERROR says so."""
+    """V0-SUB-01: RESPONSEs have no C; if the handler ends, an ERROR follows."""
     async with draft_client(Ticks()) as peer:
         await peer.send(RequestSubFrame(2, 9, data=b"x"))
         assert await peer.drain() == [
@@ -544,7 +544,7 @@ async def test_a_subscription_never_completes(draft_client):
 
 
 async def test_a_completed_subscription(draft_server):
-    """V0-SUB-01: a C that comes against the rules ends it all the same."""
+    """V0-SUB-01: a C, although against the rules, ends it."""
 
     async def use(requester):
         async with request_subscription(requester, Payload(b"x"), prefetch=8) as stream:
@@ -607,7 +607,7 @@ async def test_completion_without_an_item(draft_client, end):
 
 
 async def test_a_channel_of_one_item(draft_client):
-    """V0-CHAN-03: C on the initial frame: the item counts, and is the last."""
+    """V0-CHAN-03: C on the initial frame: the item counts, and is the last one."""
     async with draft_client() as peer:
         await peer.send(RequestChannelFrame(2, 9, complete=True, data=b"a"))
         await peer.receive(RequestNFrame)
@@ -626,7 +626,7 @@ async def test_a_channel_without_initial_credit(draft_client):
         assert await peer.drain() == [ResponseFrame(2, data=b"a"), ResponseFrame(2, data=b"b")]
 
 
-async def test_a_channel_of_ours(draft_server):
+async def test_our_channel(draft_server):
     """V0-CHAN-01 to 04, D.3 no. 6 and 8: N and the field on every frame, 0 on later ones."""
 
     async def use(requester):
@@ -647,7 +647,7 @@ async def test_a_channel_of_ours(draft_server):
 
 
 async def test_the_responder_ends_both_halves(draft_server):
-    """V0-CHAN-05: after its C nothing more is sent, and the source is stopped."""
+    """V0-CHAN-05: after its C no frame leaves, and the source is stopped."""
     stopped = []
 
     async def source():
@@ -671,15 +671,15 @@ async def test_the_responder_ends_both_halves(draft_server):
 
 
 class One(Responder):
-    """Answers a channel with one item, and is done with it."""
+    """Answers a channel with one item, and ends."""
 
     async def request_channel(self, payload, payloads):
         yield Payload(b"only")
 
 
 @pytest.mark.parametrize("n", [None, 0])
-async def test_items_that_come_too_late(draft_client, n):
-    """V0-CHAN-05: what the requester had on its way opens no new channel; a new one may."""
+async def test_late_items_of_a_channel(draft_client, n):
+    """V0-CHAN-05: items that were on the way open no channel; a new request does."""
     async with draft_client(One()) as peer:
         for _ in range(2):
             await peer.send(RequestChannelFrame(2, 9, data=b"a"))
@@ -706,7 +706,7 @@ async def test_ids_of_channels_that_have_ended_are_forgotten(draft_client):
 
 
 class Deaf(Responder):
-    """Wants no items, and goes on sending."""
+    """Reads no items, and sends some."""
 
     async def request_channel(self, payload, payloads):
         await payloads.aclose()
@@ -714,8 +714,8 @@ class Deaf(Responder):
         yield Payload(b"b")
 
 
-async def test_a_responder_that_wants_no_more_items(draft_client):
-    """V0-CHAN-06: CANCEL would end both halves, so a responder that reads no more grants none."""
+async def test_a_responder_that_stops_reading(draft_client):
+    """V0-CHAN-06: it grants no credit; CANCEL would end both halves."""
     async with draft_client(Deaf()) as peer:
         await peer.send(RequestChannelFrame(2, 1, data=b"x"))
         await peer.receive(RequestNFrame)
@@ -738,15 +738,15 @@ async def test_a_cancelled_channel(draft_client):
 
 
 async def test_a_responder_that_cancels(draft_server):
-    """V0-CHAN-06: so does a CANCEL of the responder's; elsewhere it makes no sense."""
+    """V0-CHAN-06: CANCEL of the responder ends both halves; on other streams it is ignored."""
 
     async def use(requester):
-        async with requester.request_channel(source_for_ever(), prefetch=4) as stream:
+        async with requester.request_channel(source_without_end(), prefetch=4) as stream:
             with pytest.raises(Canceled):
                 await stream.receive()
         assert (await requester.request_response()).data == b"x"
 
-    async def source_for_ever():
+    async def source_without_end():
         yield Payload(b"a")
         await trio.sleep_forever()
 
@@ -757,8 +757,8 @@ async def test_a_responder_that_cancels(draft_server):
         await peer.send(CancelFrame(4), RequestNFrame(4, 1), ResponseFrame(4, data=b"x"))
 
 
-async def test_an_error_from_the_requester(draft_client):
-    """An ERROR on a channel ends it from either side; on the peer's other requests, nothing."""
+async def test_an_error_of_the_requester(draft_client):
+    """An ERROR on a channel ends it from either side; on other requests it is ignored."""
     async with draft_client() as peer:
         await peer.send(RequestChannelFrame(2, 9, data=b"a"))
         assert len(await peer.drain()) == 2
@@ -790,7 +790,7 @@ async def test_a_source_that_fails(draft_server):
 
 
 async def test_fragments_of_a_response(draft_server, vectors):
-    """V0-FRAG-01: metadata and data are put together, in any mix."""
+    """V0-FRAG-01: metadata and data are joined, in any mix."""
     sequence = vectors["v0_fragmented_response"]
 
     async def use(requester):
@@ -804,8 +804,8 @@ async def test_fragments_of_a_response(draft_server, vectors):
         await peer.send(*map(bytes.fromhex, sequence["frames"]))
 
 
-async def test_f_means_nothing_beside_c(draft_server, draft_client):
-    """V0-FRAG-01: F and C together are the last fragment, of a response and of a channel."""
+async def test_follows_is_ignored_beside_complete(draft_server, draft_client):
+    """V0-FRAG-01: F and C together mark the last fragment, in a response and in a channel."""
 
     async def use(requester):
         async with requester.request_stream() as stream:
@@ -826,7 +826,7 @@ async def test_f_means_nothing_beside_c(draft_server, draft_client):
         ]
 
 
-# -- errors, pushes, the unexpected -----------------------------------------------------------
+# -- errors, pushes, frames without effect ---------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -843,7 +843,7 @@ async def test_f_means_nothing_beside_c(draft_server, draft_client):
     ],
 )
 async def test_error_codes(draft_server, code, error):
-    """V0-ERR-01, D.3 no. 10: each code is its error, those of before 2015-09-11 too."""
+    """V0-ERR-01, D.3 no. 10: each code has its error, also those from before 2015-09-11."""
 
     async def use(requester):
         for text in ("data", "metadata"):
@@ -884,8 +884,8 @@ async def test_metadata_push(draft_client):
         assert (await peer.receive()).data == b"a"
 
 
-async def test_metadata_push_of_ours(draft_server):
-    """V0-PUSH-01: stream 0, M set, with its length."""
+async def test_our_metadata_push(draft_server):
+    """V0-PUSH-01: on stream 0, with M set, and with its length."""
 
     async def use(requester):
         await requester.metadata_push(b"cfg")
@@ -894,8 +894,8 @@ async def test_metadata_push_of_ours(draft_server):
         assert await peer.receive() == MetadataPushFrame(b"cfg")
 
 
-async def test_what_makes_no_sense_at_a_server(draft_client):
-    """V0-UNX-06 to 12: it is all ignored."""
+async def test_frames_that_make_no_sense_to_a_server(draft_client):
+    """V0-UNX-06 to 12: all of them are ignored."""
     async with draft_client() as peer:
         await peer.send(
             SETUP,
@@ -914,8 +914,8 @@ async def test_what_makes_no_sense_at_a_server(draft_client):
         await peer.expect_alive()
 
 
-async def test_what_makes_no_sense_at_a_client(draft_server):
-    """V0-UNX-08 to 10, 13: it is all ignored, requests go on."""
+async def test_frames_that_make_no_sense_to_a_client(draft_server):
+    """V0-UNX-08 to 10, 13: all of them are ignored, and requests go on."""
 
     async def use(requester):
         assert (await requester.request_response()).data == b"x"
@@ -934,8 +934,8 @@ async def test_what_makes_no_sense_at_a_client(draft_server):
         await peer.send(ResponseFrame(2, complete=True, data=b"x"))
 
 
-async def test_a_connection_error(draft_server):
-    """CONNECTION_ERROR on stream 0 ends everything."""
+async def test_a_connection_error_ends_all_streams(draft_server):
+    """CONNECTION_ERROR on stream 0 ends the connection."""
 
     async def use(requester):
         with pytest.raises(ClosedByPeer, match="bye"):
@@ -946,7 +946,7 @@ async def test_a_connection_error(draft_server):
         await peer.send(ErrorFrame(0, 0x101, data=b"bye"))
 
 
-async def test_a_peer_that_sends_nonsense_to_a_client(draft_server):
+async def test_a_malformed_frame_at_a_client(draft_server):
     """Frames before it are delivered, then the connection ends with CONNECTION_ERROR."""
 
     async def use(requester):
