@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated, Any
 
 import attrs
 import pytest
@@ -14,22 +13,16 @@ import trio.testing
 import trustme
 
 from rsocket_trio import (
-    BearerAuthentication,
     ConnectionConfig,
-    Metadata,
-    Principal,
     Rejected,
     RejectedResume,
     RejectedSetup,
-    RequestFacts,
     Responder,
     ResumeFacts,
     ResumeOptions,
-    Router,
     Setup,
     TransportInfo,
     serve,
-    serve_transport,
 )
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import (
@@ -37,68 +30,11 @@ from rsocket_trio.frames import (
     KeepaliveFrame,
     PayloadFrame,
     RequestResponseFrame,
-    ResumeFrame,
-    ResumeOkFrame,
-    SetupFrame,
 )
-from rsocket_trio.metadata import MIME
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
-from rsocket_trio.transports.memory import memory_transport_pair
-
-TOKEN = b"sixteen bytes..."
-KEY = BearerAuthentication("ada")
-LOCAL = "tcp://127.0.0.1:0"
-NO_SESSION = ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"there is no such session")
-
-
-def setup(token=TOKEN, auth=None):
-    metadata = None if auth is None else Metadata(auth=auth).encode()
-    return SetupFrame(
-        1, 0, 20_000, 90_000, token,
-        metadata_mime_type=MIME.COMPOSITE_METADATA, data_mime_type=MIME.TEXT, metadata=metadata,
-    )  # fmt: skip
-
-
-RESUME = ResumeFrame(1, 0, TOKEN, 0, 0)
-
-
-class Server:
-    """A resumable server in memory, whose connections have the facts that a test gives."""
-
-    def __init__(self, nursery, responder, options=None, **settings):
-        self.options = ResumeOptions() if options is None else options
-        self._nursery = nursery
-        self._serve = partial(serve_transport, responder, resume=self.options, **settings)
-
-    @asynccontextmanager
-    async def dial(self, **facts):
-        client, server = memory_transport_pair()
-        server.info = TransportInfo(scheme="memory", **facts)
-        self._nursery.start_soon(self._serve, server)
-        async with FramePeer(client) as peer:
-            yield peer
-
-    @asynccontextmanager
-    async def session(self, auth=None, **facts):
-        async with self.dial(**facts) as peer:
-            await peer.send(setup(auth=auth))
-            await peer.expect_alive()
-            yield peer
-
-    async def resume(self, **facts):
-        """Return the first frame that answers a RESUME."""
-        async with self.dial(**facts) as peer:
-            await peer.send(RESUME)
-            answer = await peer.receive()
-            if isinstance(answer, ResumeOkFrame):
-                await peer.expect_alive()
-            return answer
-
-
-OK = ResumeOkFrame(0)
-
+from tests.resumable_server import LOCAL, NO_SESSION, OK, RESUME, TOKEN, Server, setup
 
 # -- the same listener, and the same client ------------------------------------------------------
 
@@ -324,12 +260,12 @@ class Watchful(Responder):
         return payload
 
 
-async def anybody(facts): ...
+async def admit(facts): ...
 
 
 async def test_a_responder_may_decide(nursery):
     """`Responder.accept_resume` replaces the default, each time."""
-    watchful = Watchful(anybody)
+    watchful = Watchful(admit)
     server = Server(nursery, watchful)
     async with server.session(listener="one"):
         pass
@@ -343,7 +279,7 @@ async def test_a_responder_may_decide(nursery):
 
 async def test_the_responder_of_the_connection_decides(nursery):
     """The responder that the acceptor returned decides, also if it is not the acceptor."""
-    watchful = Watchful(anybody)
+    watchful = Watchful(admit)
 
     async def accept(setup, requester):
         return watchful
@@ -474,164 +410,6 @@ async def test_a_session_that_is_not_accepted_yet_cannot_be_resumed(nursery):
         go.set()
         await owner.receive(KeepaliveFrame)
         assert await server.resume() == OK
-    nursery.cancel_scope.cancel()
-
-
-# -- routers -------------------------------------------------------------------------------------
-
-
-@attrs.define(slots=False)
-class Door:
-    """An authenticator that notes the connections it is asked about."""
-
-    asked: list = attrs.field(factory=list)
-    banned: set = attrs.field(factory=set)
-
-    async def __call__(self, auth, facts):
-        self.asked.append((auth, type(facts), facts.principal))
-        principal = facts.principal if auth is None else auth.token
-        if principal is None:
-            raise Rejected("who are you?")
-        if principal in self.banned:
-            raise Rejected("banned")
-        return principal
-
-
-def make_router(door, **settings):
-    router = Router(authenticate=door, **settings)
-
-    @router.request_response("who")
-    async def who(user: Annotated[Any, Principal]) -> str:
-        return user
-
-    return router
-
-
-async def test_the_authenticator_is_called_for_each_resume(nursery):
-    """It gets the principal of the SETUP; its result is the principal from then on."""
-    door = Door()
-    server = Server(nursery, make_router(door))
-    async with server.session(KEY):
-        pass
-    async with server.dial() as peer:
-        await peer.send(RESUME)
-        assert await peer.receive() == OK
-        await peer.send(RequestResponseFrame(1, metadata=Metadata(route="who").encode()))
-        assert (await peer.receive(PayloadFrame)).data == b"ada"
-    assert door.asked == [
-        (KEY, Setup, None),
-        (None, ResumeFacts, "ada"),
-        (None, RequestFacts, "ada"),
-    ]
-    door.banned.add("ada")
-    answer = await server.resume()
-    assert (answer.code, answer.data) == (ErrorCode.REJECTED_RESUME, b"banned")
-    nursery.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize("principal", ["eve", None])
-async def test_another_principal_does_not_resume(nursery, principal, caplog):
-    """An authenticator that knows clients by their transport finds another principal."""
-    caplog.set_level("INFO")
-
-    async def authenticate(auth, facts):
-        if isinstance(facts, ResumeFacts):
-            return principal if facts.transport.peer == "elsewhere" else facts.principal
-        return "ada"
-
-    server = Server(nursery, make_router(authenticate))
-    async with server.session():
-        pass
-    assert await server.resume(peer="elsewhere") == NO_SESSION
-    assert "another principal's" in caplog.text
-    assert await server.resume() == OK
-    nursery.cancel_scope.cancel()
-
-
-async def test_a_session_without_a_principal(nursery):
-    """If the SETUP has no principal there is none to compare with."""
-
-    async def authenticate(auth, facts):
-        return "somebody" if isinstance(facts, ResumeFacts) else None
-
-    server = Server(nursery, make_router(authenticate))
-    async with server.session():
-        pass
-    assert await server.resume() == OK
-    nursery.cancel_scope.cancel()
-
-
-async def test_a_router_compares_transports(nursery):
-    """The default check holds beside the authenticator, and before it."""
-    door = Door()
-    server = Server(nursery, make_router(door))
-    async with server.session(KEY, listener="one"):
-        pass
-    assert await server.resume(listener="two") == NO_SESSION
-    assert len(door.asked) == 1
-    nursery.cancel_scope.cancel()
-
-
-async def test_on_resume_replaces_the_default(nursery):
-    """``on_resume`` replaces the default, and the authenticator is still called."""
-    seen = []
-
-    async def on_resume(facts):
-        seen.append((facts.principal, facts.differences))
-        if "user" in facts.differences:
-            raise RejectedResume("another user")
-
-    door = Door()
-    server = Server(nursery, make_router(door, on_resume=on_resume))
-    async with server.session(KEY, listener="one"):
-        pass
-    assert await server.resume(listener="two") == OK
-    answer = await server.resume(extra={"peer_credentials": (1, 2, 3)})
-    assert answer.data == b"another user"
-    assert seen == [("ada", ("listener",)), ("ada", ("listener", "user"))]
-    door.banned.add("ada")
-    assert (await server.resume()).data == b"banned"
-    nursery.cancel_scope.cancel()
-
-
-async def test_a_router_class_with_accept_resume(nursery):
-    """A subclass of the router may decide with a method, as any responder may."""
-
-    class Careful(Router):
-        async def accept_resume(self, facts):
-            if facts.transport.peer == "elsewhere":
-                raise RejectedResume("no")
-
-    server = Server(nursery, Careful())
-    async with server.session(listener="one"):
-        pass
-    assert await server.resume(listener="two") == OK
-    assert (await server.resume(peer="elsewhere")).data == b"no"
-    nursery.cancel_scope.cancel()
-
-
-async def test_included_guards(nursery):
-    """Each guard that admitted the connection may refuse; one that did not is not called."""
-    doors = [Door() for _ in range(3)]
-    asked = []
-
-    async def on_resume(facts):
-        asked.append(facts.principal)
-
-    outer = Router()
-    outer.include(make_router(doors[0]), "a.")
-    outer.include(make_router(doors[1], on_resume=on_resume), "b.")
-    stranger = Door(banned={"ada"})
-    outer.include(make_router(stranger), "c.")
-    server = Server(nursery, outer)
-    async with server.session(KEY):
-        pass
-    assert await server.resume() == OK
-    assert await server.resume(listener="another") == NO_SESSION
-    assert asked == ["ada"]
-    assert len(stranger.asked) == 1
-    doors[1].banned.add("ada")
-    assert (await server.resume()).data == b"banned"
     nursery.cancel_scope.cancel()
 
 

@@ -58,7 +58,7 @@ async def enter(script, **options):
         (0x301, SetupError),
     ],
 )
-async def test_refusals(code, kind, autojump_clock):
+async def test_a_refusal_is_an_exception_of_connect(code, kind, autojump_clock):
     """Each refusal is an exception of connect: typed, bare, with code and reason."""
 
     async def refuse(peer):
@@ -85,12 +85,12 @@ async def test_a_peer_that_hangs_up():
 async def test_a_peer_that_sends_malformed_frames(autojump_clock):
     """A malformed frame instead of an answer ends the attempt."""
 
-    async def nonsense(peer):
+    async def malformed(peer):
         await peer.receive()
         await peer.send(b"HTTP")
 
     with pytest.raises(ConnectionClosed, match="the peer broke the protocol"):
-        await enter(nonsense)
+        await enter(malformed)
 
 
 async def test_connecting_where_no_server_listens():
@@ -102,7 +102,7 @@ async def test_connecting_where_no_server_listens():
     assert isinstance(caught.value.__cause__, OSError)
 
 
-@pytest.mark.parametrize("uri", ["nonsense", "gopher://x", "tcp://127.0.0.1"])
+@pytest.mark.parametrize("uri", ["malformed", "gopher://x", "tcp://127.0.0.1"])
 async def test_invalid_uris_are_refused(uri):
     """A wrong address is a ValueError."""
     with pytest.raises(ValueError):

@@ -21,7 +21,7 @@ from rsocket_trio import ConnectionConfig, Limits
         ("prefetch", [0, -1, 65537], [1, 65536]),
     ],
 )
-def test_connection_config(name, bad, good):
+def test_a_wrong_value_is_named(name, bad, good):
     """A wrong value is a ValueError that names the setting."""
     for value in bad:
         with pytest.raises(ValueError, match=name):
@@ -31,7 +31,7 @@ def test_connection_config(name, bad, good):
 
 
 @pytest.mark.parametrize("field", attrs.fields(Limits), ids=lambda field: field.name)
-def test_limits(field):
+def test_limits_have_a_range(field):
     """Every limit is above 0, and the frame size and window have a largest value."""
     with pytest.raises(ValueError, match=field.name):
         Limits(**{field.name: 0})

@@ -28,7 +28,7 @@ CONFIG = ConnectionConfig(
 DATA = b"x" * 400
 
 
-async def nothing_is_held(requesters):
+async def check_that_nothing_is_held(requesters):
     await trio.testing.wait_all_tasks_blocked()
     for requester in requesters:
         statistics = requester.statistics()
@@ -109,7 +109,7 @@ async def test_a_request_that_is_not_read(how, interaction):
             if how == "waits":
                 await peer.send(CancelFrame(stream_id))
             await peer.drain()
-            await nothing_is_held([responder.requester])
+            await check_that_nothing_is_held([responder.requester])
 
 
 @pytest.mark.parametrize("interaction", FIRST)
@@ -136,7 +136,7 @@ async def test_an_unread_request_is_given_back_with_its_connection(interaction):
         await peer.drain()
         assert responder.requester.statistics().unread > 0
         await peer.aclose()
-        await nothing_is_held([responder.requester])
+        await check_that_nothing_is_held([responder.requester])
 
 
 # -- the requesting side
@@ -175,7 +175,7 @@ async def a_stream_closed(requester):
     async with requester.request_stream() as items:
         await items.receive()
         await items.aclose()
-        await nothing_is_unread(requester)
+        await check_that_nothing_is_unread(requester)
 
 
 async def a_stream_read(requester):
@@ -183,10 +183,10 @@ async def a_stream_read(requester):
         while items.statistics().received < 5:
             await items.receive()
         await items.receive_many()
-        await nothing_is_unread(requester)
+        await check_that_nothing_is_unread(requester)
 
 
-async def nothing_is_unread(requester):
+async def check_that_nothing_is_unread(requester):
     await trio.testing.wait_all_tasks_blocked()
     assert requester.statistics().unread == 0
 
@@ -215,7 +215,7 @@ async def a_body_left(requester):
         await body.receive()
 
 
-async def a_body_left_whole(requester):
+async def a_complete_body_left(requester):
     async with requester.request_response_streamed():
         await trio.testing.wait_all_tasks_blocked()
         assert requester.statistics().unread > 0
@@ -237,7 +237,7 @@ async def a_response_not_waited_for(requester):
         a_channel_whose_items_are_not_read,
         a_channel_whose_last_items_are_not_read,
         a_body_left,
-        a_body_left_whole,
+        a_complete_body_left,
         a_response_not_waited_for,
     ],
 )
@@ -255,7 +255,7 @@ async def test_unread_data_of_a_requester_is_given_back(ask, by_server):
         requesters.append(client)
         for _ in range(20):
             await ask(requesters[0 if by_server else 1])
-            await nothing_is_held(requesters)
+            await check_that_nothing_is_held(requesters)
         # The same amount as before can be received.
         assert (await client.request_response()).data == DATA * 3
 

@@ -36,7 +36,7 @@ class Mirror(Responder):
             yield Payload(payload.metadata or b"none")
 
 
-async def test_routes():
+async def test_a_route_is_added_to_each_request():
     """A route goes in front of the metadata of every request; in a channel, of the first item."""
     mirror = Mirror()
     expected = route_metadata("there", COMPOSITE, b"")
@@ -65,7 +65,7 @@ async def test_a_route_that_cannot_be_encoded():
         assert requester.statistics() == ConnectionStatistics(0, 0, 0, 0)
 
 
-async def test_statistics():
+async def test_statistics_count_streams_requests_and_bytes():
     """Open streams, running requests, and unread bytes are counted on each side."""
     sides = []
 
@@ -84,7 +84,7 @@ async def test_statistics():
         nursery.cancel_scope.cancel()
 
 
-async def test_facts():
+async def test_the_facts_of_a_connection():
     """The requester names its transport, and waits for the end of the connection."""
     async with trio.open_nursery() as nursery:
         async with connected_pair(Mirror()) as requester:

@@ -53,12 +53,12 @@ def test_internal_methods_are_hidden(cls):
 def test_make_constructs_sealed_objects():
     """`make` does the same as a call of the class, also with type parameters."""
 
-    class Given(metaclass=Sealed, given="nobody gives one"):
+    class Given(metaclass=Sealed, given="there is no source"):
         def __init__(self, one, *, two):
             self.both = (one, two)
 
     made = sealed.make(Given, 1, two=2)
     assert isinstance(made, Given)
     assert made.both == (1, 2)
-    with pytest.raises(TypeError, match="nobody gives one"):
+    with pytest.raises(TypeError, match="there is no source"):
         Given(1, two=2)

@@ -204,7 +204,7 @@ async def _lost(requester):
     "error",
     [
         RejectedSetup("go away"),
-        InvalidSetup("nonsense"),
+        InvalidSetup("malformed"),
         UnsupportedSetup("not that"),
         SetupError("custom", code=0x003),
     ],

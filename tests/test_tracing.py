@@ -5,7 +5,7 @@ from rsocket_trio import Sampling, Tracing, ZipkinTracing, current_trace
 TRACE = ZipkinTracing(sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"s" * 8)
 
 
-def test_child():
+def test_a_child_of_a_trace():
     """A child is a new span of the same trace, with the same decision."""
     child = Tracing(random_bytes=lambda n: b"n" * n).child(TRACE)
     assert child == ZipkinTracing(
@@ -25,7 +25,7 @@ def test_a_sampling_decision_alone():
     assert Tracing().child(decision) is decision
 
 
-async def test_current():
+async def test_the_current_trace():
     """A trace is current from enter to exit."""
     tracing = Tracing(random_bytes=bytes)
     assert tracing.outgoing() is None

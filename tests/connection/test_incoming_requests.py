@@ -142,7 +142,7 @@ async def test_malformed_frames_end_the_connection(frame):
     ],
 )
 async def test_malformed_frames_with_ignore_are_skipped(frame):
-    """With the I flag they are skipped, whatever their type."""
+    """With the I flag they are skipped, of any type."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(frame)
         await peer.expect_alive()

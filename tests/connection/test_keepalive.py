@@ -41,7 +41,7 @@ async def test_two_idle_ends_keep_each_other_alive(autojump_clock):
 
 
 async def test_a_client_sends_keepalive_every_interval(autojump_clock):
-    """A client sends KEEPALIVE with R every interval, whatever else happens."""
+    """A client sends KEEPALIVE with R every interval, also beside other traffic."""
     async with frame_peer_server(config=CONFIG) as (peer, _requester):
         peer.patience = 100
         begin = trio.current_time()

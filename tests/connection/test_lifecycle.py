@@ -15,7 +15,7 @@ class Watched(Lifecycle):
     """Notes which part it tells what."""
 
     def __init__(self, *, established=True):
-        super().__init__(established=established, peer=lambda: "somebody")
+        super().__init__(established=established, peer=lambda: "a peer")
         self.told = []
         self.on_end += [lambda *told: self.told.append(("first", *told)), self._second]
         self.on_drain.append(lambda error: self.told.append(("drain", error)))

@@ -218,7 +218,7 @@ async def test_a_closed_outbox_refuses_producers():
 
 
 async def test_a_broken_outbox_is_idle():
-    """When no frame can be sent any more, no task waits for it, whatever is queued later."""
+    """When no frame can be sent any more, no task waits for it, with later frames or without."""
     outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x")
     await outbox.take()

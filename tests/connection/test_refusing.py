@@ -1,4 +1,4 @@
-"""Refusing a client: it receives the reason, whatever it has sent and whatever fails.
+"""Refusing a client: it receives the reason, also after a failure on the way.
 
 Modules of rsocket_trio.connection: establish.
 """

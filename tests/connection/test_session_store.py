@@ -214,7 +214,7 @@ async def test_a_store_that_returns_something_else(nursery, autojump_clock, capl
 
 
 async def test_a_cancelled_server_frees_the_token(autojump_clock):
-    """Also while the store adds the session: the server ends in time, whatever the store does."""
+    """The server ends in time also if the store is slow to add the session, or fails."""
     store = Hashed()
     async with trio.open_nursery() as nursery:
         server = Server(nursery, store)

@@ -1,4 +1,4 @@
-"""A living peer is never called dead, whatever else happens."""
+"""A living peer is never treated as dead."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ async def test_two_ends_that_send_more_than_they_read(room):
     assert ends == [total, total]
 
 
-async def test_both_ends_send_keepalives(autojump_clock):
-    """An hour of silence but for KEEPALIVEs, both ways."""
+async def test_both_ends_stay_alive_for_an_hour(autojump_clock):
+    """There are only KEEPALIVEs, in both directions."""
     async with connected_pair(Server()) as requester:
         await trio.sleep(3600)
         assert len((await requester.request_response()).data) == 2**20

@@ -39,7 +39,7 @@ class Heard:
 
 class Parts:
     def __init__(self, *, client=True, established=True, leases=True):
-        self.lifecycle = Lifecycle(established=established, peer=lambda: "somebody")
+        self.lifecycle = Lifecycle(established=established, peer=lambda: "a peer")
         self.outbox = Outbox(100, 100, 10**9)
         self.requests = Heard()
         self.leases = Heard() if leases else None

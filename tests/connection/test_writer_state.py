@@ -69,7 +69,7 @@ class Scene:
         (State.GONE, State.GONE),
     ],
 )
-async def test_put(put, state, after):
+async def test_put_queues_a_frame(put, state, after):
     """The frame is queued; a sleeping writer is marked once, and the loop called once."""
     scene = Scene()
     async with scene.at(state) as outbox:
@@ -109,7 +109,7 @@ async def test_put_where_a_task_waits_for_the_writer(waits):
         nursery.cancel_scope.cancel()
 
 
-async def test_take():
+async def test_take_returns_all_frames():
     """An awake writer takes all frames; without any it sleeps until it is woken."""
     scene = Scene()
     async with scene.at(State.AWAKE) as outbox:
@@ -145,7 +145,7 @@ async def test_flush_where_the_writer_does_not_wait(state):
 
 @pytest.mark.parametrize("state", [State.ASLEEP, State.MARKED])
 @pytest.mark.parametrize("outcome", ["all", "some", "error"])
-async def test_flush(state, outcome):
+async def test_flush_sends_in_place_of_the_writer(state, outcome):
     """Queued frames are sent in the writer's place; it gets the rest, and errors."""
     scene = Scene()
     sent = []
@@ -179,7 +179,7 @@ async def test_flush(state, outcome):
 
 
 @pytest.mark.parametrize("state", State)
-async def test_wake_writer(state):
+async def test_wake_writer_in_each_state(state):
     """A waiting writer runs; an awake one looks once more; one that is gone stays so."""
     scene = Scene()
     async with scene.at(state) as outbox:
@@ -194,7 +194,7 @@ async def test_wake_writer(state):
 
 
 @pytest.mark.parametrize("state", State)
-async def test_close(state):
+async def test_close_refuses_waiting_tasks(state):
     """Tasks that wait for room get the reason; there is no other change."""
     scene = Scene()
     async with scene.at(state) as outbox:
@@ -209,7 +209,7 @@ async def test_close(state):
 
 
 @pytest.mark.parametrize("state", [State.AWAKE, State.GONE])
-async def test_discard(state):
+async def test_discard_drops_the_queue(state):
     """Queued frames are dropped; the outbox is idle then, and the writer gone."""
     scene = Scene()
     async with scene.at(state) as outbox:

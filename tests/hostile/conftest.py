@@ -105,7 +105,7 @@ class RawClient:
         return frames
 
     async def alive(self) -> bool:
-        """Return whether a KEEPALIVE is answered, whatever frames come first."""
+        """Return whether a KEEPALIVE is answered, after any other frames."""
         return await self.frames_before_probe() is not None
 
     async def frames_before_probe(self) -> list[bytes] | None:

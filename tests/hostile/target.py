@@ -26,7 +26,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 async def authenticate(auth, facts):
     """Accept every client, and each request without credentials."""
     if auth is not None and not isinstance(facts, Setup):
-        raise Rejected("nobody knows you")
+        raise Rejected("unknown client")
     return "client"
 
 

@@ -108,7 +108,7 @@ async def test_items_that_are_not_read(target, draft, n):
             async with trio.open_nursery() as nursery:
 
                 @nursery.start_soon
-                async def show_life():
+                async def send_keepalives():
                     while True:
                         try:
                             await raw.send(KeepaliveFrame(False))
@@ -172,7 +172,7 @@ FLOODS = {
     "fragments without end": lambda i: RequestChannelFrame(2, 1, follows=True, data=bytes(1000)),
     "channels in fragments": lambda i: RequestChannelFrame(i, 1, follows=True, data=bytes(1000)),
     "stuck channels": lambda i: RequestChannelFrame(i, 1, data=b"stuck"),
-    "items nobody asked for": lambda i: RequestChannelFrame(2, None, data=bytes(1000)),
+    "unexpected items": lambda i: RequestChannelFrame(2, None, data=bytes(1000)),
     "credit": lambda i: RequestNFrame(2, MOST),
     "cancel": CancelFrame,
     "responses": lambda i: ResponseFrame(i, data=bytes(1000)),

@@ -72,7 +72,7 @@ async def test_many_requests_in_fragments(target):
             assert await raw.alive()
 
 
-async def show_life(raw) -> None:
+async def send_keepalives(raw) -> None:
     """Send frames all the time, so that only the missing reads can end the connection."""
     while True:
         try:
@@ -91,7 +91,7 @@ async def test_unlimited_credit_and_no_reading(target):
                 await raw.send(RequestStreamFrame(i, MOST, data=b"1000000000"))
                 await raw.send(RequestNFrame(i, MOST), RequestNFrame(i, MOST))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(show_life, raw)
+                nursery.start_soon(send_keepalives, raw)
                 await target.wait_until_alone(requester)
                 nursery.cancel_scope.cancel()
             assert len(await raw.frames()) > 1000  # the frames that the buffers of the network held

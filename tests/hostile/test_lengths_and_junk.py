@@ -112,6 +112,8 @@ async def test_random_frames_after_a_good_setup(target):
                 while (frame := await raw.frame()) is not None:
                     if frame == bytes.fromhex("0000000b2860") + b"sane?":
                         break
+                else:
+                    pytest.fail("the connection ended before its answer")
 
 
 async def drip(stream, data: bytes, every: float) -> None:

@@ -349,10 +349,10 @@ async def test_a_payload_parameter_gets_a_payload(guarded):
             seen.append(type(payload))
             return await self.router.request_response(payload)
 
-    async def nobody(auth, facts):
+    async def no_principal(auth, facts):
         return None
 
-    router = Router(authenticate=nobody if guarded else None)
+    router = Router(authenticate=no_principal if guarded else None)
 
     @router.request_response("whole")
     async def whole(payload: Payload) -> int:

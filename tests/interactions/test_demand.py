@@ -237,7 +237,7 @@ async def test_credit_is_taken_one_by_one():
     assert gate._credit.available == 2 * (2**31 - 1) - 2
 
 
-async def test_a_gate_that_closes():
+async def test_closing_a_gate_wakes_its_senders():
     """Waiting senders are let go without credit; a cancelled one takes none."""
     gate = CreditGate(0)
     with trio.move_on_after(0):

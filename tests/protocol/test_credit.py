@@ -123,14 +123,14 @@ def test_an_automatic_window_takes_no_grant():
 
 
 @pytest.mark.parametrize("prefetch", [-1, MAX_REQUEST_N + 1])
-def test_prefetch_fits_a_frame(prefetch):
+def test_a_window_fits_a_frame(prefetch):
     """A window that no frame can open is refused."""
     with pytest.raises(LocalProtocolError):
         Window(prefetch)
 
 
 @pytest.mark.parametrize("initial", [0, MAX_REQUEST_N + 1])
-def test_initial_fits_a_frame(initial):
+def test_the_initial_credit_fits_a_frame(initial):
     """A manual window is refused if no frame can carry its initial credit."""
     with pytest.raises(LocalProtocolError):
         Window(0, initial=initial)

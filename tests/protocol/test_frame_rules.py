@@ -134,7 +134,7 @@ def test_golden_frames(vector):
         (METADATA, None),
     ],
 )
-def test_payload_event(flags, event):
+def test_the_event_of_a_payload(flags, event):
     """N is an item, C a completion, and without both a PAYLOAD has no effect."""
     assert payload_event(flags) is event
 

@@ -9,7 +9,7 @@ from rsocket_trio.protocol.keepalive_clock import KeepaliveClock
 
 
 def test_a_client_sends_periodically():
-    """KEEPALIVEs are due one interval apart, whatever else is sent or received."""
+    """KEEPALIVEs are due one interval apart, also beside other frames."""
     clock = KeepaliveClock(2.0, 100.0, 10.0)
     assert not clock.due(11.9)
     assert clock.due(12.0)

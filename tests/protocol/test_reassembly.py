@@ -178,7 +178,7 @@ def test_the_repr_of_unfinished_payloads():
         (METADATA | FOLLOWS, True),
     ],
 )
-def test_is_followed(flags, followed):
+def test_follows_is_ignored_on_completion_without_item(flags, followed):
     """F counts, but on a PAYLOAD with C and no item it is ignored."""
     assert is_followed(flags) is followed
     assert is_followed(flags | METADATA) is followed

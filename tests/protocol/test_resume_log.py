@@ -171,7 +171,7 @@ class TwoEnds(RuleBasedStateMachine):
         self.wires[1][:] = client.replay()
 
     @invariant()
-    def nothing_is_lost_doubled_or_reordered(self):
+    def frames_arrive_once_and_in_order(self):
         for end in (0, 1):
             assert self.delivered[end] + self.wires[end] == self.sent[1 - end]
 

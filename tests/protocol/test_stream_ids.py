@@ -76,7 +76,7 @@ def test_an_id_in_use_is_never_given_out(client, endings, last):
     ("stream_id", "at_client", "at_server"),
     [(0, False, False), (1, False, True), (2, True, False), (MAX_STREAM_ID, False, True)],
 )
-def test_is_peers(stream_id, at_client, at_server):
+def test_the_ids_of_the_peer(stream_id, at_client, at_server):
     """A server's peer has the odd ids, a client's the even ones; 0 belongs to no peer."""
     assert is_peers(stream_id, client=True) is at_client
     assert is_peers(stream_id, client=False) is at_server

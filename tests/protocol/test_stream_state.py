@@ -22,7 +22,7 @@ SENT = [event for event in Event if event.name.startswith("SEND_")]
 @given(
     st.sampled_from(STREAM_INTERACTIONS), st.sampled_from(Side), st.lists(st.sampled_from(Event))
 )
-def test_follows_the_table(interaction, side, events):
+def test_a_stream_state_follows_the_table(interaction, side, events):
     """A legal event moves the state and returns True; others change nothing and return False."""
     stream = StreamState(interaction, side)
     assert stream.state is INITIAL_STATES[interaction]
@@ -42,7 +42,7 @@ def test_follows_the_table(interaction, side, events):
     st.lists(st.tuples(st.booleans(), st.sampled_from(SENT), st.integers(0, 4)), max_size=30),
 )
 def test_two_ends_agree(interaction, script):
-    """The two ends agree once all frames have arrived, whatever both send and however late.
+    """The two ends agree once all frames have arrived, with any frames and any delay.
 
     An ignored frame had crossed a frame that its receiver had sent.
     """

@@ -75,7 +75,7 @@ async def later(*values):
 
 @pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON, MIME.TEXT])
 async def test_every_interaction_converts_objects(nursery, mime_type):
-    """Objects are sent and received, whatever the type of the connection."""
+    """Objects are sent and received, with any type of the connection."""
     log = []
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, make_router(log), server_end)

@@ -155,14 +155,14 @@ async def test_all_guards_of_a_handler_are_called():
 async def test_the_nearest_guard_names_the_principal():
     """A guard without a principal does not pass on the outer guard's principal as its own."""
 
-    async def nobody(auth, facts):
+    async def no_principal(auth, facts):
         return None
 
     async def same(auth, facts):
         return facts.outer if isinstance(facts, RequestFacts) else None
 
     router = make(authenticate=keeper("outer"))
-    router.include(make("refused", authenticate=nobody))
+    router.include(make("refused", authenticate=no_principal))
     router.include(make("passed", authenticate=same))
     async with connected_pair(router, setup=setup_of(ADA)) as requester:
         assert await ask(requester, "passed") == "outer:ada"

@@ -59,10 +59,10 @@ def counted():
         sys.setprofile(None)
 
 
-async def nobody(auth, facts):
+async def refuse(auth, facts):
     """Refuse every request, and admit every connection."""
     if isinstance(facts, RequestFacts):
-        raise Rejected("nobody knows you")
+        raise Rejected("who are you?")
 
 
 def make_router(**options):
@@ -115,14 +115,14 @@ async def test_the_limit_of_entries_at_its_edge(bind, route, options):
             await bound.request_response(Payload(b"", head + JUNK * 128))
 
 
-@pytest.mark.parametrize("options", [{}, {"authenticate": nobody}], ids=["open", "guarded"])
+@pytest.mark.parametrize("options", [{}, {"authenticate": refuse}], ids=["open", "guarded"])
 async def test_the_limit_of_entries_of_a_push(bind, options):
     """A METADATA_PUSH with more entries is refused by a guard, and for its handler."""
 
-    async def everybody(auth, facts):
+    async def admit(auth, facts):
         return "you"
 
-    options = dict.fromkeys(options, everybody)
+    options = dict.fromkeys(options, admit)
     bound = await bind(make_router(**options))
     await bound.metadata_push(JUNK * 128)
     with pytest.raises(Invalid, match=MANY_ENTRIES):
@@ -169,7 +169,7 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_a_megabyte_of_entries_takes_few_steps(bind, attack, guarded):
     """Some hundred entries are read, however many there are: the loop is not held up."""
-    bound = await bind(make_router(**({"authenticate": nobody} if guarded else {})))
+    bound = await bind(make_router(**({"authenticate": refuse} if guarded else {})))
     payload = Payload(b"", ATTACKS[attack])
     error = None
     with counted() as count:
@@ -185,7 +185,7 @@ async def test_a_megabyte_of_entries_takes_few_steps(bind, attack, guarded):
 async def test_only_route_and_credentials_are_read_before_admission(bind):
     """The MIME types of a stranger's request are read once it is admitted."""
     for options, error, steps in [
-        ({"authenticate": nobody}, Rejected, 120),
+        ({"authenticate": refuse}, Rejected, 120),
         ({}, Invalid, 1000),
     ]:
         bound = await bind(make_router(**options))

@@ -25,7 +25,7 @@ async def channel(items: ReceiveChannel[int]) -> AsyncIterator[int]:
 async def nothing(data: bytes) -> None: ...
 
 
-def test_routes_lists_the_registered_handlers():
+def test_routes_of_a_router_are_its_handlers():
     """By interaction, with the route or None, and the function's name."""
     router = Router()
     assert router.routes == ()

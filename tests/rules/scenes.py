@@ -85,7 +85,7 @@ class Scene(ABC):
     def begun(self):
         """An asynchronous context: the request has been made."""
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     async def receive(self, event, times=1):
         """Let the peer send; returns what this end has sent since."""
@@ -137,7 +137,7 @@ class Scene(ABC):
         if self.interaction in STREAMS:
             await self.attempt(Event.SEND_NEXT)
 
-    # -- what is left -----------------------------------------------------------------------
+    # -- the state of the stream ------------------------------------------------------------
 
     async def state(self):
         """The state of the stream: what this end can still send and receive on it."""
@@ -152,11 +152,11 @@ class Scene(ABC):
         return state
 
     async def can_say(self):
-        """Whether an item, or the answer, still leaves."""
+        """Return whether an item, or the answer, still leaves."""
         return False
 
     async def can_hear(self):
-        """Whether an item, or the answer, still arrives."""
+        """Return whether an item, or the answer, still arrives."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""What is public: every ``__all__`` is complete, sorted and true."""
+"""The public names: every ``__all__`` is complete, sorted and true."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ async def test_complete_on_the_first_fragment_of_a_later_item(read):
 
 @pytest.mark.parametrize("read", [*ONE, *MANY])
 async def test_an_error_instead_of_the_other_fragments(read):
-    """R-FRAG-08: the fragments so far are not delivered, whatever flags they have."""
+    """R-FRAG-08: the fragments so far are not delivered, with any flags."""
     with pytest.raises(BaseExceptionGroup) as caught:
         await outcome(read, [fragment(b"some", "FCN"), ErrorFrame(1, 0x202, b"no")])
     assert caught.group_contains(Rejected, match="no", depth=1)

@@ -41,7 +41,7 @@ class Watched(KnownAnswers):
             raise
 
     async def fire_and_forget(self, payload):
-        raise ApplicationError("nobody hears this")
+        raise ApplicationError("it is only logged")
 
     async def request_stream(self, payload):
         try:

@@ -119,21 +119,21 @@ async def test_a_silent_client_is_lost_after_its_lifetime(autojump_clock):
         assert 35 <= trio.current_time() - start <= 60
 
 
-FOR_EVER = (2**31 - 1) / 1000
+LONGEST = (2**31 - 1) / 1000
 
 
 @pytest.mark.parametrize(
     ("limits", "asked", "lives"),
     [
-        (Limits(), FOR_EVER, 900),
+        (Limits(), LONGEST, 900),
         (Limits(), 600, 600),
-        (Limits(max_client_lifetime=50), FOR_EVER, 50),
+        (Limits(max_client_lifetime=50), LONGEST, 50),
         (Limits(max_client_lifetime=50), 50.001, 50),
         (Limits(max_client_lifetime=50), 50, 50),
-        (Limits(max_client_lifetime=FOR_EVER), 86_400, 86_400),
+        (Limits(max_client_lifetime=LONGEST), 86_400, 86_400),
     ],
 )
-@pytest.mark.parametrize("interval", [10, FOR_EVER])
+@pytest.mark.parametrize("interval", [10, LONGEST])
 async def test_the_lifetime_of_a_client_is_limited_by_the_server(
     limits, asked, lives, interval, autojump_clock
 ):
@@ -156,13 +156,13 @@ async def test_an_active_client_lives_longer_than_the_limit(autojump_clock):
     """R-KEEP-06: the limit is on silence, not on the life of the connection."""
     config = ConnectionConfig(limits=Limits(max_client_lifetime=50))
     async with frame_peer_client(KnownAnswers(), setup=False, config=config) as peer:
-        await peer.setup(keepalive_interval=40, max_lifetime=FOR_EVER)
+        await peer.setup(keepalive_interval=40, max_lifetime=LONGEST)
         for _ in range(20):
             await trio.sleep(40)
             await peer.expect_alive()
 
 
-@pytest.mark.parametrize("asked", [40, FOR_EVER])
+@pytest.mark.parametrize("asked", [40, LONGEST])
 async def test_an_acceptor_learns_the_lifetime_that_holds(asked, autojump_clock):
     """R-SETUP-11: the acceptor sees the client's lifetime, within the limit of the server."""
     facts = []

@@ -49,7 +49,7 @@ FORBIDDEN = {
     "trio", "outcome", "socket", "ssl", "select", "selectors", "asyncio", "time", "random",
     "threading", "concurrent", "multiprocessing", "logging", "subprocess",
 }  # fmt: skip
-# The part of a unit that is higher: the draft's face asks requesters for what only it has.
+# The higher part of a unit: the draft's public API uses requesters.
 FACES = {
     "reactivesocket/__init__.py": "client",
     "reactivesocket/subscription.py": "client",

@@ -1,4 +1,4 @@
-"""What metadata extensions may and may not do, checked from the wire."""
+"""The rules of metadata extensions, checked from the wire."""
 
 from __future__ import annotations
 

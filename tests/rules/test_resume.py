@@ -67,7 +67,7 @@ class Server:
         return FramePeer(client)
 
     def log(self):
-        """What is retained of the session of `TOKEN`."""
+        """The retained frames of the session of `TOKEN`."""
         return session_of(self.options.store._sessions[TOKEN]).link.log
 
     @asynccontextmanager

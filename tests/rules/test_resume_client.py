@@ -1,6 +1,6 @@
 """Resuming operation at a client, checked from the wire.
 
-Modules of rsocket_trio.connection: resume_client, fresh_sessions.
+Modules of rsocket_trio.connection: resume_client.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import Resume, Retry, connect
-from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import (
-    ConnectFailed,
     ConnectionLost,
     ErrorCode,
     LocalProtocolError,
@@ -31,94 +29,10 @@ from rsocket_trio.frames import (
     SetupFrame,
 )
 from rsocket_trio.payload import Payload
-from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.memory import memory_transport_pair
-
-CONFIG = ConnectionConfig(keepalive_interval=10, max_lifetime=35, setup_timeout=3)
-REQUEST = RequestResponseFrame(1, data=b"ping")  # 10 bytes
-ANSWER = PayloadFrame(1, next=True, complete=True, data=b"pong")  # 10 bytes
-
-
-class Script:
-    """A scripted server: a peer for each time the client dials, in order."""
-
-    def __init__(self):
-        self.down = False
-        self.dialled = 0
-        self._put, self._get = trio.open_memory_channel(100)
-
-    @asynccontextmanager
-    async def dial(self):
-        self.dialled += 1
-        if self.down:
-            raise ConnectFailed("nobody there")
-        client, server = memory_transport_pair()
-        self._put.send_nowait(FramePeer(server))
-        async with client:
-            yield client
-
-    async def accept(self) -> FramePeer:
-        """The next connection, as it comes."""
-        return await self._get.receive()
-
-    async def accept_setup(self) -> FramePeer:
-        peer = await self.accept()
-        await peer.accept()
-        return peer
-
-    async def accept_resume(self, position: int) -> FramePeer:
-        peer = await self.accept()
-        await peer.receive(ResumeFrame)
-        await peer.send(ResumeOkFrame(position))
-        return peer
-
-
-@asynccontextmanager
-async def scripted(resume=None, responder=None):
-    """A client on a scripted server: (script, first peer, requester, nursery)."""
-    script = Script()
-    peers = []
-    failure = None
-
-    async def first():
-        peers.append(await script.accept_setup())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(first)
-        try:
-            async with connect(
-                script.dial,
-                responder=responder,
-                config=CONFIG,
-                resume=Resume() if resume is None else resume,
-            ) as requester:
-                try:
-                    yield script, peers[0], requester, nursery
-                finally:
-                    script.down = True
-        except Exception as error:  # kept out of the nursery, which would group it
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-
-
-class Asking:
-    """A request in a task of its own, and its outcome."""
-
-    def __init__(self, nursery, requester, data=b"ping"):
-        self.outcome = None
-        self.done = trio.Event()
-        nursery.start_soon(self._ask, requester, data)
-
-    async def _ask(self, requester, data):
-        try:
-            self.outcome = (await requester.request_response(Payload(data))).data
-        except Exception as error:
-            self.outcome = error
-        self.done.set()
+from tests.rules.resume_scripts import ANSWER, CONFIG, REQUEST, Asking, Script, scripted
 
 
 async def test_the_token_goes_with_setup(autojump_clock):
@@ -247,25 +161,6 @@ async def test_a_server_that_drops_resumed_sessions_is_dialled_slowly(autojump_c
         assert 6 <= dropped <= 16
 
 
-async def test_a_server_that_drops_fresh_sessions_is_dialled_slowly(autojump_clock):
-    """A fresh session that is dropped and not resumed costs the delay of an attempt too."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, nursery):
-        sessions = 0
-
-        async def drop():
-            nonlocal sessions
-            while True:
-                await reject(script, peer)
-                fresh = await script.accept_setup()
-                await fresh.aclose()
-                sessions += 1
-
-        await peer.aclose()
-        nursery.start_soon(drop)
-        await trio.sleep(30)
-        assert 4 <= sessions <= 16
-
-
 @pytest.mark.parametrize("position", [5, 11])
 async def test_an_impossible_position_ends_the_session(position, autojump_clock):
     """R-RESUME-20: CONNECTION_ERROR after RESUME_OK, and no other attempt."""
@@ -382,148 +277,6 @@ async def test_a_server_without_sessions_refuses(autojump_clock):
         with pytest.raises(RejectedSetup):
             async with connect(dial, resume=Resume()):
                 raise AssertionError("entered")
-
-
-async def reject(script, peer):
-    """Lose a connection, and refuse to resume its session."""
-    await peer.aclose()
-    peer = await script.accept()
-    await peer.receive(ResumeFrame)
-    await peer.send(ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"who?"))
-    await peer.aclose()
-
-
-async def test_a_fresh_session_follows(autojump_clock):
-    """Where that is allowed, open streams fail with ConnectionLost and the requester goes on."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
-        tokens = set()
-        for _ in range(3):
-            tokens.add(peer.received[0].resume_token)
-            asking = Asking(nursery, requester)
-            await peer.receive(RequestResponseFrame)
-            await reject(script, peer)
-            await asking.done.wait()
-            assert isinstance(asking.outcome, ConnectionLost)
-            assert isinstance(asking.outcome.__cause__, RejectedResume)
-            with pytest.raises(ConnectionLost):
-                await requester.request_response(Payload(b"too early"))
-            peer = await script.accept_setup()
-        asking = Asking(nursery, requester)
-        assert await peer.receive() == REQUEST
-        await peer.send(ANSWER)
-        await asking.done.wait()
-        assert asking.outcome == b"pong"
-        assert len(tokens | {peer.received[0].resume_token}) == 4
-
-
-@pytest.mark.parametrize("ending", ["given up", "refused", "left"])
-async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
-    """`wait_closed` waits for the last session if others follow the first."""
-    ended = trio.Event()
-
-    async def wait(requester):
-        await requester.wait_closed()
-        ended.set()
-
-    resume = Resume(fresh_session=True, session_lifetime=20)
-    async with trio.open_nursery() as around:
-        async with scripted(resume) as (script, peer, requester, _):
-            around.start_soon(wait, requester)
-            await reject(script, peer)
-            await trio.testing.wait_all_tasks_blocked()
-            assert requester.closed
-            assert not ended.is_set()
-            peer = await script.accept_setup()
-            await trio.sleep(1)
-            assert not requester.closed
-            assert not ended.is_set()
-            if ending == "given up":
-                await reject(script, peer)
-                script.down = True
-                await ended.wait()
-            elif ending == "refused":
-                await reject(script, peer)
-                peer = await script.accept()
-                await peer.receive(SetupFrame)
-                await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
-                await ended.wait()
-        await ended.wait()
-    assert requester.closed
-
-
-async def test_a_fresh_session_is_tried_again(autojump_clock):
-    """A failed dial, or a loss before SETUP is accepted, leads to another attempt in time."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(5)
-        script.down = False
-        short = await script.accept()
-        await short.receive(SetupFrame)
-        await short.aclose()
-        peer = await script.accept_setup()
-        asking = Asking(nursery, requester)
-        assert await peer.receive() == REQUEST
-        await peer.send(ANSWER)
-        await asking.done.wait()
-        assert asking.outcome == b"pong"
-
-
-@pytest.mark.parametrize("attempts", [3, None])
-async def test_fresh_sessions_are_given_up_after_the_attempts(attempts, autojump_clock):
-    """After the attempts or the lifetime there is no fresh session, and requests say so."""
-    resume = Resume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
-    async with scripted(resume) as (script, peer, requester, _):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(30)
-        tries = script.dialled
-        await trio.sleep(1000)
-        assert script.dialled == tries
-        with pytest.raises(ConnectionLost):
-            await requester.request_response(Payload(b"?"))
-
-
-async def test_a_fresh_session_may_be_refused(autojump_clock):
-    """Later requests fail with the server's reason."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, _):
-        await reject(script, peer)
-        peer = await script.accept()
-        await peer.receive(SetupFrame)
-        await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
-        await trio.sleep(100)
-        assert script.dialled == 3
-        with pytest.raises(RejectedSetup, match="not you"):
-            await requester.request_response(Payload(b"?"))
-
-
-async def test_leaving_between_sessions(autojump_clock):
-    """There is no fresh session once the block is left."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, _):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(1)
-        before = trio.current_time()
-    assert trio.current_time() == before
-
-
-async def test_an_acceptor_that_fails_prevents_a_fresh_session(autojump_clock, caplog):
-    """There is no fresh session then, and the log says why."""
-    accepted = []
-
-    async def accept(_setup, _requester):
-        if accepted:
-            raise ValueError("once is enough")
-        accepted.append(1)
-        return KnownAnswers()
-
-    resume = Resume(fresh_session=True)
-    async with scripted(resume, accept) as (script, peer, requester, _):
-        await reject(script, peer)
-        await trio.sleep(100)
-        with pytest.raises(ConnectionLost):
-            await requester.request_response(Payload(b"?"))
-    assert "once is enough" in caplog.text
 
 
 async def test_a_transport_cannot_be_dialled_again():
