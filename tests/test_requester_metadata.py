@@ -83,7 +83,7 @@ async def test_two_routes_are_refused():
 
 
 async def test_setup_metadata(nursery):
-    """The SETUP has the added metadata in front of its own; the server knows both types."""
+    """The SETUP has the added metadata before its own; the server knows both types."""
     recorder = Recorder()
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, recorder, server_end)

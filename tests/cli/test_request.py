@@ -23,9 +23,7 @@ def test_a_request_without_data(cli: Cli, server: dict[str, str]) -> None:
 
 
 def test_a_request_of_standard_input(cli: Cli, server: dict[str, str]) -> None:
-    """With - the request is all of standard input; bytes that are not UTF-8 are printed as they
-    are.
-    """
+    """With - the request is all of standard input; the answer is printed byte for byte."""
     assert cli("request", server["tcp"], "-", stdin=b"a\n\xff").stdout == b"a\n\xff\n"
 
 

@@ -67,7 +67,7 @@ async def leave_nursery():
 
 
 async def fail_beside():
-    """Fail beside a nursery's task."""
+    """Fail beside another task, in a nursery."""
     trio.lowlevel.current_task().parent_nursery.start_soon(unusual)
 
 

@@ -32,7 +32,7 @@ WHOLE = b"".join(CHUNKS)
 
 
 class Source:
-    """Chunks, and whether the source was closed in the task that asked for them."""
+    """Chunks, and whether the source was closed in the task that iterated over them."""
 
     def __init__(self, chunks=CHUNKS, then=None):
         self.chunks = chunks

@@ -1,4 +1,4 @@
-"""The workers: which one runs which request, what they leave behind, and when they pause."""
+"""The workers: which one runs a request, the traces it leaves, and its pauses."""
 
 from __future__ import annotations
 

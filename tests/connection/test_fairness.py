@@ -89,7 +89,7 @@ async def test_the_frames_are_interleaved():
 
 
 async def test_a_request_beside_streams_that_fill_the_outbox():
-    """It begins in its turn, although other streams fill the room as soon as there is some."""
+    """It begins in its turn, although other streams use all free room."""
 
     class Answers(Responder):
         async def request_response(self, payload):

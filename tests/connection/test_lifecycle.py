@@ -1,4 +1,4 @@
-"""The states of a connection: each part is told of the end once, and in a fixed order."""
+"""The states of a connection: each part learns of the end once, and in a fixed order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rsocket_trio.frames import ErrorFrame, decode
 
 
 class Watched(Lifecycle):
-    """Notes which part it tells what."""
+    """Notes the parts that it tells of the end."""
 
     def __init__(self, *, established=True):
         super().__init__(established=established, peer=lambda: "a peer")
@@ -21,14 +21,15 @@ class Watched(Lifecycle):
         self.on_drain.append(lambda error: self.told.append(("drain", error)))
 
     def _second(self, error, last_words):
-        # A part that is told may look: the state is final, and no waiting task has been woken.
+        # A part may look at the state when it is told: the state is final, and no task has been
+        # woken.
         assert self.failure is error
         assert not self.ended.is_set()
         self.told.append(("second", error, last_words))
 
 
 def test_the_end_comes_once():
-    """The first reason counts; all parts are told in order, then waiting tasks are woken."""
+    """The first reason counts; all parts learn it in order, then waiting tasks are woken."""
     lifecycle = Watched()
     reason = ConnectionLost("gone")
     lifecycle.end(reason, last_words=b"frame")

@@ -37,7 +37,7 @@ KINDS = {
 
 
 class Noting(Responder):
-    """Notes the metadata it gets, and the requests it is asked about bodies for."""
+    """Notes the metadata it gets, and its calls of `body_responder`."""
 
     def __init__(self):
         self.seen = []

@@ -163,7 +163,7 @@ async def test_a_store_that_fails_to_add(nursery, autojump_clock, caplog):
 
 
 async def test_a_store_that_fails_to_find(nursery, autojump_clock, caplog):
-    """The client is told to try again, and the session lives."""
+    """The client may try again, and the session lives."""
     server = Server(nursery)
     await server.begin()
     for trouble in ("fails", "hangs"):

@@ -107,7 +107,7 @@ async def test_a_generator_that_suppresses_an_error(link, caplog):
 
 
 async def test_a_nursery_around_the_yield(link):
-    """Closing a generator whose yield is in a nursery is not a failure."""
+    """A generator with a yield in a nursery is closed without a failure."""
 
     async def in_a_nursery():
         async with trio.open_nursery():

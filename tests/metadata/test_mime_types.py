@@ -50,7 +50,7 @@ def test_the_constants_are_well_known_types():
 
 @pytest.mark.parametrize("member", WellKnownMimeType)
 def test_a_well_known_type_is_one_byte_and_its_string_is_read_as_well(member):
-    """The id is what is written; both the id and the name are understood."""
+    """The id is written; the id and the name are read."""
     encoded = encode_mime_type(member.mime_type)
     assert encoded == bytes([0x80 | member.id])
     assert decode_mime_type(encoded) == (member.mime_type, 1)
@@ -97,9 +97,7 @@ def test_damaged_names_are_metadata_errors(data, reason):
 
 @given(st.binary(max_size=140), st.integers(0, 150))
 def test_any_bytes_decode_or_are_a_metadata_error(data, offset):
-    """There is no other exception for any bytes and offset, and a type that was read can be
-    written.
-    """
+    """This holds for any offset; a type that was read can be written."""
     try:
         value, end = decode_mime_type(data, offset)
     except MetadataError:

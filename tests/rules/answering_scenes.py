@@ -42,7 +42,7 @@ class Answering(Scene):
 
     @abstractmethod
     def requests(self):
-        """The frames of the request, and what the peer sends right behind it."""
+        """The frames of the request, and those that the peer sends right behind it."""
 
 
 class _Application(Responder):

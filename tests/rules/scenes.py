@@ -1,9 +1,11 @@
 """Real operations on real connections, which a test takes from state to state: `Scene`.
 
-One end of the connection is real, with an application that does what it is told; the other is a
-script of frames. There is a scene for each interaction and side, and for each operation there is
-for it: a payload that is read while it arrives has another than one that is not. Those that ask are
-in requesting_scenes.py, those that answer in answering_scenes.py.
+One end of the connection is real, with an application that the test controls; the other is a script
+of frames.
+
+There is a scene for each interaction and side, and for each operation on it: a payload that is read
+while it arrives has another operation than a whole one. Scenes of requesters are in
+requesting_scenes.py, those of responders in answering_scenes.py.
 """
 
 from __future__ import annotations
@@ -61,11 +63,11 @@ class Scene(ABC):
     """One side of one stream, right after its request.
 
     Args:
-        credit: How many items the peer has granted it, where it sends any.
+        credit: How many items the peer has granted it, if it sends any.
 
     Attributes:
-        run: All that was received and sent on the stream, in order.
-        noted: What became of the application: what it got, and whether it was stopped.
+        run: All events received and sent on the stream, in order.
+        noted: What the application got, and whether it was stopped.
     """
 
     name: str
@@ -88,13 +90,13 @@ class Scene(ABC):
     # -- events -----------------------------------------------------------------------------
 
     async def receive(self, event, times=1):
-        """Let the peer send; returns what this end has sent since."""
+        """Let the peer send; return the frames that this end has sent since."""
         self.run += [event] * times
         await self.peer.send(*[FRAMES[event](self.stream_id)] * times)
         return await self.sent()
 
     async def attempt(self, event):
-        """Let the application do what makes an event leave, where it can leave."""
+        """Let the application send the event, if it can leave."""
         if event is Event.SEND_NEXT_COMPLETE and self.interaction in STREAMS:
             # No application here puts an item and the end into one frame.
             return await self.attempt(Event.SEND_NEXT) + await self.attempt(Event.SEND_COMPLETE)

@@ -23,7 +23,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 class Watched(Responder):
-    """Counts without end, listens in a task of its own, and notes how both end."""
+    """Counts without end, listens in a task of its own, and notes how both of them end."""
 
     def __init__(self, nursery):
         self.nursery = nursery

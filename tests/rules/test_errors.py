@@ -177,7 +177,7 @@ async def test_connection_close_lets_a_clients_streams_finish(nursery):
 
 
 async def test_connection_close_lets_a_servers_streams_finish():
-    """R-ERR-07: a server answers what is open, and closes then."""
+    """R-ERR-07: a server answers open requests, and closes then."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"2"))
         await peer.receive(PayloadFrame)

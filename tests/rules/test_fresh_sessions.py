@@ -114,7 +114,7 @@ async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
 
 
 async def test_a_fresh_session_is_tried_again(autojump_clock):
-    """A failed dial, or a loss before SETUP is accepted, leads to another attempt in time."""
+    """A failed dial, or a loss before SETUP is accepted, leads to another attempt."""
     async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
         await reject(script, peer)
         script.down = True

@@ -102,7 +102,7 @@ def targets(module: str, name: str | None):
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_imports_go_down(file):
-    """No module imports from a higher layer, nor a unit beside its own on the lower rows."""
+    """No module imports from a higher layer, or from a unit beside its own on the lower rows."""
     unit = FACES.get(file.as_posix(), file.parts[0].removesuffix(".py"))
     for module, name, line in imports_of(file):
         if not module.startswith("."):
@@ -139,7 +139,7 @@ def test_forbidden_names_are_modules():
 
 @pytest.mark.parametrize(("unit", "stranger"), [("frames", "metadata"), ("metadata", "frames")])
 def test_frames_and_metadata_do_not_know_each_other(unit, stranger):
-    """The bytes of a frame and what its metadata means are two subjects."""
+    """Frame encoding and the meaning of metadata are two subjects."""
     for file in FILES:
         if file.parts[0] == unit:
             for module, name, line in imports_of(file):

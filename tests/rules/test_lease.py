@@ -246,7 +246,7 @@ async def test_an_expired_lease_allows_nothing(autojump_clock):
 
 @pytest.mark.parametrize("zero", [LeaseFrame(0, 5), LeaseFrame(10_000, 0), LeaseFrame(0, 0)])
 async def test_zero_stops_requests(zero):
-    """R-LEASE-08: a LEASE with 0 of either is understood, and stops what was allowed."""
+    """R-LEASE-08: a LEASE with 0 of either is valid, and stops the requests."""
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(10_000, 5), zero)
         await peer.expect_nothing()

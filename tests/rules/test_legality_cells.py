@@ -156,7 +156,7 @@ async def look(scene, event):
 
 
 async def observe(make, route, event):
-    """Take a new scene somewhere and look at one event there."""
+    """Take a new scene to a state and observe one event there."""
     scene = make(credit=0 if event is Event.REQUEST_N else PLENTY)
     async with scene.begun():
         await go(scene, route)

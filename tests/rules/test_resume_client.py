@@ -267,7 +267,7 @@ async def test_a_loss_before_the_setup_is_accepted(autojump_clock):
 
 
 async def test_a_server_without_sessions_refuses(autojump_clock):
-    """Resumption asked but not offered: REJECTED_SETUP, raised by connect."""
+    """A request for resumption that is not offered is refused: connect raises REJECTED_SETUP."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
 
         @asynccontextmanager

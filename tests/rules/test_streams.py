@@ -1,4 +1,4 @@
-"""Stream ids, and what ends a stream or all of them, checked from the wire.
+"""Stream ids, and the ends of streams, checked from the wire.
 
 Modules of rsocket_trio.connection: streams.
 """
@@ -32,7 +32,7 @@ LAST_ID = 2**31 - 1
 
 
 async def open_one_of_each(requester) -> None:
-    """Ask five times: every interaction that has a stream, and one of them again."""
+    """Send five requests: every interaction that has a stream, and one of them again."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(requester.request_response, Payload(b"1"))
         await trio.testing.wait_all_tasks_blocked()
@@ -200,7 +200,7 @@ async def test_cancel_ends_a_request_and_frees_its_id():
 
 
 async def refused_in_every_way(requester) -> None:
-    """Ask in every way; each is refused."""
+    """Send a request of each kind; each is refused."""
 
     async def read(context):
         async with context as items:

@@ -27,7 +27,7 @@ EMPTY_FRAME = b"\0\0\6" + bytes(6)
 
 
 class OneRead(trio.abc.Stream):
-    """A stream whose first read is as large as reads are, and whose second is the end."""
+    """A stream whose first read is of the largest size, and whose second is the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
