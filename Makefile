@@ -1,21 +1,21 @@
-# make demo        the main job, on this machine's own data
-# make test        everything, against real peers where they are installed
+# make demo        run the demo on data of this machine
+# make test        run all tests, with real peers if they are installed
 #
-# make test-fast   what takes a moment: no programs, peers, attacks, and no coverage
-# make interop     only with the peers
-# make chaos       only attacks, faults, and cancellation everywhere
-# make mutants     whether the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
+# make test-fast   run the quick tests: no programs, peers or attacks, and no coverage
+# make interop     run only the tests with real peers
+# make chaos       run only attacks, faults, and cancellation everywhere
+# make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
-# All set up what they need in .venv first. The rest: lint types docs bench wheel clean. Options for
-# pytest: make test PYTEST="-k lease". Another Python, beside the first: make test-3.13, which leaves
-# the peers out.
+# Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
+# Options for pytest: make test PYTEST="-k lease". Another Python: make test-3.13 uses a second
+# environment and skips the tests with real peers.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# Tests run in as many processes at once as there are cores.
+# Tests run in one process per core.
 WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --dist worksteal
 
@@ -25,7 +25,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-# The suite under coverage, then the limits of coverage (scripts/check_coverage.py).
+# All tests with coverage, then a check of its limits (scripts/check_coverage.py).
 test: $(VENV)/.test peers
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest $(PARALLEL) $(PYTEST)
@@ -38,7 +38,7 @@ test-fast: $(VENV)/.test
 without-peers: $(VENV)/.test
 	$(BIN)/python -m pytest $(PARALLEL) -m "not interop" $(PYTEST)
 
-# The suite without the peers on Python 3.N, in an environment of its own.
+# The tests without peers on Python 3.N, in a separate environment.
 test-3.%:
 	$(MAKE) VENV=.venv-3.$* PYTHON=python3.$* without-peers
 
@@ -48,8 +48,8 @@ interop: $(VENV)/.test peers
 chaos: $(VENV)/.test
 	$(BIN)/python -m pytest $(PARALLEL) -m chaos $(PYTEST)
 
-# Single changes to a copy of the package, and to each cell of the tables of what is legal, and
-# whether a test fails.
+# Makes single changes to the tables of legal events and to copies of the package, and checks that a
+# test fails.
 mutants: $(VENV)/.test
 	$(BIN)/python scripts/table_mutants.py
 	$(BIN)/python scripts/mutants.py $(MUTANTS)
@@ -68,20 +68,20 @@ bench: $(VENV)/.test
 	sh benchmarks/setup.sh
 	$(BIN)/python -m benchmarks $(BENCH)
 
-# The wheel, installed apart and tried from an empty directory.
+# Installs the wheel into a new environment and tests it from an empty directory.
 wheel: $(VENV)/.test
 	sh scripts/check_wheel.sh $(BIN)/python
 
-# Real peers of other languages: installed where that can be done, else their tests say what is
-# missing and are skipped. INTEROP=required makes their absence a failure.
+# Installs real peers in other languages if possible. Otherwise their tests name what is missing and are
+# skipped. With INTEROP=required missing peers are a failure.
 peers:
 	@sh tests/interop/setup.sh || [ "$$INTEROP" != required ]
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# A file of its own says that it is there: $(BIN)/python is a link to the python of the system, and
-# touch and make follow links.
+# A separate file marks that the environment exists: $(BIN)/python is a link to the python of the
+# system, and touch and make follow links.
 $(VENV)/.made: scripts/make_venv.sh
 	sh scripts/make_venv.sh $(VENV) $(PYTHON)
 	@touch $@

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print the report, write a whole one to ``results.md``."""
+"""Measure and print the report; with all cases and stacks, write it to ``results.md`` too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stacks import STACKS
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the command line."""
     names = [stack.name for stack in STACKS]
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     options.add_argument("--rounds", type=int, default=5, help="rounds per case (default 5)")
@@ -29,30 +29,37 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="the case of this name, or all whose name contains it (repeatable): "
+        help="the case with this name, or all cases whose name contains it; may be repeated: "
         + ", ".join(case.name for case in CASES)
         + ", memory",
     )
     options.add_argument(
-        "--stacks", default=",".join(names), help=f"which of {','.join(names)} (default all)"
+        "--stacks",
+        default=",".join(names),
+        help=f"stacks to measure, separated by commas (default {','.join(names)})",
     )
     options.add_argument(
         "--scale",
         type=float,
         default=1.0,
-        help="fewer connections and streams where there are many",
+        help="factor for the number of connections and streams in cases with many (default 1)",
     )
     options.add_argument(
-        "--warm-up-scale", type=float, default=1.0, help="less warm-up where code is compiled"
+        "--warm-up-scale",
+        type=float,
+        default=1.0,
+        help="factor for the warm-up of stacks that compile while they run (default 1)",
     )
     options.add_argument(
-        "--output", type=Path, help="the report (default results.md here, if all is measured)"
+        "--output",
+        type=Path,
+        help="file for the report (default benchmarks/results.md if everything is measured)",
     )
     return options
 
 
 def say(text: str) -> None:
-    """Progress, apart from the report."""
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -60,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     wanted = options.stacks.split(",")
     if unknown := set(wanted) - {stack.name for stack in STACKS}:
-        parser().error(f"no such stack: {', '.join(sorted(unknown))}")
+        parser().error(f"unknown stack: {', '.join(sorted(unknown))}")
     stacks = [stack for stack in STACKS if stack.name in wanted]
     usable = [stack for stack in stacks if stack.missing() is None]
 
@@ -70,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         if is_wanted(case.name, options.only) and any(takes_part(case, stack) for stack in usable)
     ]
     if not cases and not is_wanted("memory", options.only):
-        parser().error(f"no such case: {', '.join(options.only)}")
+        parser().error(f"no case matches: {', '.join(options.only)}")
     described = machine.describe()
     raise_file_limit()
     results: Results = {}

@@ -1,4 +1,4 @@
-"""What is measured: the cases and their parameters."""
+"""The cases to measure, and their parameters."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ LARGE = 16 * 2**20
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """One figure for each stack.
+    """A case, which gives one figure for each stack.
 
     Attributes:
-        name: What ``--only`` selects by.
-        title: What the report calls it; parameters stand in it in braces.
-        group: The table it stands in: a key of `GROUPS`.
-        operation: What the client programs call it.
-        parameters: What goes with the command.
-        unit: What is counted.
-        scale: One completion in that unit.
-        only: The families of stacks it is for; all of them if empty.
-        server_args: Further arguments of a stack's server, by the stack's family.
-        client_args: Further arguments of a stack's client.
+        name: The name, for ``--only``.
+        title: The title in the report, with parameters in braces.
+        group: The table of the report: a key of `GROUPS`.
+        operation: The name of the operation in the client programs.
+        parameters: The parameters of the command.
+        unit: The unit of the rate.
+        scale: The size of one completion in that unit.
+        only: The families of stacks that run the case; all if empty.
+        server_args: Further arguments of the server, by the family of the stack.
+        client_args: Further arguments of the client, by the family of the stack.
     """
 
     name: str
@@ -39,11 +39,11 @@ class Case:
 
     @property
     def heading(self) -> str:
-        """The title with its parameters filled in."""
+        """The title, with its parameters filled in."""
         return self.title.format(**self.parameters)
 
     def scaled(self, scale: float) -> Case:
-        """The same with fewer connections and streams, where there are many."""
+        """Return the case with its numbers of connections and streams scaled, 10 at least."""
         fewer = {
             name: max(10, int(value * scale))
             for name, value in self.parameters.items()
@@ -53,9 +53,9 @@ class Case:
 
 
 GROUPS = {
-    "tcp": "Client and server, a process each, over TCP",
-    "ws": "Client and server, a process each, over WebSocket",
-    "server": "The server alone, against a neutral raw client, over TCP",
+    "tcp": "Client and server over TCP, each in its own process",
+    "ws": "Client and server over WebSocket, each in its own process",
+    "server": "The server alone, over TCP, with the same raw client for all",
 }
 WINDOW = {"window": 256}
 
@@ -73,7 +73,7 @@ def _request_response(group: str, in_flight: int) -> Case:
 def _yields(in_flight: int) -> Case:
     return Case(
         name=f"server/yield-{in_flight}",
-        title="request_response, {in_flight} in flight, handlers that wait once",
+        title="request_response, {in_flight} in flight, each handler waits once",
         group="server",
         operation="request_response",
         parameters={"in_flight": in_flight},
@@ -86,7 +86,7 @@ def _many(group: str) -> list[Case]:
     return [
         Case(
             name=f"{group}/streams",
-            title="{streams} streams at once, {items} items each, window {window}, items",
+            title="{streams} concurrent streams of {items} items, window {window}, items",
             group=group,
             operation="many_streams",
             parameters={"streams": 10_000, "items": 4, "window": 2},
@@ -131,7 +131,7 @@ def _interactions(group: str) -> list[Case]:
         ),
         Case(
             name=f"{group}/fire_and_forget",
-            title="fire_and_forget, until the server has seen them",
+            title="fire_and_forget, until the server has received them",
             group=group,
             operation="fire_and_forget",
         ),
@@ -150,7 +150,7 @@ CASES = [
     *_interactions("tcp"),
     Case(
         name="tcp/request_stream-nodelay",
-        title="request_stream as above, rsocket-js given TCP_NODELAY by hand",
+        title="request_stream as above, with TCP_NODELAY set for rsocket-js",
         group="tcp",
         operation="request_stream",
         parameters=WINDOW,
@@ -160,7 +160,7 @@ CASES = [
     ),
     Case(
         name="tcp/request_stream-generator",
-        title="request_stream as above, rsocket-py by a generator, as its manual has it",
+        title="request_stream as above, rsocket-py with a generator, as in its manual",
         group="tcp",
         operation="request_stream",
         parameters=WINDOW,
@@ -169,7 +169,7 @@ CASES = [
     ),
     Case(
         name="tcp/router-64",
-        title="request_response through a Router and a route, {in_flight} in flight",
+        title="request_response with a Router and a route, {in_flight} in flight",
         group="tcp",
         operation="request_response",
         parameters={"in_flight": 64, "route": "echo"},
@@ -178,7 +178,7 @@ CASES = [
     ),
     Case(
         name="tcp/large",
-        title="request_response of 16 MiB, in fragments of 64 KiB, each way",
+        title="request_response of 16 MiB in fragments of 64 KiB, in both directions",
         group="tcp",
         operation="request_response",
         parameters={"in_flight": 1, "size": LARGE},
@@ -206,12 +206,12 @@ CASES = [
 
 
 def is_wanted(name: str, words: Sequence[str]) -> bool:
-    """Whether words of a command line ask for a case.
+    """Return whether ``--only`` selects a case.
 
     Args:
-        name: The case.
-        words: What was asked for; nothing is everything. The whole name of a case means it
-            alone, any other word all that contain it.
+        name: The name of the case.
+        words: The values of ``--only``. The full name of a case selects only this case; any other
+            word selects all cases whose name contains it. Without words all cases are selected.
     """
     names = {case.name for case in CASES}
     return not words or any(name == word if word in names else word in name for word in words)

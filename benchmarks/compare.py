@@ -1,10 +1,10 @@
-"""Two checkouts of rsocket_trio in turns: ``python -m benchmarks.compare --base PATH``.
+"""Compare two checkouts of rsocket_trio: ``python -m benchmarks.compare --base PATH``.
 
-The programs are those of this checkout for both, only the package differs. Each case is measured
-in pairs: base then head, then head then base, and so on. What else goes on in the machine meets
-both of a pair, so the medians of the ratios pair by pair are what counts. A process may be a few
-per cent faster or slower for its whole life; that is why all are started anew several times.
-``--only memory`` compares what idle connections and streams cost.
+Both use the programs of this checkout; only the package differs. Each case is measured in pairs:
+base then head, then head then base, and so on. Other load on the machine affects both of a pair,
+so the result is the median of the ratios of the pairs. A process may be a few per cent faster or
+slower for its whole life, so all processes are restarted several times. ``--only memory`` compares
+the memory of idle connections and streams.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ BASE, HEAD = "base", "head"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     options.add_argument("--base", type=Path, required=True, help="the checkout to compare with")
     options.add_argument(
-        "--head", type=Path, default=ROOT, help="the checkout that is compared (default this one)"
+        "--head", type=Path, default=ROOT, help="the checkout to compare (default this one)"
     )
-    options.add_argument("--starts", type=int, default=3, help="fresh processes (default 3 times)")
+    options.add_argument(
+        "--starts", type=int, default=3, help="how often to start new processes (default 3)"
+    )
     options.add_argument("--rounds", type=int, default=8, help="pairs per start (default 8)")
     options.add_argument(
         "--seconds", type=float, default=0.4, help="length of a measurement (default 0.4)"
@@ -48,28 +50,28 @@ def parser() -> argparse.ArgumentParser:
         "--scale",
         type=float,
         default=1.0,
-        help="fewer connections and streams where there are many",
+        help="factor for the number of connections and streams in cases with many (default 1)",
     )
     options.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="NAME",
-        help="the case of this name, or all whose name contains it, or memory "
-        "(repeatable; default server/ and memory)",
+        help="the case with this name, or all cases whose name contains it, or memory; "
+        "may be repeated (default server/ and memory)",
     )
     return options
 
 
 @contextmanager
 def directory_of(checkout: Path) -> Iterator[Path]:
-    """A directory in which Python finds these programs and the package of that checkout.
+    """Yield a directory with copies of these programs and of the package of ``checkout``.
 
-    Both are copies, so what is edited meanwhile does not matter.
+    They are copies, so edits during the run have no effect.
     """
     package = checkout.resolve() / "rsocket_trio"
     if not (package / "__init__.py").is_file():
-        parser().error(f"no rsocket_trio in {checkout}")
+        parser().error(f"there is no rsocket_trio in {checkout}")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         for source in (package, Path(__file__).parent):
@@ -87,14 +89,14 @@ def compare(
     seconds: float,
     say: Callable[[str], None],
 ) -> dict[str, Result]:
-    """Measure one case for both, with fresh processes several times.
+    """Measure one case for both checkouts, with new processes ``starts`` times.
 
     Returns:
-        By ``base`` and ``head``; what stands at the same place in both was measured in one pair.
+        The results by ``base`` and ``head``. Values at the same index belong to one pair.
     """
     results = {stack.name: Result() for stack in stacks}
     for start in range(starts):
-        # Which server is started first differs, too.
+        # The order in which the servers start alternates too.
         order = stacks if start % 2 == 0 else stacks[::-1]
         for name, result in run_case(case, order, rounds, seconds, say).items():
             results[name].rates += result.rates
@@ -105,7 +107,7 @@ def compare(
 
 
 def cells(base: Sequence[float], head: Sequence[float], show: Callable[[float], str]) -> list[str]:
-    """Both medians, and the median of the ratios with the middle half of them."""
+    """Return both medians, and the median of the ratios with the middle half of the ratios."""
     if not base or len(base) != len(head):
         return ["–", "–", "–"]
     ratios = sorted(map(truediv, head, base))
@@ -120,11 +122,11 @@ def cells(base: Sequence[float], head: Sequence[float], show: Callable[[float], 
 def report_lines(
     results: dict[str, dict[str, Result]], cases: Sequence[Case], memory: Memory
 ) -> list[str]:
-    """A table each for throughput, processor time, latency, and memory."""
+    """Return one table each for throughput, processor time, latency and memory."""
     figures: list[tuple[str, Callable[[Result], list[float]], Callable[[float], str]]] = [
         ("throughput (more is better)", lambda result: result.rates, number),
         (
-            "server's processor time, µs (less is better)",
+            "processor time of the server, µs (less is better)",
             lambda result: result.costs,
             lambda value: f"{value * 1e6:.2f}",
         ),
@@ -150,7 +152,7 @@ def report_lines(
         if isinstance(row[BASE], list) and isinstance(row[HEAD], list)
     ]
     if rows:
-        header = ["growth of the server per, KiB", BASE, HEAD, "head ÷ base (middle half)"]
+        header = ["growth of the server in KiB per", BASE, HEAD, "head ÷ base (middle half)"]
         lines += ["## Memory (less is better)", "", *table(header, rows)]
     failures = [
         f"* {case.name}, {name}: {result.failure.splitlines()[0]}"
@@ -177,7 +179,7 @@ def main(arguments: Sequence[str]) -> int:
         if takes_part(case, ours) and is_wanted(case.name, words)
     ]
     if not cases and not is_wanted("memory", words):
-        parser().error(f"no such case: {', '.join(words)}")
+        parser().error(f"no case matches: {', '.join(words)}")
     raise_file_limit()
 
     def say(text: str) -> None:

@@ -1,8 +1,8 @@
-"""How the harness talks to a client program: a JSON object per line, a command and its outcome.
+"""The protocol between the harness and a client program: one JSON object per line.
 
-A command is ``{"operation": name, "seconds": s, ...}`` with the parameters of its case. Its
-outcome is ``{"count": n, "elapsed": s}``, with ``"latencies": [p50, p99]`` in seconds where one
-request at a time was measured, or ``{"error": text}``.
+The harness sends a command, ``{"operation": name, "seconds": s, ...}``, with the parameters of its
+case. The client answers with an outcome: ``{"count": n, "elapsed": s}``, with ``"latencies": [p50,
+p99]`` in seconds if it measured one request at a time, or ``{"error": text}``.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ from time import perf_counter
 from typing import Any
 
 ITEM_SIZE = 128
-"""Bytes of data in every message but the large ones."""
+"""Bytes of data in every message, except the large ones."""
 
 COUNT = b"count"
-"""The request that is answered with how many fire-and-forget messages the server has seen."""
+"""Data of a request for the number of fire-and-forget messages the server has received."""
 
 IDLE = b"idle"
-"""The request for a stream that never gives an item."""
+"""Data of a request for a stream that never sends an item."""
 
 TRACED = b"traced"
-"""The request for how many bytes the server's Python objects take, where it counts them."""
+"""Data of a request for the size of the server's Python objects in bytes, if it counts them."""
 
 BURST = 1000
-"""Fire-and-forget messages between two requests for the count, which are the flow control."""
+"""Fire-and-forget messages between two requests for the count. The requests are flow control."""
 
 
 def ready(uri: str) -> None:
-    """Tell the harness where this server listens."""
+    """Tell the harness the address of this server."""
     print(f"READY {uri}", flush=True)
 
 
 def read_command() -> dict[str, Any] | None:
-    """Wait for the next command; ``None`` when there will be no more."""
+    """Wait for the next command and return it; ``None`` after the last one."""
     line = sys.stdin.readline()
     return json.loads(line) if line.strip() else None
 
 
 def write_outcome(outcome: dict[str, Any]) -> None:
-    """Answer the command."""
+    """Send the outcome of a command."""
     print(json.dumps(outcome), flush=True)
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float:
-    """The value below which that fraction of sorted values lies."""
+    """Return the value that is larger than ``fraction`` of the sorted values."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * fraction))]
 
 
 class Stopwatch:
-    """Counts what completes until a deadline, and gives the outcome.
+    """Counts completions until a deadline.
 
     Attributes:
-        count: What has completed so far.
-        deadline: When to begin nothing more, on the clock of ``perf_counter``.
-        latencies: Seconds per request, where they are measured one by one.
+        count: Number of completions so far.
+        deadline: No request begins after this time, on the clock of ``perf_counter``.
+        latencies: Seconds per request, if requests are measured one by one.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Stopwatch:
         self.deadline = self.start + seconds
 
     def outcome(self) -> dict[str, Any]:
-        """The outcome as of now."""
+        """Return the outcome so far."""
         result: dict[str, Any] = {"count": self.count, "elapsed": perf_counter() - self.start}
         if self.latencies:
             ordered = sorted(self.latencies)

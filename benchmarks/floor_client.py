@@ -1,4 +1,4 @@
-"""The client of the floor: one task, which sends in batches and counts what comes back."""
+"""The client of the floor: one task that sends in batches and counts the answers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ECHO = message(b"e", ITEM_SIZE)
 
 
 class Floor:
-    """One connection to the floor's server."""
+    """One connection to the server of the floor."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
         self.buffer = b""
 
     async def receive(self) -> int:
-        """How many messages arrived with the next read; they are taken apart one by one."""
+        """Read once, split the data into messages, and return their number."""
         data = await self.stream.receive_some(262144)
         buffer = self.buffer + data if self.buffer else data
         unpack = struct.Struct(">I").unpack_from
@@ -138,9 +138,9 @@ async def many_connections(
     watch = Stopwatch(seconds)
 
     async def ask(floor: Floor) -> None:
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             await floor.stream.send_all(ECHO)
-            count = await floor.receive()  # before the sum: other tasks add to it meanwhile
+            count = await floor.receive()  # not ``+= await``: other tasks add to it meanwhile
             watch.count += count
             if perf_counter() >= watch.deadline:
                 break

@@ -1,7 +1,7 @@
-"""The floor: what trio's sockets alone allow. Length-prefixed messages, no protocol, no tasks.
+"""The floor: trio's sockets alone, with length-prefixed messages, no protocol and no tasks.
 
-The first byte of a message says what it wants: ``e`` an echo, ``s`` as many items as its next
-four bytes say, ``f`` nothing (it is counted), ``c`` the count.
+The first byte of a message selects the answer: ``e`` an echo; ``s`` a number of items, given in
+the next four bytes; ``f`` no answer, the server counts the message; ``c`` the count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starts the programs, a process for each end, and lets the stacks take turns."""
+"""Starts the programs, one process for each end, and measures the stacks in turns."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .stacks import RAW_CLIENT, ROOT, Stack
 
 _LIBC = ctypes.CDLL(None)
 PATIENCE = 60.0
-"""Seconds beyond the measured time after which a program is taken to hang."""
+"""Seconds without an outcome after which a program counts as hung."""
 LONGEST_WARM_UP = 60.0
-"""Seconds after which a warm-up ends, however little of the processor it has had."""
+"""Seconds after which a warm-up ends, even if it has had little processor time."""
 
 
 class ProgramFailed(Exception):
-    """A program ended, hung, or gave an error instead of an outcome."""
+    """A program ended, hung, or sent an error instead of an outcome."""
 
 
 class Program:
-    """One end: a process that is talked to in lines."""
+    """One end of a connection: a process that reads and prints lines."""
 
     def __init__(self, command: Sequence[str], stderr: Any, directory: Path = ROOT) -> None:
         self.command = command
@@ -47,14 +47,14 @@ class Program:
         )
 
     def read_line(self, seconds: float = PATIENCE) -> str:
-        """The next line it prints."""
+        """Return the next line that the program prints."""
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         line = self.process.stdout.readline().decode() if ready else ""
         if not line:
             self.stderr.seek(0)
             said = self.stderr.read().decode(errors="replace")[-2000:]
-            state = "ended" if ready else f"said nothing for {seconds:.0f} s"
+            state = "ended" if ready else f"printed nothing for {seconds:.0f} s"
             raise ProgramFailed(f"{' '.join(self.command[1:])} {state}\n{said}")
         return line
 
@@ -62,7 +62,7 @@ class Program:
         """Send a command and wait for its outcome."""
         assert self.process.stdin is not None
         command = json.dumps({"operation": operation, **parameters}) + "\n"
-        with suppress(BrokenPipeError):  # it has ended: reading says why
+        with suppress(BrokenPipeError):  # it has ended: `read_line` says why
             self.process.stdin.write(command.encode())
             self.process.stdin.flush()
         outcome: dict[str, Any] = json.loads(self.read_line())
@@ -71,12 +71,12 @@ class Program:
         return outcome
 
     def resident_size(self) -> int:
-        """The memory it occupies, in bytes."""
+        """Return the resident size of the program, in bytes."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
     def processor_time(self) -> float:
-        """The seconds of processor that all its threads have had so far, user and system."""
+        """Return the processor time of all its threads so far, user and system, in seconds."""
         clock = ctypes.c_int()
         failure = _LIBC.clock_getcpuclockid(self.process.pid, ctypes.byref(clock))
         if failure:
@@ -86,7 +86,7 @@ class Program:
 
 @contextmanager
 def program(command: Sequence[str], directory: Path = ROOT) -> Iterator[Program]:
-    """Run a program for the time of the block; it ends because its input does."""
+    """Run a program during the block. The end of its input ends the program."""
     with tempfile.TemporaryFile() as stderr:
         running = Program(command, stderr, directory)
         process = running.process
@@ -107,14 +107,14 @@ def program(command: Sequence[str], directory: Path = ROOT) -> Iterator[Program]
 
 @contextmanager
 def server_of(stack: Stack, scheme: str, args: Sequence[str] = ()) -> Iterator[tuple[Program, str]]:
-    """A server of that stack, and its URI."""
+    """Run a server of the stack during the block; yield it and its URI."""
     with program([*stack.server, scheme, *args], stack.directory) as server:
         yield server, server.read_line().split()[1]
 
 
 @contextmanager
 def pair(case: Case, stack: Stack) -> Iterator[tuple[Program, Program]]:
-    """Server and client for a case."""
+    """Run the server and the client of a case during the block."""
     scheme = "ws" if case.group == "ws" else "tcp"
     client = RAW_CLIENT if case.group == "server" else stack.client
     with (
@@ -128,13 +128,13 @@ def pair(case: Case, stack: Stack) -> Iterator[tuple[Program, Program]]:
 
 @attrs.define
 class Result:
-    """What one stack reached in one case.
+    """The results of one stack in one case.
 
     Attributes:
-        rates: A rate per round, in the unit of the case.
-        costs: Seconds of the server's processor per unit, per round.
-        latencies: Per round [p50, p99] in seconds, where measured.
-        failure: Why there are no rates.
+        rates: One rate per round, in the unit of the case.
+        costs: One value per round: processor time of the server per unit, in seconds.
+        latencies: One [p50, p99] per round, in seconds, if measured.
+        failure: The reason why there are no rates.
     """
 
     rates: list[float] = attrs.field(factory=list)
@@ -144,7 +144,7 @@ class Result:
 
 
 def takes_part(case: Case, stack: Stack) -> bool:
-    """Whether the stack is for this case at all."""
+    """Return whether the stack runs this case."""
     return case.group in stack.groups and (not case.only or stack.family in case.only)
 
 
@@ -157,18 +157,18 @@ def run_case(
     *,
     warm_up_scale: float = 1.0,
 ) -> dict[str, Result]:
-    """Measure one case: fresh programs, a warm-up each, then the rounds, in which all take turns.
+    """Measure one case: start new programs, warm up each, then measure all stacks in each round.
 
     Args:
-        case: What to measure.
-        stacks: Who is measured.
-        rounds: How often.
-        seconds: How long at a time.
-        say: Told of progress.
-        warm_up_scale: How much of the usual warm-up the stacks get that compile while they run.
+        case: The case.
+        stacks: The stacks.
+        rounds: The number of rounds.
+        seconds: The length of each measurement.
+        say: Called with texts that report progress.
+        warm_up_scale: Factor for the warm-up of stacks that compile while they run.
 
     Returns:
-        By the name of the stack.
+        The results by the name of the stack.
     """
     results: dict[str, Result] = {}
     with ExitStack() as running:
@@ -190,7 +190,7 @@ def run_case(
                 except ProgramFailed as failure:
                     fail(stack, failure)
         for round_number in range(rounds):
-            # Whoever comes first differs from round to round.
+            # A different stack comes first in each round.
             first = round_number % len(pairs) if pairs else 0
             for stack, server, client in pairs[first:] + pairs[:first]:
                 result = results[stack.name]
@@ -203,14 +203,14 @@ def run_case(
 
 
 def warm_up(case: Case, server: Program, client: Program, seconds: float, processor: float) -> None:
-    """Run the case without measuring it, once at least; what it opens first stays open.
+    """Run the case at least once without measuring it. Its connections stay open.
 
     Args:
         case: The case.
         server: Its server.
         client: Its client.
-        seconds: How long at a time.
-        processor: How many seconds of processor time the server gets.
+        seconds: The length of each run.
+        processor: Processor time that the server must have used, in seconds.
     """
     begun = time.monotonic()
     before = server.processor_time()
@@ -224,7 +224,7 @@ def warm_up(case: Case, server: Program, client: Program, seconds: float, proces
 
 
 def measure(case: Case, server: Program, client: Program, seconds: float, result: Result) -> None:
-    """One stack's turn in one round; adds to its result."""
+    """Measure one stack in one round and add the values to its result."""
     before = server.processor_time()
     outcome = client.ask(case.operation, seconds=seconds, **case.parameters)
     spent = server.processor_time() - before
@@ -238,6 +238,6 @@ def measure(case: Case, server: Program, client: Program, seconds: float, result
 
 
 def raise_file_limit() -> None:
-    """Let this process and those it starts hold as many sockets as the system allows."""
+    """Let this process and its child processes open as many sockets as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

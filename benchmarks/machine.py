@@ -1,4 +1,4 @@
-"""What the numbers were measured on, without saying where."""
+"""Describe the machine and the versions, without names of hosts or users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .stacks import package_version, tool_version
 
 
 def cpu_model() -> str:
-    """The processor's name as the kernel gives it."""
+    """Return the name of the processor, as the kernel reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -22,7 +22,7 @@ def cpu_model() -> str:
 
 
 def describe() -> list[str]:
-    """A line for each fact."""
+    """Return one line for each fact."""
     load, _, _ = os.getloadavg()
     return [
         f"CPU: {cpu_model()}, {os.cpu_count()} cores, {platform.machine()}",
@@ -32,5 +32,5 @@ def describe() -> list[str]:
         f"node: {tool_version('node', '--version')}",
         f"java: {tool_version('java', '--version')}",
         f"go: {tool_version('go', 'version').removeprefix('go version ')}",
-        f"load average of the minute before: {load:.1f}",
+        f"load average of the last minute before the run: {load:.1f}",
     ]

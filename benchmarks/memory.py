@@ -1,4 +1,4 @@
-"""What an idle connection and an idle stream cost a server, in resident size and in objects."""
+"""Measure the memory of idle connections and streams in a server."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .harness import ProgramFailed, program, server_of
 from .stacks import RAW_CLIENT, Stack
 
 SETTLE = 0.3
-"""Seconds for a server to finish what it was doing before its size is read."""
+"""Seconds that a server has to finish its work before its size is read."""
 
 
 @attrs.frozen(kw_only=True)
 class Idle:
-    """One kind of idleness, and how its cost is seen.
+    """An idle object, and how to measure its memory.
 
     Attributes:
-        title: What the report calls it.
-        operation: The raw client's operation that brings it about.
-        parameter: The operation's parameter for how many.
-        count: How many.
-        traced: The bytes of Python objects that tracemalloc counts, not the resident size. It
-            does not depend on what the allocators keep, and only our server can tell.
+        title: The title in the report.
+        operation: The operation of the raw client that opens the objects.
+        parameter: The parameter of the operation for their number.
+        count: The number of objects.
+        traced: Measure the Python objects with tracemalloc, not the resident size. The result does
+            not depend on memory that the allocators keep. Only our server supports it.
     """
 
     title: str
@@ -58,10 +58,10 @@ IDLES = [
 
 
 def measure_idle(stack: Stack, idle: Idle, count: int) -> float:
-    """Bytes that one more costs, in a fresh server that has seen a few.
+    """Return the bytes per object, in a new server that has opened a few objects before.
 
     Raises:
-        ProgramFailed: The server or the client gave up.
+        ProgramFailed: The server or the client failed.
     """
     arguments = ["--traced"] if idle.traced else []
     with (
@@ -71,7 +71,7 @@ def measure_idle(stack: Stack, idle: Idle, count: int) -> float:
 
         def size_with(more: int) -> int:
             client.ask(idle.operation, **{idle.parameter: more})
-            time.sleep(SETTLE)  # what is measured is at rest: there is no event to wait for
+            time.sleep(SETTLE)  # there is no event to wait for
             return client.ask("traced")["count"] if idle.traced else server.resident_size()
 
         before = size_with(max(1, count // 100))
@@ -81,16 +81,16 @@ def measure_idle(stack: Stack, idle: Idle, count: int) -> float:
 def run_memory(
     stacks: Sequence[Stack], rounds: int, scale: float, say: Callable[[str], None]
 ) -> dict[str, dict[str, list[float] | str]]:
-    """Measure every kind of idleness.
+    """Measure the memory of all kinds of idle objects.
 
     Args:
-        stacks: Who is measured.
-        rounds: How often; a fresh server each time.
-        scale: How many of the usual numbers to open.
-        say: Told of progress.
+        stacks: The stacks.
+        rounds: The number of rounds, each with a new server.
+        scale: Factor for the number of objects.
+        say: Called with texts that report progress.
 
     Returns:
-        By title and stack: bytes per round, or why there are none.
+        By title and stack: the bytes per round, or the reason why there are none.
     """
     results: dict[str, dict[str, list[float] | str]] = {}
     for idle in IDLES:

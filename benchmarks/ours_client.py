@@ -1,4 +1,4 @@
-"""The client of rsocket_trio: `connect` and `Requester`, as a user would write it."""
+"""The client of rsocket_trio: `connect` and `Requester`, as in an application."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def request_response(
     watch = Stopwatch(seconds)
 
     async def ask() -> None:
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             answer = await requester.request_response(payload, route=route)
             watch.count += 1
             if perf_counter() >= watch.deadline:
@@ -94,7 +94,7 @@ async def fire_and_forget(requester: Requester, *, seconds: float) -> Outcome:
     watch = Stopwatch(seconds)
 
     async def send() -> None:
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             for _ in range(BURST):
                 await requester.fire_and_forget(payload)
             watch.count += BURST
@@ -136,7 +136,7 @@ async def many_connections(
     watch = Stopwatch(seconds)
 
     async def ask(requester: Requester) -> None:
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             await requester.request_response(payload)
             watch.count += 1
             if perf_counter() >= watch.deadline:
@@ -151,7 +151,7 @@ async def many_connections(
 async def hold(
     uri: str, *, task_status: trio.TaskStatus[Requester] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Keep a connection until it is cancelled."""
+    """Keep a connection open until cancelled."""
     async with connect(uri) as requester:
         task_status.started(requester)
         await trio.sleep_forever()

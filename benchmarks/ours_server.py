@@ -1,6 +1,6 @@
 """The server of rsocket_trio: a plain `Responder`, or with ``--router`` a `Router`.
 
-It runs on older versions of the package, too: `benchmarks.compare` has it serve them.
+It also works with older versions of the package, which `benchmarks.compare` measures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ITEM = Payload(b"x" * ITEM_SIZE)
 
 
 class Echo(Responder):
-    """Answers with what it was asked, streams as many items as it was asked for."""
+    """Echoes requests and channels, and streams the number of items that the request gives."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -51,7 +51,7 @@ class Echo(Responder):
 
 
 class Yielding(Echo):
-    """Waits once, as briefly as can be, before each answer."""
+    """Waits for one checkpoint before each answer."""
 
     async def request_response(self, payload: Payload) -> Payload:
         await trio.lowlevel.checkpoint()
@@ -59,7 +59,7 @@ class Yielding(Echo):
 
 
 class Traced(Echo):
-    """Knows what its objects take."""
+    """Reports the size of its Python objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Traced(Echo):
 
 
 def echo_router() -> Router:
-    """The echo once more, behind a route."""
+    """Return a router that echoes requests with the route ``echo``."""
     router = Router()
 
     @router.request_response("echo")

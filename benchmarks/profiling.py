@@ -1,7 +1,7 @@
-"""Where the time of one of our ends goes: ``python -m benchmarks.profiling server tcp/large``.
+"""Profile one end of rsocket_trio: ``python -m benchmarks.profiling server tcp/large``.
 
-The profiler slows Python code several times over and C code not at all, so the shares are
-those of calls, not of time: compare functions, and measure a change with ``python -m benchmarks``.
+The profiler makes Python code several times slower, and C code not at all. So its times compare
+functions only; measure a change with ``python -m benchmarks``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from .stacks import PYTHON, STACKS
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiling", description=__doc__)
-    parser.add_argument("end", choices=["server", "client"])
-    parser.add_argument("case", choices=[case.name for case in CASES])
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--sort", default="tottime", help="a key of pstats (default tottime)")
-    parser.add_argument("--lines", type=int, default=30)
-    parser.add_argument("--callers", help="callers of the functions that match this, instead")
+    parser.add_argument("end", choices=["server", "client"], help="the end to profile")
+    parser.add_argument("case", choices=[case.name for case in CASES], help="the case to run")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of the run (default 2)")
+    parser.add_argument("--sort", default="tottime", help="a sort key of pstats (default tottime)")
+    parser.add_argument("--lines", type=int, default=30, help="functions to print (default 30)")
+    parser.add_argument(
+        "--callers", metavar="REGEX", help="print the callers of the functions that match REGEX"
+    )
     options = parser.parse_args()
     case = next(case for case in CASES if case.name == options.case)
     ours = next(stack for stack in STACKS if stack.name == "ours")

@@ -1,4 +1,4 @@
-"""The client of rsocket-py: awaitables for requests, its subscribers for streams."""
+"""The client of rsocket-py: awaitables for requests, subscribers for streams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ITEM = b"x" * ITEM_SIZE
 
 
 class Counter(DefaultSubscriber):
-    """Counts items, grants more when three quarters of its window are consumed, then cancels."""
+    """Counts items. Requests more after three quarters of its window; cancels at the deadline."""
 
     def __init__(self, watch: Stopwatch, window: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Counter(DefaultSubscriber):
 
 
 class Source(DefaultPublisher, DefaultSubscription):
-    """Gives as many items as are requested, at once, until it is cancelled."""
+    """Sends all requested items at once, until cancelled."""
 
     def __init__(self) -> None:
         self.open = True
@@ -89,7 +89,7 @@ async def request_response(
     watch = Stopwatch(seconds)
 
     async def ask() -> None:
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             answer = await awaitable.request_response(Payload(data))
             watch.count += 1
             if perf_counter() >= watch.deadline:
@@ -141,9 +141,9 @@ async def fire_and_forget(client: RSocketClient, *, seconds: float) -> Outcome:
     watch = Stopwatch(seconds)
 
     async def send() -> None:
-        while True:  # once at least, however late this task begins
-            # The awaitable of each is done once its frame is written; waiting for the last
-            # of a burst is waiting for all.
+        while True:  # at least once, even if this task begins late
+            # An awaitable completes when its frame is written, so waiting for the last of a burst
+            # is enough.
             for _ in range(BURST - 1):
                 awaitable.fire_and_forget(Payload(ITEM))
             await awaitable.fire_and_forget(Payload(ITEM))
@@ -182,7 +182,7 @@ async def many_connections(
 
     async def ask(client: RSocketClient) -> None:
         awaitable = AwaitableRSocket(client)
-        while True:  # once at least, however late this task begins
+        while True:  # at least once, even if this task begins late
             await awaitable.request_response(Payload(ITEM))
             watch.count += 1
             if perf_counter() >= watch.deadline:

@@ -1,4 +1,4 @@
-"""The server of rsocket-py: its request handler on asyncio's own TCP server, or on aiohttp."""
+"""The server of rsocket-py: its request handler, on the TCP server of asyncio or on aiohttp."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ KEEPALIVE = {
 
 
 class Items(DefaultPublisher, DefaultSubscription):
-    """Gives as many items as are requested, at once: the leanest publisher its interface allows.
+    """Sends all requested items at once: the fastest publisher that the interface allows.
 
-    Its own stream from a generator passes two queues and a pass of the loop per item.
+    The generator stream of rsocket-py needs two queues and one pass of the event loop per item.
     """
 
     def __init__(self, left: float) -> None:
@@ -55,7 +55,7 @@ class Items(DefaultPublisher, DefaultSubscription):
 
 
 class Echoes(DefaultPublisher, DefaultSubscriber, DefaultSubscription):
-    """Gives back what arrives; its subscriber's demand is its own."""
+    """Sends back all received items. It requests as many items as its subscriber requests."""
 
     def __init__(self, first: Payload) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Echoes(DefaultPublisher, DefaultSubscriber, DefaultSubscription):
 
 
 async def generated(count: int | None) -> AsyncGenerator[tuple[Payload, bool], None]:
-    """The items of a stream, each with whether it is the last."""
+    """Yield the items of a stream, each with a flag that marks the last one."""
     for number in itertools.count(1):
         yield Payload(ITEM), number == count
         if number == count:
@@ -92,10 +92,10 @@ async def generated(count: int | None) -> AsyncGenerator[tuple[Payload, bool], N
 
 
 class Echo(BaseRequestHandler):
-    """Does what the servers of the other stacks do.
+    """Answers like the servers of the other stacks.
 
     Attributes:
-        by_generator: Streams are made as its documentation shows, not by the leanest publisher.
+        by_generator: Use a generator for streams, as its documentation shows, instead of `Items`.
     """
 
     by_generator = False
@@ -125,7 +125,7 @@ class Echo(BaseRequestHandler):
 
 
 class Yielding(Echo):
-    """Waits once, as briefly as can be, before each answer."""
+    """Waits for one pass of the event loop before each answer."""
 
     async def request_response(self, payload: Payload) -> Any:
         await asyncio.sleep(0)
@@ -141,7 +141,7 @@ async def serve_tcp(handler: type[Echo], options: dict[str, Any]) -> int:
 
 
 async def serve_websocket(handler: type[Echo], options: dict[str, Any]) -> int:
-    from aiohttp import web  # only there where the WebSocket cases are wanted
+    from aiohttp import web  # only the WebSocket cases need it
     from rsocket.transports.aiohttp_websocket import websocket_handler_factory
 
     application = web.Application()

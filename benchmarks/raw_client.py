@@ -1,7 +1,7 @@
 """A neutral client: a plain socket that writes prepared RSocket frames and counts the answers.
 
-It is the same against every server and leaner than any of them, so what it shows is the server
-alone. Answers are counted by length: all must have the length of the first one.
+It is the same for every server, and faster than every server, so it measures the server alone. It
+counts answers by their length: all must have the length of the first one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Outcome = dict[str, Any]
 
 
 class RawClient:
-    """Runs the commands."""
+    """Runs the commands of the harness."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -48,11 +48,11 @@ class RawClient:
         self.many: list[Raw] = []
 
     def answer_size(self) -> int:
-        """The length of an answer with its length prefix, found by asking once."""
+        """Send one request and return the size of its answer, with the length prefix."""
         self.raw.socket.sendall(self.requests.take(1))
         answer = self.raw.receive_frame()
         if struct.unpack_from(">H", answer, 4)[0] >> 10 != PAYLOAD or len(answer) < ITEM_SIZE:
-            raise ConnectionError(f"the answer is {answer[:64]!r}")
+            raise ConnectionError(f"unexpected answer: {answer[:64]!r}")
         return len(answer) + 3
 
     def sequential(self, *, seconds: float) -> Outcome:
@@ -110,7 +110,7 @@ class RawClient:
         return outcome
 
     def synchronise(self, question: bytes = COUNT) -> bytes:
-        """Wait until the server has taken everything sent so far; gives the answering frame."""
+        """Wait until the server has handled all frames so far. Return the frame that it answers."""
         stream_id = self.requests.take_id()
         self.raw.socket.sendall(frame(stream_id, REQUEST_RESPONSE << 10, question))
         while True:
@@ -149,9 +149,9 @@ class RawClient:
             return watch.outcome()
 
     def many_streams(self, *, seconds: float, streams: int, items: int, window: int) -> Outcome:
-        """All streams to their end, once, however long it takes.
+        """Read all streams to their end, once, without a time limit.
 
-        Grants one item for each that came, as long as that many are still to come.
+        For each received item, request one more, up to the number of items of the stream.
         """
         raw = self.raw
         watch = Stopwatch(seconds)
@@ -166,7 +166,7 @@ class RawClient:
             for received in raw.exchange():
                 stream_id, kind_and_flags = header.unpack_from(received)
                 if kind_and_flags >> 10 != PAYLOAD:
-                    raise ConnectionError(f"the answer is {bytes(received[:64])!r}")
+                    raise ConnectionError(f"unexpected answer: {bytes(received[:64])!r}")
                 if kind_and_flags & NEXT:
                     watch.count += 1
                     if ungranted[stream_id] > 0:
@@ -175,11 +175,11 @@ class RawClient:
                 if kind_and_flags & COMPLETE:
                     del ungranted[stream_id]
         if watch.count != streams * items:
-            raise ConnectionError(f"{streams * items} items were asked for, {watch.count} came")
+            raise ConnectionError(f"received {watch.count} of {streams * items} items")
         return watch.outcome()
 
     def traced(self) -> Outcome:
-        """The bytes of the server's objects, as its count."""
+        """Return the size of the server's Python objects, in bytes, as the count."""
         watch = Stopwatch(0)
         watch.count = int(self.synchronise(TRACED)[6:])
         return watch.outcome()

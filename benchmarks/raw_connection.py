@@ -1,4 +1,4 @@
-"""A plain socket that speaks as much RSocket as a benchmark needs: prepared frames, no state."""
+"""A plain socket with the part of RSocket that a benchmark needs: prepared frames, no state."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ COMPLETE = 0x40
 NEXT = 0x20
 KEEPALIVE_RESPOND = (0x03 << 10) | 0x80
 BLOCK = 32768
-"""Frames prepared at once. Their ids span 65536, so between two blocks only the two upper bytes
-of each id change, which slice assignment does without a loop."""
+"""Number of frames in a prepared block. Their ids span 65536, so from block to block only the two
+upper bytes of each id change. Slice assignment changes them without a loop."""
 
 
 def frame(stream_id: int, kind_and_flags: int, body: bytes) -> bytes:
-    """A whole frame with its length prefix."""
+    """Return a whole frame with its length prefix."""
     length = (6 + len(body)).to_bytes(3, "big")
     return length + struct.pack(">IH", stream_id, kind_and_flags) + body
 
 
 def setup() -> bytes:
-    """SETUP, then a KEEPALIVE that asks for an answer: proof that the SETUP was accepted."""
+    """Return SETUP and a KEEPALIVE. The answer to the KEEPALIVE shows that SETUP was accepted."""
     mime = b"\x18application/octet-stream"
     body = struct.pack(">HHII", 1, 0, 60_000, 600_000) + mime + mime
     return frame(0, 0x01 << 10, body) + frame(0, KEEPALIVE_RESPOND, bytes(8))
 
 
 class Requests:
-    """Request frames with ascending stream ids, handed out in batches."""
+    """Request frames with ascending stream ids, in batches."""
 
     def __init__(self, body: bytes) -> None:
         self.size = len(body) + 9
@@ -45,7 +45,7 @@ class Requests:
         self.next = 0
 
     def take(self, count: int) -> bytes:
-        """The next ``count`` frames."""
+        """Return the next ``count`` frames."""
         end = self.next + count
         if end <= BLOCK:
             taken = bytes(memoryview(self.block)[self.next * self.size : end * self.size])
@@ -59,19 +59,19 @@ class Requests:
         return taken + self.take(end - BLOCK)
 
     def take_id(self) -> int:
-        """A stream id of its own for another kind of request."""
+        """Return a stream id for another kind of request."""
         header = self.take(1)
         return int.from_bytes(header[3:7], "big")
 
 
 class Raw:
-    """One connection, set up.
+    """One connection that is set up.
 
     Attributes:
-        received: Bytes of the answer that is arriving, where answers are counted by hand.
-        next_id: The next stream id, where ids are not taken from a `Requests`.
-        outgoing: What `exchange` has still to send.
-        incoming: The beginning of a frame whose rest has not arrived.
+        received: Number of received bytes of the current answer, if the caller counts them.
+        next_id: The next stream id, if ids do not come from a `Requests`.
+        outgoing: Frames that `exchange` must still send.
+        incoming: The first part of a frame whose rest has not arrived.
     """
 
     def __init__(self, uri: str) -> None:
@@ -86,10 +86,10 @@ class Raw:
         self.socket.sendall(setup())
         header = self.receive_frame()
         if header[:6] != struct.pack(">IH", 0, 0x03 << 10):
-            raise ConnectionError(f"the answer to SETUP and KEEPALIVE is {header[:64]!r}")
+            raise ConnectionError(f"unexpected answer to SETUP and KEEPALIVE: {header[:64]!r}")
 
     def receive_exactly(self, count: int) -> bytes:
-        """Exactly so many bytes."""
+        """Receive exactly ``count`` bytes."""
         data = b""
         while len(data) < count:
             more = self.socket.recv(count - len(data))
@@ -99,16 +99,16 @@ class Raw:
         return data
 
     def receive_frame(self) -> bytes:
-        """One whole frame, without its length prefix."""
+        """Receive one whole frame. Return it without its length prefix."""
         return self.receive_exactly(int.from_bytes(self.receive_exactly(3), "big"))
 
     def receive_counted(self, size: int, behind: int) -> int:
-        """How many bytes the next read brought.
+        """Read once and return the number of bytes.
 
         Args:
-            size: What each frame has, with its length prefix. The first and the last whole
-                frame of the read are held to it.
-            behind: How many bytes of such frames came before.
+            size: The size of every frame, with its length prefix. The first and the last whole
+                frame of the read are checked.
+            behind: The number of bytes of these frames received before.
         """
         length = self.socket.recv_into(self.buffer)
         if not length:
@@ -118,18 +118,17 @@ class Raw:
             prefix = (size - 3).to_bytes(3, "big")
             last = first + (length - first - 3) // size * size
             if self.buffer[first : first + 3] != prefix or self.buffer[last : last + 3] != prefix:
-                raise ConnectionError("an answer differs in length from the first")
+                raise ConnectionError("an answer does not have the length of the first")
         return length
 
     def queue(self, prepared: bytes) -> None:
-        """Have `exchange` send a frame."""
+        """Queue a frame for `exchange`."""
         self.outgoing += prepared
 
     def exchange(self) -> Iterator[bytes]:
-        """Send what the kernel takes of what is queued, and give the frames that have arrived.
+        """Wait until the socket is readable or writable; send queued frames, yield received ones.
 
-        It waits for either. A client that sent all before it read could wait for a server that
-        does likewise.
+        If a client sent everything before it reads, client and server could wait for each other.
         """
         wanted = [self.socket] if self.outgoing else []
         readable, writable, _ = select.select([self.socket], wanted, [])

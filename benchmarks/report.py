@@ -1,4 +1,4 @@
-"""The results as Markdown: medians, spread, ratios, latencies, and what could not be measured."""
+"""Write the results as Markdown: medians, spread, ratios, latencies, and failed cases."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ Memory = dict[str, dict[str, list[float] | str]]
 
 
 NOTES = [
-    "* Ratios are the medians of the rounds' ratios: the stacks take turns within a round, so what",
-    "  else goes on in the machine meets both.",
-    "* Every server echoes, every stream gives prepared items: what is measured is the stack.",
-    "* rsocket_trio is used as its users do: `serve` with a plain `Responder`, `connect`, a task",
-    "  per request in flight. rsocket-py likewise, with its awaitables; its streams and channels",
-    "  use publishers that give all that is requested at once, which is faster than its own",
-    "  generators. rsocket-js keeps requests in flight by callbacks. It does not set TCP_NODELAY,",
-    "  hence its streams over TCP; one case shows it with that mended.",
-    "* fire_and_forget: bursts of 1000, two at a time, each followed by a request for the count;",
-    "  the clock stops when the server has counted all of them.",
+    "* A ratio is the median of the ratios of all rounds. The stacks take turns within a round, so",
+    "  other load on the machine affects both.",
+    "* Every server echoes, and every stream sends prepared items, so the stack is measured.",
+    "* rsocket_trio is used as in an application: `serve` with a plain `Responder`, `connect`,",
+    "  one task per request in flight. rsocket-py is used with its awaitables. Its streams and",
+    "  channels use publishers that send all requested items at once; this is faster than its",
+    "  own generators. rsocket-js keeps requests in flight with callbacks. It does not set",
+    "  TCP_NODELAY, so its streams over TCP are slow; one case sets it.",
+    "* fire_and_forget sends bursts of 1000, two at a time. A request for the count follows each.",
+    "  The clock stops when the server has counted all messages.",
     "* The floor sends the same bytes without a protocol, a task per request or any check.",
     "* The raw client is a plain socket that writes prepared frames, the same for every server.",
-    "* The server's processor time is what all its threads took, user and system, while what the",
-    "  rate counts was asked for and answered, for each that was counted.",
-    "* rsocket-java and rsocket-go run as many threads as they like on all cores; the others one.",
-    "* HotSpot and V8 compile while they run. So before a case is measured, it is run until the",
-    f"  server of rsocket-java has had {WARM_UP['java']:g} s of processor time and that of",
-    f"  rsocket-js {WARM_UP['js']:g} s. All others run it once.",
-    "* rsocket-java is used without copies of what it receives (its zero-copy payload decoder).",
-    "* rsocket-go is asked by a goroutine per request in flight.",
-    "* Many connections stay open from the warm-up on: opening them is not measured.",
-    "* Idle connections and streams are opened by the raw client, too. What a garbage collector",
-    "  has not given back counts as resident.",
+    "* The processor time of the server is the time of all its threads, user and system, during",
+    "  the measurement, divided by the number of completions.",
+    "* rsocket-java and rsocket-go use threads on all cores; the other stacks use one thread.",
+    "* HotSpot and V8 compile while they run. So before a case is measured, it runs until the",
+    f"  server of rsocket-java has used {WARM_UP['java']:g} s of processor time, and the server of",
+    f"  rsocket-js {WARM_UP['js']:g} s. For all others it runs once.",
+    "* rsocket-java does not copy received payloads (it uses its zero-copy payload decoder).",
+    "* The client of rsocket-go uses one goroutine per request in flight.",
+    "* The many connections are opened in the warm-up, so opening them is not measured.",
+    "* The raw client also opens the idle connections and streams. Memory that a garbage collector",
+    "  has not returned to the system counts as resident.",
 ]
-"""Closes the report."""
+"""The last section of the report."""
 
 
 def number(value: float) -> str:
-    """A rate, short."""
+    """Return a rate as a short text."""
     if value >= 99_500:
         return f"{value / 1000:.0f} k"
     if value >= 9_950:
@@ -52,44 +52,44 @@ def number(value: float) -> str:
 
 
 def cell(values: Sequence[float], unit: str) -> str:
-    """The median, then the spread."""
+    """Return the median and the spread."""
     return f"**{number(median(values))}**{unit} ({number(min(values))}..{number(max(values))})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> list[str]:
-    """The lines of a Markdown table; its first columns are texts, the others are numbers."""
+    """Return the lines of a Markdown table. Its first columns are texts, the others numbers."""
     rule = "|" + "---|" * texts + "---:|" * (len(header) - texts)
     lines = [f"| {' | '.join(header)} |", rule]
     return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
 def ratio(ours: Sequence[float], other: Sequence[float]) -> str:
-    """Ours in multiples of the other: the median of the rounds' ratios.
+    """Return ours divided by the other: the median of the ratios of all rounds.
 
-    What shares the machine slows down minutes, not stacks; within a round both saw the same.
+    Other load on the machine affects both within a round.
     """
     if not ours or not other:
         return ""
-    if len(ours) != len(other):  # one of them has lost a round
+    if len(ours) != len(other):  # one of them failed in a round
         return f"{median(ours) / median(other):.2f}"
     return f"{median(map(truediv, ours, other)):.2f}"
 
 
 def microseconds(values: Sequence[float]) -> str:
-    """The median of seconds, then the spread."""
+    """Return the median and the spread of times in seconds, in microseconds."""
     low, middle, high = (short(f(values) * 1e6) for f in (min, median, max))
     return f"**{middle}** ({low}..{high})"
 
 
 def short(value: float) -> str:
-    """Microseconds with as many digits as mean something."""
+    """Return microseconds with about three significant digits."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
 def group_lines(
     group: str, cases: Sequence[Case], stacks: Sequence[Stack], results: Results
 ) -> list[str]:
-    """One section: a row per case and stack; beside each figure stands ours in its multiples."""
+    """Return one section: a row per case and stack, each with our ratio to the stack."""
     rows = []
     for case in cases:
         if case.group != group:
@@ -107,7 +107,7 @@ def group_lines(
                 cells[3] = ratio(ours.costs, result.costs)
             rows.append([title, stack.title, *cells])
             title = ""
-    header = ["case", "stack", "rate", "ours ÷ it", "server's processor, µs", "ours ÷ it"]
+    header = ["case", "stack", "rate", "ours ÷ it", "processor of the server, µs", "ours ÷ it"]
     lines = table(header, rows, texts=2)
     return [f"## {GROUPS[group]}", "", *lines] if rows else []
 
@@ -116,7 +116,7 @@ WAYS = {"tcp": "TCP", "ws": "WebSocket", "server": "TCP, raw client"}
 
 
 def latency_lines(cases: Sequence[Case], stacks: Sequence[Stack], results: Results) -> list[str]:
-    """p50 and p99 of one request at a time."""
+    """Return the section with p50 and p99 of one request at a time."""
     rows = []
     for case in cases:
         row = results.get(case.name, {})
@@ -137,7 +137,7 @@ def latency_lines(cases: Sequence[Case], stacks: Sequence[Stack], results: Resul
 
 
 def memory_lines(stacks: Sequence[Stack], memory: Memory) -> list[str]:
-    """Bytes per idle thing."""
+    """Return the section with the memory per idle connection and stream."""
     if not memory:
         return []
     present = [stack for stack in stacks if "server" in stack.groups]
@@ -159,7 +159,7 @@ def memory_lines(stacks: Sequence[Stack], memory: Memory) -> list[str]:
 def absent_lines(
     cases: Sequence[Case], stacks: Sequence[Stack], results: Results, memory: Memory
 ) -> list[str]:
-    """What has no number, and why."""
+    """Return the section with the cases that were not measured, and the reasons."""
     titles = {stack.name: stack.title for stack in stacks}
     lines = []
     for case in cases:
@@ -192,17 +192,17 @@ def markdown(
     results: Results,
     memory: Memory,
 ) -> str:
-    """The whole report."""
+    """Return the whole report."""
     present = [stack for stack in stacks if stack.missing() is None]
     lines = [
         "# Benchmark results",
         "",
-        f"Made by `{command}`. Medians of {rounds} rounds, in which the stacks take turns,",
-        f"{seconds:g} s each after a warm-up; in brackets the smallest and the largest round.",
-        "Beside each figure of another stack stands ours in its multiples: of a rate more is",
-        "better, of processor time less.",
-        "Messages carry 128 bytes of data unless the case says otherwise. Each end is a process",
-        "of its own, on one machine, over the loopback.",
+        f"Made by `{command}`. Figures are medians of {rounds} rounds. In each round every stack",
+        f"runs for {seconds:g} s, after a warm-up. The smallest and the largest round follow in",
+        "brackets. The column after a figure of another stack is our figure divided by it: for a",
+        "rate more is better, for processor time less.",
+        "Messages carry 128 bytes of data unless the case says otherwise. Client and server are",
+        "separate processes on one machine, connected over the loopback interface.",
         "",
         *(f"* {line}" for line in machine),
         "",

@@ -1,11 +1,11 @@
-"""A million items over a session whose connection is cut two hundred times.
+"""Send a million items over a session whose connection is cut two hundred times.
 
     python -m benchmarks.resume_endurance [ITEMS [CUTS [SEED]]]
 
-Both ends run here, over memory streams that are cut at random bytes in either direction, the bytes
-of RESUME and RESUME_OK included. A stream of ITEMS is read while requests, channels and messages go
-on beside it, in fragments now and then. It fails where anything is lost, doubled or reordered, or
-where more is retained than allowed; it prints what it cost.
+Both ends run in this process. The memory streams between them are cut at random bytes in both
+directions, also within RESUME and RESUME_OK. The client reads a stream of ITEMS. Meanwhile it sends
+requests, channels and messages, some of them in fragments. The program fails if an item is lost,
+doubled or reordered, or if an end retains more than allowed. It prints counts and memory sizes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INFO = TransportInfo(scheme="memory")
 
 
 class Pipe(trio.abc.Stream):
-    """Passes bytes on in pieces, and is cut where it is told to be."""
+    """Passes bytes on until its cut."""
 
     def __init__(self, inner: trio.abc.Stream) -> None:
         self.inner = inner
@@ -51,7 +51,7 @@ class Pipe(trio.abc.Stream):
 
     @property
     def armed(self) -> bool:
-        """Whether it is going to be cut already; to change where would lose bytes in between."""
+        """Whether a cut is already set. A second cut would lose bytes between the two."""
         return self.cut_sent is not None or self.cut_received is not None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -85,7 +85,7 @@ class Pipe(trio.abc.Stream):
 
 
 class Source(Responder):
-    """Counts, echoes, and remembers what it was told."""
+    """Counts, echoes, and stores the messages it receives."""
 
     def __init__(self) -> None:
         self.told: list[bytes] = []
@@ -108,7 +108,7 @@ class Source(Responder):
 
 
 def item(number: int) -> Payload:
-    """The items of the stream; every thousandth is sent in fragments."""
+    """Return an item of the stream. Every thousandth item is sent in fragments."""
     return Payload(b"%d " % number * (100 if number % 1000 == 999 else 1))
 
 
@@ -117,7 +117,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
     source = Source()
     options = ResumeOptions(max_retained_size=RETAINED)
     pipes: list[Pipe] = []
-    every = max(1, items // (2 * cuts))  # some cuts are too late for the next
+    every = max(1, items // (2 * cuts))  # some cuts come so late that the next one is skipped
     largest = 0
 
     async with trio.open_nursery() as nursery:
@@ -126,7 +126,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
         async def dial() -> AsyncIterator[FrameTransport]:
             client, server = trio.testing.memory_stream_pair()
             pipes.append(Pipe(client))
-            # An attempt in five does not live to see the end of its handshake.
+            # One in five attempts is cut within its handshake.
             if len(pipes) > 1 and chance.random() < 0.2:
                 pipes[-1].cut_received = chance.randrange(40)
             carrier = ByteStreamTransport(server, info=INFO)
@@ -159,7 +159,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
                 assert expected == items, expected
                 beside.cancel_scope.cancel()
             await requester.request_response(Payload(b"the end"))
-            # The last of them may have been cancelled before it left.
+            # The last message may have been cancelled before it was sent.
             numbers = [int(each) for each in source.told]
             assert numbers == list(range(len(numbers))), "messages lost, doubled or reordered"
             assert not log.evicted
@@ -173,7 +173,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
 
 
 async def keep_asking(requester: Requester, asked: list[int]) -> None:
-    """Ask and tell, one after the other, until cancelled."""
+    """Send requests and messages in turns until cancelled."""
     number = 0
     while True:
         data = b"%d" % asked[0] * (1 + 200 * (asked[0] % 7 == 0))
@@ -184,7 +184,7 @@ async def keep_asking(requester: Requester, asked: list[int]) -> None:
 
 
 async def keep_channelling(requester: Requester, asked: list[int]) -> None:
-    """One channel after the other, until cancelled."""
+    """Open one channel after another until cancelled."""
     while True:
         sent = [Payload(b"%d" % number * 90) for number in range(20)]
         async with requester.request_channel(sent, prefetch=6) as channel:

@@ -1,4 +1,4 @@
-"""Who is measured: how each stack's programs are started, and what a stack cannot do."""
+"""The stacks: how to start their programs, and the cases that a stack cannot run."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ ROOT = HERE.parent
 PYTHON = [sys.executable, "-m"]
 JAR = "java/target/bench.jar"
 WARM_UP = {"java": 10.0, "js": 2.0}
-"""Seconds of processor time after which HotSpot and V8 have compiled what a case needs. Time of the
-clock would mean less where others use the processor, too: the compilers wait as all else does."""
+"""Seconds of processor time after which HotSpot and V8 have compiled the code of a case. It is not
+wall-clock time, because the compilers also wait when other programs use the processor."""
 
 
 @attrs.frozen(kw_only=True)
 class Stack:
-    """One implementation.
+    """One implementation of RSocket.
 
     Attributes:
-        name: What ``--stacks`` selects by.
-        title: What the report calls it.
-        server: The command of its server; the scheme is added.
-        client: The command of its client; the server's URI is added.
-        groups: The groups of cases it can take part in.
-        cannot: The cases it cannot run, with the reason.
-        missing: Why its programs cannot be run here; ``None`` if they can.
-        warm_up: Seconds of processor time that its server is given before anything is measured,
-            because it compiles while it runs.
-        directory: Where its programs are run, and so what Python imports first.
-        family: The name that cases give arguments by; its own name unless two are of one kind.
+        name: The name, for ``--stacks``.
+        title: The title in the report.
+        server: The command of its server. The harness appends the scheme.
+        client: The command of its client. The harness appends the URI of the server.
+        groups: The groups of cases that it can run.
+        cannot: The cases that it cannot run, with the reasons.
+        missing: Returns the reason why its programs cannot run here, or ``None``.
+        warm_up: Processor time of its server before the measurement, in seconds; for stacks that
+            compile while they run.
+        directory: The working directory of its programs, where Python looks for modules first.
+        family: The name by which cases give arguments. Two stacks of one kind share it.
     """
 
     name: str
@@ -55,7 +55,7 @@ def _node() -> str | None:
     if shutil.which("node") is None:
         return "node is not installed"
     if not (HERE / "js" / "node_modules").is_dir():
-        return "its modules are not installed: run benchmarks/setup.sh"
+        return "its packages are not installed: run benchmarks/setup.sh"
     return None
 
 
@@ -78,7 +78,7 @@ def _rsocket_py() -> str | None:
 
 
 def package_version(name: str) -> str:
-    """The version of an installed distribution, or that it is absent."""
+    """Return the version of a distribution, or "not installed"."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -86,7 +86,7 @@ def package_version(name: str) -> str:
 
 
 def tool_version(*command: str) -> str:
-    """What a tool says of its version, in one line, or that it is absent."""
+    """Return the first line that a tool prints about its version, or "not installed"."""
     if shutil.which(command[0]) is None:
         return "not installed"
     done = subprocess.run(command, capture_output=True, text=True)
@@ -118,7 +118,7 @@ STACKS = [
         client=["node", "benchmarks/js/client.js"],
         groups=frozenset({"tcp", "ws", "server"}),
         cannot={
-            "tcp/large": "it reassembles fragments but sends none, and a frame ends at 16 MiB",
+            "tcp/large": "it sends no fragments, and a frame has less than 16 MiB",
         },
         missing=_node,
         warm_up=WARM_UP["js"],
@@ -146,7 +146,7 @@ STACKS = [
         server=[*PYTHON, "benchmarks.floor_server"],
         client=[*PYTHON, "benchmarks.floor_client"],
         groups=frozenset({"tcp"}),
-        cannot={"tcp/streams": "it has no streams"},
+        cannot={"tcp/streams": "it has no concurrent streams"},
     ),
 ]
 

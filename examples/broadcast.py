@@ -1,12 +1,12 @@
-"""A server that asks and tells its clients: it is a requester towards each of them.
+"""A server that sends requests to its clients: it is a requester on each connection.
 
     python examples/broadcast.py serve --listen ws://127.0.0.1:7880/rsocket
     python examples/broadcast.py join ada
     python examples/broadcast.py say 'lunch is ready'
 
-Whoever joins stays connected and prints what the server sends. Whoever says something is told how
-many have heard it: the server asks each client, all at once, and a client that does not answer
-within a second is not waited for.
+A client that joins stays connected and prints the texts that the server sends. ``say`` prints the
+number of clients that have heard the text: the server sends a request to all clients at the same
+time, and waits at most one second for each answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rsocket_trio import (
 
 DEFAULT_URI: Final = "ws://127.0.0.1:7880/rsocket"
 PATIENCE: Final = 1.0
-"""Seconds that a client may take to answer."""
+"""Longest time to wait for the answer of a client, in seconds."""
 
 members: set[Requester] = set()
 
@@ -46,7 +46,7 @@ router = Router(on_setup=enter)
 
 @router.request_response("say")
 async def say(text: str) -> int:
-    """Send a text to everybody who is there; how many have heard it."""
+    """Send a text to all members. Return the number of members that have heard it."""
     heard = 0
 
     async def tell(member: Requester) -> None:
@@ -54,9 +54,9 @@ async def say(text: str) -> int:
         try:
             with trio.move_on_after(PATIENCE):
                 answer = await Caller(member).request_response("hear", text, returns=bool)
-                heard += answer  # not in one line: others count while this waits
+                heard += answer  # not ``+= await``: other tasks change ``heard`` meanwhile
         except RSocketError:
-            pass  # it does not listen, or has just left
+            pass  # this member has no handler, or has just left
 
     async with trio.open_nursery() as nursery:
         for member in members:
@@ -90,16 +90,16 @@ async def speak(uri: str, text: str) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(description="A server that asks and tells its clients.")
+    top = argparse.ArgumentParser(description="A server that sends requests to its clients.")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     one = commands.add_parser("serve", help="serve until stopped")
     one.add_argument("--listen", dest="uri", default=DEFAULT_URI, metavar="URI")
     one.set_defaults(run=lambda args: trio.run(run_server, args.uri))
-    one = commands.add_parser("join", help="print what is said")
+    one = commands.add_parser("join", help="join and print the texts that others say")
     one.add_argument("name")
     one.add_argument("--uri", default=DEFAULT_URI)
     one.set_defaults(run=lambda args: trio.run(join, args.uri, args.name))
-    one = commands.add_parser("say", help="say something to everybody who is there")
+    one = commands.add_parser("say", help="send a text to all who have joined")
     one.add_argument("text")
     one.add_argument("--uri", default=DEFAULT_URI)
     one.set_defaults(run=lambda args: trio.run(speak, args.uri, args.text))
@@ -115,4 +115,4 @@ if __name__ == "__main__":
         status = str(errors.exceptions[0])
     except* KeyboardInterrupt:
         status = 130  # as shells report Ctrl-C
-    sys.exit(status)  # not up there, where it would become part of a group
+    sys.exit(status)  # not in ``except*``, which would put SystemExit into a group

@@ -1,8 +1,8 @@
-"""What rsocket_trio does, on this machine's own data: ``python examples/demo.py``.
+"""Show what rsocket_trio does, on data of this machine: ``python examples/demo.py``.
 
-A server in a process of its own serves host_telemetry.py over TCP and WebSocket; a client in
-another uses every interaction over both. Takes a few seconds. Exits with 0 where all of it worked;
-else with 1 and one line on stderr that says what did not.
+A server process serves host_telemetry.py over TCP and WebSocket. A client process uses every
+interaction over both. This takes a few seconds. The exit status is 0 if everything worked. Else it
+is 1, and one line on standard error says what failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import trio
 HERE: Final = Path(__file__).parent
 LISTEN: Final = ("tcp://127.0.0.1:0", "ws://127.0.0.1:0/rsocket")  # 0: any free port
 LONGEST: Final = 20.0
-"""Seconds. Far more than it takes: what is stuck fails instead of hanging."""
+"""Time limit in seconds. It is much longer than needed, so it only stops a demo that hangs."""
 
 
 class Failed(Exception):
-    """A part of the demo did not work; the text is for the person who started it."""
+    """A part of the demo failed. The text is for the user."""
 
 
 def python(*arguments: str) -> list[str]:
@@ -33,23 +33,23 @@ def python(*arguments: str) -> list[str]:
 
 @asynccontextmanager
 async def server() -> AsyncIterator[list[str]]:
-    """The server's process, for the length of the block; gives the addresses it listens on."""
+    """Run the server process during the block; yield the addresses that it listens on."""
     listen = [argument for uri in LISTEN for argument in ("--listen", uri)]
     target = f"{HERE / 'host_telemetry.py'}:router"
     offers = ("--lease", "1000/10", "--resume", "30")
     command = python("-m", "rsocket_trio", "serve", target, *listen, *offers, "--quiet")
-    with TemporaryFile() as errors:  # no pipe: nobody reads it while the demo runs
+    with TemporaryFile() as errors:  # not a pipe, which would need a reader
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, stderr=errors)
         try:
             yield await addresses(process)
-            process.terminate()  # SIGTERM: it finishes what it is doing, and exits with 0
+            process.terminate()  # SIGTERM: the server finishes its streams and exits with 0
             await process.wait()
         except Failed as failed:
-            if process.poll() is not None:  # then this is why
+            if process.poll() is not None:  # the end of the server is the reason
                 raise Failed(f"the server ended: {last_line(errors)}") from failed
             raise
         finally:
-            # Whatever happened above, it does not outlive this block.
+            # The process must not outlive this block.
             process.kill()
             with trio.CancelScope(shield=True):
                 await process.wait()
@@ -58,7 +58,7 @@ async def server() -> AsyncIterator[list[str]]:
 
 
 async def addresses(process: trio.Process) -> list[str]:
-    """What follows ``listening on``, once a line for each address has come."""
+    """Return the addresses that the server prints when it accepts connections."""
     assert process.stdout is not None
     printed = b""
     while printed.count(b"\n") < len(LISTEN):
@@ -71,7 +71,7 @@ async def addresses(process: trio.Process) -> list[str]:
 
 
 async def client(uris: list[str]) -> None:
-    """The client's process, to its end. What it prints goes where ours goes."""
+    """Run the client process to its end. It shares our standard output."""
     with TemporaryFile() as errors:
         command = python(str(HERE / "demo_client.py"), *uris)
         done = await trio.run_process(command, check=False, stderr=errors)
@@ -82,25 +82,25 @@ async def client(uris: list[str]) -> None:
 def last_line(errors: IO[bytes]) -> str:
     errors.seek(0)
     lines = errors.read().decode(errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "it did not say why")
+    return next((line for line in reversed(lines) if line.strip()), "it printed no reason")
 
 
 async def main() -> None:
     with trio.fail_after(LONGEST):
         async with server() as uris:
-            print("a server in a process of its own listens on", *uris, flush=True)
+            print("a server process listens on", *uris, flush=True)
             await client(uris)
-    print("\nall of it worked", flush=True)
+    print("\neverything worked", flush=True)
 
 
 def run() -> str | int:
     try:
-        # With this, Ctrl-C arrives where it can be cleaned up after.
+        # KeyboardInterrupt is then raised only at checkpoints, so cleanup works.
         trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)
     except Failed as failed:
         return f"demo: {failed}"
     except trio.TooSlowError:
-        return f"demo: not done after {LONGEST:g} seconds"
+        return f"demo: not finished after {LONGEST:g} seconds"
     return 0
 
 

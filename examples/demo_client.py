@@ -1,7 +1,7 @@
-"""The client's half of demo.py: every interaction with host_telemetry.py, over each URI given.
+"""The client of demo.py: it uses every interaction of host_telemetry.py, over each given URI.
 
-It says what it asks, what came, how fast, and how many items it held at most against the window
-it granted. Whatever it can check against this machine's own files, it checks.
+For each request it prints the result, the speed, the largest number of unread items, and the window
+that it granted. It checks the results against the files of this machine.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ NOTES: Final = 500
 
 
 class Unexpected(Exception):
-    """The server answered, and not with what is there."""
+    """The server answered with wrong data."""
 
 
 @attrs.define
 class Tally:
-    """What a stream brought."""
+    """Counts the items of a stream."""
 
     items: int = 0
     size: int = 0
     began: float = attrs.field(factory=time.perf_counter)
 
     def add(self, payload: Payload) -> None:
-        """Count an item that came."""
+        """Count an item."""
         self.items += 1
         self.size += len(payload.data)
 
     def result(self, statistics: StreamStatistics) -> str:
-        """All of it in words, with what the stream itself has counted."""
+        """Return the counts as text, with the statistics of the stream."""
         if not statistics.peak <= statistics.window:
             raise Unexpected(f"{statistics.peak} items unread in a window of {statistics.window}")
         seconds = time.perf_counter() - self.began
@@ -66,13 +66,13 @@ class Tally:
 
 
 def say(what: str, result: str) -> None:
-    # Line by line, also into a pipe: somebody is watching.
+    # Flush each line, so that it appears at once in a pipe too.
     print(f"  {what:<47} {result}", flush=True)
 
 
 def expect(what: str, *, found: object, wanted: object) -> None:
     if found != wanted:
-        raise Unexpected(f"{what}: {found!r} instead of {wanted!r}")
+        raise Unexpected(f"{what}: expected {wanted!r}, found {found!r}")
 
 
 async def ask_for_facts(requester: Requester, service: Caller) -> None:
@@ -113,8 +113,8 @@ async def read_a_file(requester: Requester, service: Caller) -> None:
 
 
 async def read_slowly(requester: Requester, service: Caller) -> None:
-    # Thousands of lines are there, and this reader takes one each 2 ms. The server waits for it:
-    # never is more than the window on the way.
+    # The file has thousands of lines, and this reader takes one every 2 ms. The server waits for
+    # it: at most one window of items is on the way.
     tally = Tally()
     name = service.encode(LARGEST)
     async with requester.request_stream(name, route="file.lines", prefetch=16) as stream:
@@ -123,7 +123,7 @@ async def read_slowly(requester: Requester, service: Caller) -> None:
             await trio.sleep(0.002)
             if tally.items == 200:
                 break
-    say("request_stream   the same, read slowly, 200", tally.result(stream.statistics()))
+    say("request_stream   the same, 200 read slowly", tally.result(stream.statistics()))
 
 
 async def grep(requester: Requester, service: Caller) -> None:
@@ -136,7 +136,8 @@ async def grep(requester: Requester, service: Caller) -> None:
             match = service.decode(payload, Match)
             found.append((match.file, match.line))
     say(
-        f"request_channel  file.grep, {len(wanted)} patterns up", tally.result(matches.statistics())
+        f"request_channel  file.grep, {len(wanted)} patterns sent",
+        tally.result(matches.statistics()),
     )
     here = [(one.file, line) for one in wanted for line in _lines(one.file) if one.pattern in line]
     expect("matching lines", found=len(found), wanted=len(here))
@@ -148,8 +149,8 @@ async def leave_notes(requester: Requester, service: Caller) -> None:
     began = time.perf_counter()
     for number in range(NOTES):
         await service.fire_and_forget("note", f"note {number}")
-    await requester.metadata_push(b"the client's own affairs")
-    # Neither is answered, so that they have arrived is seen from what they have changed.
+    await requester.metadata_push(b"metadata of the client")
+    # These messages have no response, so ask the service until it has received them.
     while True:
         after = await service.request_response("notes", returns=Notes)
         received = after.received - before.received
@@ -169,15 +170,15 @@ async def ask_for_what_is_not_there(requester: Requester, service: Caller) -> No
     except Invalid as error:
         say("request_stream   file.lines ../../etc/passwd", str(error))
     else:
-        raise Unexpected("a file that is not on offer was sent")
+        raise Unexpected("the server sent a file that is not available")
 
 
 async def lose_the_connection(uri: str) -> None:
-    """A stream goes on over another connection, under a lease, when its own is lost."""
+    """Read a stream, under a lease, that resumes over a new connection after a loss."""
     transports: list[FrameTransport] = []
 
     @asynccontextmanager
-    async def dial() -> AsyncIterator[FrameTransport]:  # to have something to cut
+    async def dial() -> AsyncIterator[FrameTransport]:  # keeps the transports, to close one
         async with open_transport(uri) as transport:
             transports.append(transport)
             yield transport
@@ -192,11 +193,11 @@ async def lose_the_connection(uri: str) -> None:
                 if len(lines) == 1000:
                     await transports[0].aclose()
     expect("the lines over two connections", found=lines, wanted=_lines(LARGEST))
-    say("request_stream   cut in the middle, resumed", f"all {len(lines)} lines, none twice")
+    say("request_stream   cut and resumed", f"all {len(lines)} lines, each line once")
 
 
 async def speak_the_draft(uri: str) -> None:
-    """The same service over the wire of 2015, on the same address."""
+    """Use the service over the protocol of 2015, on the same address."""
     async with connect(uri, data_mime_type=MIME, protocol="reactivesocket") as requester:
         facts = await Caller(requester).request_response("host.facts", returns=Facts)
     say("request_response host.facts, ReactiveSocket draft", facts.kernel)

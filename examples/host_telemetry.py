@@ -1,14 +1,14 @@
-"""A telemetry service: what this machine knows about itself, by every interaction of RSocket.
+"""A telemetry service: data about this machine, with every interaction of RSocket.
 
     rsocket-trio serve examples/host_telemetry.py:router \
         --listen tcp://127.0.0.1:7878 --listen ws://127.0.0.1:7879/rsocket
     rsocket-trio request tcp://127.0.0.1:7878 --route host.facts
     rsocket-trio stream tcp://127.0.0.1:7878 '{"every": 0.5}' --route host.load --take 5
 
-The handlers take and return plain Python objects. The client decides how these travel, by the
-MIME type of its connection: CBOR by default, JSON for the browser, text for the command line.
+The handlers take and return plain Python objects. The client chooses their encoding with the MIME
+type of its connection: CBOR by default, JSON for the browser, text for the command line.
 
-Runs on Linux: the numbers come from /proc.
+The service runs on Linux only, because it reads /proc.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from rsocket_trio import Invalid, Router, TransportInfo
 router = Router()
 
 SHORTEST_INTERVAL: Final = 0.05
-"""Seconds. Below that a sample of /proc/stat holds too few ticks to mean anything."""
+"""In seconds. In a shorter time /proc/stat counts too few ticks for a useful sample."""
 
 LONGEST_INTERVAL: Final = 3600.0
 
 FILES: Final[dict[str, Path]] = {
     path.name: path for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
 }
-"""The files on offer, by name: the modules of the standard library that this server runs on.
+"""The available files, by name: the modules of the standard library of this server.
 
-A client names an entry of this table. Nothing a client sends is ever made into a path, so there
-is no path that could lead anywhere else.
+A client sends a key of this table. The server never makes a path from data of a client, so a client
+cannot read other files.
 """
 
 
-# -- what travels ---------------------------------------------------------------------------------
+# -- data types -----------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class Facts:
-    """What rarely changes. Memory is in bytes, the uptime in seconds."""
+    """Facts about the machine. Memory is in bytes, the uptime in seconds."""
 
     hostname: str
     kernel: str
@@ -65,14 +65,14 @@ class Facts:
 
 @attrs.frozen
 class LoadRequest:
-    """How often a sample is wanted, in seconds."""
+    """A request for samples. ``every`` is the time between two samples, in seconds."""
 
     every: float = 1.0
 
 
 @attrs.frozen
 class Load:
-    """One sample. ``busy`` and ``cpus`` are shares, 0 to 1, of the time since the sample before."""
+    """One sample. ``busy`` and ``cpus`` are shares, 0 to 1, of the time since the last sample."""
 
     at: float
     busy: float
@@ -85,7 +85,7 @@ class Load:
 
 @attrs.frozen
 class Grep:
-    """Look for a piece of text in a file."""
+    """A request for the lines of a file that contain a text."""
 
     file: str
     pattern: str
@@ -93,7 +93,7 @@ class Grep:
 
 @attrs.frozen
 class Match:
-    """A line that has it; ``number`` counts from 1."""
+    """A line that contains the text; ``number`` counts from 1."""
 
     file: str
     pattern: str
@@ -103,7 +103,7 @@ class Match:
 
 @attrs.frozen
 class Note:
-    """What somebody left here, with their address."""
+    """A note of a client, with the address of the client."""
 
     at: float
     peer: str
@@ -112,7 +112,7 @@ class Note:
 
 @attrs.frozen
 class Notes:
-    """The latest notes, and how many notes and metadata pushes have come in all."""
+    """The latest notes, and the numbers of all notes and metadata pushes received."""
 
     latest: list[Note]
     received: int
@@ -139,8 +139,8 @@ async def facts() -> Facts:
 
 @router.request_stream("host.load")
 async def load(request: LoadRequest) -> AsyncIterator[Load]:
-    # Demand reaches this generator: while a client grants no credit nothing is sampled, and the
-    # next sample then covers the time since the one before.
+    # The demand of the client controls this generator: without credit it takes no sample, and the
+    # next sample covers the whole time since the last one.
     if not SHORTEST_INTERVAL <= request.every <= LONGEST_INTERVAL:
         raise Invalid(f"every must be {SHORTEST_INTERVAL} to {LONGEST_INTERVAL} seconds")
     before = _ticks()
@@ -162,12 +162,12 @@ async def load(request: LoadRequest) -> AsyncIterator[Load]:
 
 
 def _proc(name: str) -> list[str]:
-    # Files of /proc are in memory: reading one takes microseconds and needs no thread.
+    # Files of /proc are in memory. Reading one takes microseconds and needs no thread.
     return Path("/proc", name).read_text().splitlines()
 
 
 def _ticks() -> list[tuple[int, int]]:
-    """Idle and all ticks, of all CPUs together and then of each."""
+    """Return idle ticks and all ticks, first of all CPUs together, then of each CPU."""
     ticks = []
     for line in _proc("stat"):
         if line.startswith("cpu"):
@@ -192,7 +192,7 @@ async def names() -> list[str]:
 @router.request_stream("file.lines")
 async def lines(name: str) -> AsyncGenerator[str, None]:
     async with await trio.open_file(_file(name), encoding="utf-8", errors="replace") as file:
-        # A read of a file is a trip to a thread: one for many lines, not one for each.
+        # Each read runs in a thread, so read many lines at once.
         while some := await file.readlines(64 * 1024):
             for line in some:
                 yield line.rstrip("\n")
@@ -200,10 +200,10 @@ async def lines(name: str) -> AsyncGenerator[str, None]:
 
 @router.request_channel("file.grep")
 async def grep(wanted: ReceiveChannel[Grep]) -> AsyncIterator[Match]:
-    # Plain text, no regular expressions: some of those take a stranger's server hours to match.
+    # Plain text, not regular expressions: a client could send one that takes hours to match.
     async for one in wanted:
         number = 0
-        # A generator that is left early has to be closed: here, and not whenever it is collected.
+        # Close the generator here if the loop ends early, not when it is garbage collected.
         async with aclosing(lines(one.file)) as whole:
             async for line in whole:
                 number += 1
@@ -213,7 +213,7 @@ async def grep(wanted: ReceiveChannel[Grep]) -> AsyncIterator[Match]:
 
 def _file(name: str) -> Path:
     if name not in FILES:
-        raise Invalid("no such file is on offer; file.names lists those that are")
+        raise Invalid("no such file is available; file.names lists the available files")
     return FILES[name]
 
 

@@ -6,7 +6,7 @@
     python examples/websocket_tool.py grep typing.py Protocol deque
     python examples/websocket_tool.py --uri ws://127.0.0.1:7879/rsocket note 'all is well'
 
-It knows of the service what it says in JSON, and shares no code with it.
+It shares no code with the service; it knows only the JSON that the service sends.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    command(facts, "what the machine is")
-    one = command(load, "how busy it is, as it goes on")
+    command(facts, "print facts about the machine")
+    one = command(load, "print how busy the machine is, sample by sample")
     one.add_argument("--every", type=float, default=1.0, help="seconds between samples; default 1")
-    one.add_argument("--take", type=int, default=0, help="stop after that many samples")
-    command(lines, "the lines of a file").add_argument("file")
-    one = command(grep, "the lines of a file that contain one of the patterns")
+    one.add_argument("--take", type=int, default=0, help="stop after this number of samples")
+    command(lines, "print the lines of a file").add_argument("file")
+    one = command(grep, "print the lines of a file that contain one of the patterns")
     one.add_argument("file")
     one.add_argument("patterns", nargs="+", metavar="PATTERN")
     command(note, "leave a note").add_argument("text")
@@ -87,12 +87,12 @@ def main() -> str | int:
     args = parser().parse_args()
     try:
         trio.run(talk, args)
-    except BrokenPipeError:  # whoever read our output has enough: | head
+    except BrokenPipeError:  # the reader of the output has closed the pipe, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except StreamError as error:
-        return f"the service refuses: {error.message}"
-    except (RSocketError, ValueError) as error:  # no connection, or no address
+        return f"the service answered with an error: {error.message}"
+    except (RSocketError, ValueError) as error:  # no connection, or a malformed address
         return str(error)
     return 0
 

@@ -80,7 +80,7 @@ class Requester(
         self, connection: Connection, metadata_mime_type: str, data_mime_type: str = MIME.CBOR
     ) -> None:
         self._connection = connection
-        self._streams = connection.streams
+        self._sender = connection.sender
         self.metadata_mime_type = metadata_mime_type
         self.data_mime_type = data_mime_type
         self.tracing: Tracing | None = None
@@ -93,7 +93,7 @@ class Requester(
     def _rebind(self, connection: Connection) -> None:
         """Go on with the connection of a fresh session."""
         self._connection = connection
-        self._streams = connection.streams
+        self._sender = connection.sender
 
     def __repr__(self) -> str:
         info = self.transport
@@ -154,7 +154,7 @@ class Requester(
         """
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
-        return request_response(self._streams, payload)
+        return request_response(self._sender, payload)
 
     def request_response_streamed(
         self,
@@ -189,7 +189,7 @@ class Requester(
         """
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
-        return request_response_streamed(self._streams, payload)
+        return request_response_streamed(self._sender, payload)
 
     async def fire_and_forget(
         self,
@@ -216,7 +216,7 @@ class Requester(
         """
         if route is not None or metadata is not None or self.tracing is not None:
             payload = self._composed(payload, route, metadata)
-        await fire_and_forget(self._streams, payload)
+        await fire_and_forget(self._sender, payload)
 
     def request_stream(
         self,
@@ -300,7 +300,7 @@ class Requester(
             return self._composed(first, route, metadata)
 
         return request_channel(
-            self._streams, source, payload, routed, window, self.limits.max_prefetch
+            self._sender, source, payload, routed, window, self.limits.max_prefetch
         )
 
     async def metadata_push(self, metadata: bytes) -> None:
@@ -321,7 +321,7 @@ class Requester(
         check_metadata_push(metadata, self._connection.config.limits.max_frame_size)
         frame = encode_metadata_push(metadata)
         await trio.lowlevel.checkpoint()
-        await self._streams.reserve(len(frame))
+        await self._sender.reserve(len(frame))
         outbox.put_reserved(frame)
 
     def statistics(self) -> ConnectionStatistics:
@@ -329,10 +329,10 @@ class Requester(
         connection = self._connection
         outbox = connection.outbox
         return ConnectionStatistics(
-            open_streams=len(connection.streams.table),
-            running_requests=connection.crew.active,
+            open_streams=len(connection.table.operations),
+            running_requests=connection.workload.active,
             queued=outbox.room.used + outbox.control_size,
-            unread=connection.streams.unread,
+            unread=connection.account.unread,
         )
 
     async def wait_closed(self) -> None:
@@ -365,7 +365,7 @@ class Requester(
         window = window_for(self._connection.config, prefetch, initial_request_n)
         told_apart = subscription and self._connection.transport.capabilities.subscriptions
         flags = SUBSCRIPTION if told_apart else 0
-        return request_stream(self._streams, payload, window, self.limits.max_prefetch, flags)
+        return request_stream(self._sender, payload, window, self.limits.max_prefetch, flags)
 
     def _composed(
         self, payload: AnyPayload, route: str | None, metadata: Metadata | None

@@ -1,4 +1,4 @@
-"""Holds the branch coverage of the suite to its limits, package by package.
+"""Check that the branch coverage of each package reaches its limit.
 
 Usage, after ``coverage combine``: ``python scripts/check_coverage.py``.
 """
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 LIMITS: Final = {"frames": 100.0, "metadata": 100.0, "protocol": 100.0}
-"""Packages without IO: every branch, or it is not known what it does."""
+"""Limits in per cent. Packages without IO must cover every branch."""
 
 DEFAULT_LIMIT: Final = 95.0
 
 
 def main() -> int:
-    """Print coverage per package; 1 if one is below its limit."""
+    """Print the coverage of each package. Return 1 if one is below its limit."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "coverage.json"
         subprocess.run(
@@ -43,7 +43,7 @@ def main() -> int:
         failed = failed or below
         print(f"{package:16} {percent:6.2f} %  (at least {limit:g}){'  BELOW' if below else ''}")
     if failed:
-        print("See what is missing: .venv/bin/coverage report", file=sys.stderr)
+        print("to list the missing lines: .venv/bin/coverage report", file=sys.stderr)
     return int(failed)
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the wheel, installs it into an environment of its own, and runs the smoke part of the suite
-# against it from an empty directory, so that a file missing from the wheel is noticed.
+# Builds the wheel, installs it into a new environment, and runs the smoke tests against it. They run
+# in an empty directory, so a file that is missing from the wheel is noticed.
 # Usage: scripts/check_wheel.sh PYTHON
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,9 +1,9 @@
-"""Write docs/conformance.md: each rule of the specifications, its code, and the tests that show it.
+"""Write docs/conformance.md: each rule of the specifications, its code and its tests.
 
 Run it after adding a test that names a rule. A test names rules at the beginning of a sentence of
 its docstring: "R-SID-03, R-SID-04: ...", with short forms: "R-SID-03, -04", "R-SID-03 to 05, 13:".
-The malformed golden vectors name rules too. What is said of the rules is in conformance_rules.toml,
-beside this file, and where the package enforces each is in conformance_code.toml.
+The malformed golden vectors name rules too. conformance_rules.toml has the text of the rules, and
+conformance_code.toml has the code that enforces them.
 """
 
 from __future__ import annotations
@@ -34,30 +34,33 @@ VECTORS = {
     "test_malformed_vectors.py": "rsocket.json",
     "reactivesocket/test_malformed_vectors.py": "reactivesocket.json",
 }
-"""The tests that run every malformed vector in its role, and the vectors they run."""
+"""The tests that run all malformed vectors, and the files of these vectors."""
 
 MALFORMED = ("malformed", "v0-malformed")
-"""The kinds of vectors that are sent to a server or a client."""
+"""The kinds of vectors that a test sends to a server or a client."""
 
-HEADINGS = "| rule | what it says | enforced in | shown by |"
+HEADINGS = "| rule | text | enforced in | shown by |"
 
 HEAD = """\
 # Conformance
 
-The rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft, each with the code
-that enforces it and the tests that show it. Rules are told in short here, and numbered for
-reference; the text that counts is the specification's. Where that leaves something open, the rule
-says what is done here.
+This page lists the rules of RSocket 1.0 and its extensions, and of the ReactiveSocket draft. Each
+rule has the code that enforces it and the tests that show it. Rules are shortened here, and
+numbered for reference; the text of the specification decides. If the specification leaves
+something open, the rule says what this package does.
 
-Code is named by its file below `rsocket_trio/` and its function; where several hold a rule
-together, the one that decides comes first. Tests are named by their files below `tests/`. A name in
-square brackets is that of a golden vector, which the test sends to a server or a client over a
+Code is named by its file in `rsocket_trio/` and its function. If several functions enforce a rule
+together, the one that decides comes first. Tests are named by their files in `tests/`. A name in
+square brackets is the name of a golden vector, which the test sends to a server or a client over a
 socket.
+
+Flags have the letters of the specification: I (ignore), M (metadata), F (follows), C (complete),
+N (next), L (lease), S (strict), and R (resume in SETUP, respond in KEEPALIVE).
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     table = rules()
     shown, enforced = tests(), code()
     total, without = 0, 0
@@ -73,22 +76,22 @@ def page() -> str:
             where = ", ".join(f"`{name}`" for name in enforced.get(rule, [])) or "-"
             lines.append(f"| {rule} | {statement} | {where} | {evidence} |")
         sections.append("\n".join([*lines, ""]))
-    summary = f"Of {total} rules, {total - without} have tests. Elsewhere the reason is given.\n"
+    summary = f"Of {total} rules, {total - without} have tests; the others give a reason.\n"
     return "\n".join([HEAD, summary, *sections])
 
 
 def rules() -> dict[str, Any]:
-    """What is kept by hand: families of rules, tests and reasons."""
+    """Return the hand-written part: families of rules, tests and reasons."""
     return tomllib.loads(RULES.read_text())
 
 
 def code() -> dict[str, list[str]]:
-    """Where each rule is enforced."""
+    """Return the code that enforces each rule."""
     return tomllib.loads(CODE.read_text())
 
 
 def names_in(file: str) -> set[str]:
-    """What a module of the package has at its top: functions, also of classes, and tables."""
+    """Return the functions, methods and annotated tables of a module."""
     return set(_names(ast.parse((PACKAGE / file).read_text())))
 
 
@@ -103,13 +106,13 @@ def _names(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
 
 
 def reason(rule: str) -> str:
-    """Why a rule has no test: its own reason, or that of its wire."""
+    """Return the reason why a rule has no test: its own, or that of its protocol."""
     reasons = rules()["reasons"]
     return str(reasons.get(rule) or reasons.get(rule.partition("-")[0]))
 
 
 def tests() -> dict[str, list[str]]:
-    """The tests of each rule that has any: those that name it, those listed for it, vectors."""
+    """Return the tests of each rule: tests that name it, tests listed for it, and vectors."""
     found: dict[str, list[str]] = {}
     for name, docstring in test_functions().items():
         for rule in named_rules(docstring):
@@ -122,7 +125,7 @@ def tests() -> dict[str, list[str]]:
 
 
 def test_functions() -> dict[str, str]:
-    """The docstring of each test function, those in classes included."""
+    """Return the docstring of each test function and test method."""
     return {
         f"{path.relative_to(TESTS).as_posix()}::{name}": docstring
         for path in sorted(TESTS.rglob("test_*.py"))
@@ -140,7 +143,7 @@ def _functions(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[t
 
 
 def named_rules(docstring: str) -> Iterator[str]:
-    """The ids of the rules in a docstring, short forms written out."""
+    """Yield the full ids of the rules that a docstring names."""
     for family, first, further in NAMED.findall(docstring):
         yield f"{family}-{first}"
         latest = first
@@ -152,7 +155,7 @@ def named_rules(docstring: str) -> Iterator[str]:
 
 
 def vectors() -> Iterator[tuple[str, str]]:
-    """Each rule that a malformed vector names, with the test that runs that vector."""
+    """Yield each rule that a malformed vector names, and the test that runs the vector."""
     for test, file in VECTORS.items():
         if not (TESTS / test).exists():
             continue

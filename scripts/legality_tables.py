@@ -21,40 +21,40 @@ PAGE = Path(__file__).parent.parent / "docs/legality.md"
 HEAD = """\
 # What is legal on a stream
 
-The tables of `rsocket_trio.protocol.legality`. A stream has two halves: ours, which is what we
-send, and the remote one, which is what the peer sends.
+This page shows the tables of `rsocket_trio.protocol.legality`. A stream has two halves: the frames
+that we send, and the frames that the peer sends.
 
 | state | meaning |
 |---|---|
-| OPEN | nothing has ended |
+| OPEN | no half has ended |
 | LOCAL_DONE | we have completed our half, or the peer does not want the rest of it |
 | REMOTE_DONE | the peer has completed its half, or we do not want the rest of it |
-| CLOSED | the stream is over here, and its id is forgotten |
+| CLOSED | the stream has ended on this side, and its id is forgotten |
 
-Only a channel has two halves that are worth telling apart. The tables begin when the request has
-left or arrived. NEXT is an item, NEXT_COMPLETE an item with the COMPLETE flag set, COMPLETE that
-flag without an item. What is received and is not in a table is ignored; what is not in a table is
-not sent. Credit is not in the tables: it is counted apart.
+The difference between the two halves matters only for channels. The tables begin after the request
+has been sent or received. NEXT is an item, NEXT_COMPLETE is an item with the COMPLETE flag, and
+COMPLETE is that flag without an item. A frame that is not in a table is ignored when it is
+received, and is never sent. Credit is not in the tables: it is counted separately.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "".join("\n" + section(interaction) for interaction in STREAM_INTERACTIONS)
 
 
 def section(interaction: Interaction) -> str:
-    """An interaction, seen from both sides."""
+    """Return the section of one interaction, with both sides."""
     lines = [f"## {interaction.name}", ""]
     if INITIAL_STATES[interaction] is State.CLOSED:
-        return "\n".join([*lines, "Over with its request, on both sides: nothing is answered.", ""])
+        return "\n".join([*lines, "Over with its request on both sides: there is no answer.", ""])
     for side in Side:
         lines += [f"### {interaction.name}: {side.name.lower()}", "", *table(interaction, side), ""]
     return "\n".join(lines)
 
 
 def table(interaction: Interaction, side: Side) -> Iterator[str]:
-    """A row for each pair of states that events lead from and to."""
+    """Yield one row for each pair of states with the events that lead from one to the other."""
     rows: dict[tuple[State, State], list[Event]] = {}
     for (before, event), after in TABLES[interaction, side].items():
         rows.setdefault((before, after), []).append(event)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a virtual environment with pip, also where Debian's python3 came without python3-venv.
+# Makes a virtual environment with pip, even if Debian's package python3-venv is not installed.
 # Usage: scripts/make_venv.sh DIRECTORY [PYTHON]
 set -eu
 venv=$1
@@ -12,21 +12,21 @@ fail() {
 
 command -v "$python" >/dev/null 2>&1 || fail "$python is not installed"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    fail "$python is $("$python" --version 2>&1), and 3.11 or newer is needed; try make PYTHON=python3.12"
+    fail "$python is $("$python" --version 2>&1), but 3.11 or newer is needed; try make PYTHON=python3.12"
 
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 && exit 0
 
-# The usual case: the venv module brings pip along.
+# The usual case: the venv module installs pip.
 if "$python" -m venv --clear "$venv" >/dev/null 2>&1; then
     exit 0
 fi
-# A pip outside can install one inside.
+# A pip outside the environment can install one inside.
 if "$python" -m pip --version >/dev/null 2>&1 &&
     "$python" -m venv --clear --without-pip "$venv" &&
     "$python" -m pip --python "$venv/bin/python" install --quiet pip; then
     exit 0
 fi
-# Debian keeps pip for virtual environments in a package of its own.
+# Debian has a separate package with pip for virtual environments.
 if command -v apt-get >/dev/null 2>&1; then
     as_root=
     [ "$(id -u)" = 0 ] || as_root="sudo -n"

@@ -1,4 +1,4 @@
-"""How scripts/mutants.py tries mutants: each in a copy of the tree, its nearest tests first."""
+"""Run the tests against mutants: each mutant in a copy of the tree, its nearest tests first."""
 
 from __future__ import annotations
 
@@ -38,26 +38,25 @@ NO_BEHAVIOUR: Final = (
     "test_smoke",
     "test_tested_modules",
 )
-"""Tests of the tree's top level, and of the rules, that read the source instead of running it, or
-measure."""
+"""Tests in tests/ and tests/rules that do not run the package, but read its source or measure."""
 
 IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
 NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
 FILES_IN_THE_COPY: Final = ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
 
 MOST_MEMORY: Final = 4 * 2**30
-"""Bytes of address space for a run: a mutant may fill a list without an end."""
+"""Limit of the address space of a run, in bytes, because a mutant may fill a list forever."""
 
 LONGEST_TEST: Final = 40
-"""Seconds for one test, some times what any takes; then it has failed."""
+"""Time limit for one test, in seconds: several times what the slowest test takes."""
 
 LONGEST_STAGE: Final = 900
-"""Seconds for the tests of one stage; a stage that takes longer hangs somewhere."""
+"""Time limit for the tests of one stage, in seconds. A longer stage counts as hung."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: ``caught``, ``hung`` (and so caught), or ``survived``."""
+    """The result for a mutant: ``caught``, ``hung`` (which counts as caught), or ``survived``."""
 
     mutant: Mutant
     verdict: str
@@ -66,7 +65,7 @@ class Outcome:
 
 
 def stages(file: str) -> list[list[str]]:
-    """The tests for a module, nearest first: each stage is a list of arguments for pytest."""
+    """Return the tests for a module, nearest first. A stage is a list of arguments for pytest."""
     _, package, *_ = parts = Path(file).parts
     own = ROOT / "tests" / Path(*parts[1:-1]) / f"test_{parts[-1]}"
     folder = f"tests/{package}"
@@ -85,7 +84,7 @@ def stages(file: str) -> list[list[str]]:
 
 
 class Copy:
-    """A copy of the tree in which one mutant after the other is tried."""
+    """A copy of the tree, in which mutants are tried one after another."""
 
     def __init__(self, directory: Path) -> None:
         self._root = directory
@@ -97,7 +96,7 @@ class Copy:
             shutil.copy(ROOT / name, directory / name)
 
     def run(self, arguments: Sequence[str]) -> tuple[int | None, str]:
-        """Run pytest; gives its exit status, or ``None`` if it took too long, and its output."""
+        """Run pytest. Return its exit status, or ``None`` if it took too long, and its output."""
         options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
         limits = [f"faulthandler_timeout={LONGEST_TEST + 10}", "faulthandler_exit_on_timeout=true"]
         process = subprocess.Popen(
@@ -124,14 +123,14 @@ class Copy:
         except subprocess.TimeoutExpired:
             return None, ""
         finally:
-            # What a test started must not outlive it, whatever became of the test.
+            # Processes that a test started must not outlive it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         return process.returncode, output
 
     def judge(self, mutant: Mutant) -> Outcome:
-        """Try a mutant, and put the module back as it was."""
+        """Try a mutant, and restore the module."""
         began = time.monotonic()
         self._write(mutant.file, mutant.source)
         verdict, by = "survived", ""
@@ -150,7 +149,7 @@ class Copy:
     def _write(self, file: str, source: str) -> None:
         path = self._root / file
         path.write_text(source)
-        # Compiled code is told from older by size and whole seconds: that is not enough here.
+        # Python compares size and whole seconds to find stale .pyc files; that is too coarse here.
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
             compiled.unlink()
 
@@ -168,7 +167,7 @@ def _first_failure(output: str) -> str:
 
 
 def try_all(picked: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
-    """Try mutants in as many copies at once, and give the outcomes as they come."""
+    """Try mutants in ``jobs`` copies at the same time, and yield the outcomes as they arrive."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for number in range(jobs):
@@ -186,13 +185,13 @@ def try_all(picked: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
             try:
                 for done in as_completed(running):
                     yield done.result()
-            except BaseException:
+            except BaseException:  # Ctrl-C too must not wait for the remaining mutants
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
 
 def check_unchanged(paths: Sequence[str], jobs: int) -> None:
-    """Every stage passes with nothing changed: else all mutants would seem to be caught."""
+    """Check that every stage passes without a change. Else all mutants would seem caught."""
     every = {tuple(stage) for path in paths for stage in stages(f"{path}/__init__.py")}
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         copies = [Copy(Path(directory) / str(number)) for number in range(jobs)]
@@ -207,4 +206,4 @@ def check_unchanged(paths: Sequence[str], jobs: int) -> None:
                 for status, output in run.result():
                     if status not in (0, 5):
                         print(output)
-                        sys.exit("mutants.py: the tests fail with nothing changed")
+                        sys.exit("mutants.py: the tests fail without a change")

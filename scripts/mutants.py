@@ -1,19 +1,18 @@
-"""Mutation testing: does the suite notice when a single thing in the package is wrong?
+"""Mutation testing: check that the tests notice a single fault in the package.
 
 Usage: ``python scripts/mutants.py [--count 40] [--seed 7] [PATH ...]``
 
-It picks single changes (scripts/mutations.py) by seed, as many of each kind as of any other. For
-each it writes the module into a copy of the tree and runs the tests against it: those of the
-module, those of its folder, then the rules, then the hostile tests, until one fails. A mutant that
-no test notices has *survived*: it shows a test that is missing, or changes nothing that can be seen
-from outside. Those of the second kind are listed with their reason in tests/mutants.toml, and are
-not picked again.
+The script picks single changes (scripts/mutations.py) by seed, the same number of each kind. It
+writes each changed module into a copy of the tree and runs the tests until one fails: those of the
+module, those of its folder, the rules, then the hostile tests. A mutant that no test notices has
+*survived*. Either a test is missing, or the change has no visible effect. Mutants of the second
+kind are listed with their reason in tests/mutants.toml, and are not picked again.
 
-The checkout itself is never changed. The exit status is 1 if too few of the mutants were caught.
+The script never changes the checkout. The exit status is 1 if too few mutants were caught.
 
-There are two well-known tools for this, mutmut and cosmic-ray. Neither leaves out statements,
-``finally`` or ``except``, which is what goes wrong most easily where tasks are cancelled; and
-neither picks some by seed and runs the nearest tests first, without which a run takes days.
+There are two well-known tools, mutmut and cosmic-ray. Neither removes statements, ``finally`` or
+``except``, the most likely faults in code with cancellation. Neither picks mutants by seed nor runs
+the nearest tests first; without that a run takes days.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ PACKAGES: Final = (
     "reactivesocket",
     "routing",
 )
-"""Where mutants are picked, unless the command line says otherwise."""
+"""The packages where mutants are picked by default."""
 
 
 def candidates(paths: Sequence[str]) -> list[Mutant]:
-    """All mutants of the modules below some paths, without those that are known to be harmless."""
+    """Return all mutants of the modules below ``paths``, except those known to be harmless."""
     files = sorted(
         {file for path in paths for file in _modules(ROOT / path)}, key=lambda file: str(file)
     )
@@ -69,16 +68,16 @@ def _modules(path: Path) -> Iterator[Path]:
     elif path.is_dir():
         yield from path.rglob("*.py")
     else:
-        sys.exit(f"mutants.py: there is no {path}")
+        sys.exit(f"mutants.py: there is no file or directory {path}")
 
 
 def harmless() -> list[dict[str, str]]:
-    """The mutants that change nothing one could see from outside: tests/mutants.toml."""
+    """Return the mutants without a visible effect, from tests/mutants.toml."""
     return tomllib.loads(HARMLESS.read_text()).get("harmless", [])
 
 
 def pick(found: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """Some of them, by chance: of each kind as many as of any other, as far as there are."""
+    """Return ``count`` random mutants, as far as possible the same number of each kind."""
     chance = random.Random(seed)
     by_kind: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in found:
@@ -95,7 +94,7 @@ def pick(found: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def difference(mutant: Mutant) -> str:
-    """The change, as a unified diff with a line around it."""
+    """Return the change as a unified diff, with one line of context."""
     lines = difflib.unified_diff(
         (ROOT / mutant.file).read_text().splitlines(),
         mutant.source.splitlines(),
@@ -106,7 +105,7 @@ def difference(mutant: Mutant) -> str:
 
 
 def report(outcomes: Sequence[Outcome], at_least: float) -> bool:
-    """Print what was found; was enough of it caught?"""
+    """Print the outcomes. Return whether enough mutants were caught."""
     survivors = [outcome for outcome in outcomes if outcome.verdict == "survived"]
     for outcome in sorted(survivors, key=lambda one: (one.mutant.file, one.mutant.line)):
         mutant = outcome.mutant
@@ -127,17 +126,27 @@ def report(outcomes: Sequence[Outcome], at_least: float) -> bool:
 
 
 def main() -> int:
-    """Run from the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="packages or modules")
-    parser.add_argument("--count", type=int, default=40, help="how many mutants (default: 40)")
-    parser.add_argument("--seed", type=int, help="picks the same ones again (default: by chance)")
-    parser.add_argument("--kinds", help=f"only these, by commas: {', '.join(KINDS)}")
-    parser.add_argument("--match", default="", help="only where the changed lines contain this")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
-    parser.add_argument("--list", action="store_true", help="only print what would be tried")
-    parser.add_argument("--unchecked", action="store_true", help="not without a change first")
-    parser.add_argument("--at-least", type=float, default=97.0, help="percent (default: 97)")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="packages or modules to change")
+    parser.add_argument("--count", type=int, default=40, help="number of mutants (default: 40)")
+    parser.add_argument("--seed", type=int, help="seed that picks the mutants (default: random)")
+    parser.add_argument("--kinds", help=f"only these kinds, with commas: {', '.join(KINDS)}")
+    parser.add_argument("--match", default="", help="only lines that contain this text")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="number of concurrent runs"
+    )
+    parser.add_argument("--list", action="store_true", help="print the mutants, run no tests")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="do not run the tests without a change first"
+    )
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        default=97.0,
+        metavar="PERCENT",
+        help="caught mutants needed for exit status 0 (default: 97)",
+    )
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     paths = options.paths or [f"{PACKAGE}/{name}" for name in PACKAGES]

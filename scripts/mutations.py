@@ -1,8 +1,8 @@
 """The single changes that scripts/mutants.py makes to a module, one at a time.
 
-A change is a piece of the source text and what takes its place, so the rest of the file stays as it
-was, and the difference is a line or a few. Each kind of change stands for a mistake that is easily
-made: a boundary that is off by one, a checkpoint that was left out, a ``finally`` that is empty.
+A change replaces a piece of the source text, so the rest of the file stays the same and the
+difference is one line or a few. Each kind of change stands for a common mistake: a boundary that is
+off by one, a missing checkpoint, an empty ``finally``.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Final
 __all__ = ["KINDS", "Mutant", "mutants"]
 
 KINDS: Final = {
-    "boundary": "< and <=, > and >=",
-    "comparison": "== and !=, is and is not, in and not in",
-    "logic": "and and or; a condition is turned round",
-    "constant": "whole numbers one more and one less; True and False",
-    "arithmetic": "+ and -, * and //",
-    "checkpoint": "an await of a checkpoint is left out",
-    "call": "a statement that is a call is left out",
-    "assignment": "an assignment to an attribute is left out, or one with an operator",
-    "jump": "raise, break, continue or a bare return is left out",
-    "result": "a bool that is returned is always the same; None is returned",
-    "finally": "what finally does is left out",
-    "except": "what is caught is raised on",
+    "boundary": "swap < and <=, > and >=",
+    "comparison": "swap == and !=, is and is not, in and not in",
+    "logic": "swap and and or; negate a condition",
+    "constant": "add 1 to or subtract 1 from a whole number; swap True and False",
+    "arithmetic": "swap + and -, * and //",
+    "checkpoint": "remove an await of a checkpoint",
+    "call": "remove a statement that is a call",
+    "assignment": "remove an assignment to an attribute, or one with an operator",
+    "jump": "remove raise, break, continue or a bare return",
+    "result": "always return the same bool; return None",
+    "finally": "empty a finally block",
+    "except": "raise the caught exception again",
 }
-"""The kinds of changes, and what they are."""
+"""The kinds of changes."""
 
 _COMPARISONS: Final = {
     ast.Lt: ("boundary", r"<", "<="),
@@ -56,12 +56,12 @@ class Mutant:
     """A module with one change.
 
     Attributes:
-        file: The module, from the root of the checkout.
-        line: Where the change begins.
+        file: The path of the module in the checkout.
+        line: The first line of the change.
         kind: One of `KINDS`.
         source: The whole text with the change.
-        was: The lines that were changed, without their indentation.
-        becomes: The same lines afterwards.
+        was: The changed lines before the change, without their indentation.
+        becomes: The same lines after the change.
     """
 
     file: str
@@ -73,11 +73,11 @@ class Mutant:
 
 
 def mutants(file: str, source: str) -> list[Mutant]:
-    """Every change that can be made to a module, in the order of its text.
+    """Return every mutant of a module, in the order of its text.
 
     Args:
-        file: The name that the mutants are to bear.
-        source: The module's text.
+        file: The path of the module, for the mutants.
+        source: The text of the module.
     """
     text = source.encode()
     starts = [0]
@@ -97,7 +97,7 @@ def mutants(file: str, source: str) -> list[Mutant]:
         try:
             ast.parse(changed)
         except SyntaxError:
-            continue  # the last statement that a name was bound by, and the like
+            continue  # this replacement is not valid Python here
         found.append(Mutant(file, line, kind, changed.decode(), _dedented(was), _dedented(becomes)))
     return found
 
@@ -107,7 +107,7 @@ def _dedented(lines: bytes) -> str:
 
 
 class _Finder(ast.NodeVisitor):
-    """Walks a module and notes ``(start, end, kind, new text)``, offsets in bytes."""
+    """Walks a module and collects ``(start, end, kind, new text)``, with offsets in bytes."""
 
     def __init__(self, text: bytes, starts: list[int]) -> None:
         self.found: set[tuple[int, int, str, bytes]] = set()
@@ -118,9 +118,11 @@ class _Finder(ast.NodeVisitor):
     # Places in the text.
 
     def _start(self, node: ast.AST) -> int:
+        # The visited nodes all have positions.
         return self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
 
     def _end(self, node: ast.AST) -> int:
+        # The visited nodes all have positions.
         return self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
     def _replace(self, first: ast.AST, last: ast.AST, kind: str, new: str) -> None:
@@ -129,7 +131,7 @@ class _Finder(ast.NodeVisitor):
     def _replace_token(
         self, before: ast.AST, behind: ast.AST, pattern: str, kind: str, new: str
     ) -> None:
-        """Replace the operator that stands between two operands, and not in a comment there."""
+        """Replace the operator between two operands, but not inside a comment."""
         start, end = self._end(before), self._start(behind)
         between = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), self._text[start:end])
         if token := re.search(pattern.encode(), between):
@@ -139,13 +141,13 @@ class _Finder(ast.NodeVisitor):
     def _code(self, node: ast.AST) -> str:
         return self._text[self._start(node) : self._end(node)].decode()
 
-    # What is left as it is: what only the type checker or the reader reads.
+    # Code that stays unchanged: texts, assertions and annotations.
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Texts are for people, and places within them are wrong before Python 3.12."""
+        """Change nothing in texts. Before Python 3.12 positions inside an f-string are wrong."""
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """An assertion says what is so in any case."""
+        """Change nothing: an assertion has no effect in correct code."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self._statement(node)
@@ -219,7 +221,7 @@ class _Finder(ast.NodeVisitor):
     def _condition(self, test: ast.expr) -> None:
         match test:
             case ast.Constant() | ast.UnaryOp(op=ast.Not()):
-                pass  # `while True`; and leaving out `not` turns it round already
+                pass  # `while True`; and removing `not` negates the condition already
             case ast.Name(id="TYPE_CHECKING"):
                 pass
             case _:
@@ -263,7 +265,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _statement(self, node: ast.Assign | ast.AnnAssign) -> None:
-        """Leave out an assignment to an attribute; without that of `__init__` nothing works."""
+        """Remove an assignment to an attribute, except in `__init__`, which any test notices."""
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         made = self._functions and self._functions[-1].name in {"__init__", "__attrs_post_init__"}
         changing = (ast.Attribute, ast.Subscript)
@@ -320,7 +322,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_TryStar(self, node: ast.TryStar) -> None:
-        self.visit_Try(node)  # type: ignore[arg-type]
+        self.visit_Try(node)  # type: ignore[arg-type]  # it has the same fields
 
     def visit_Call(self, node: ast.Call) -> None:
         if ast.unparse(node.func).split(".")[-1] == "suppress" and node.args:

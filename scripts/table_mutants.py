@@ -1,16 +1,17 @@
-"""Change every cell of the tables of what is legal, one at a time, and see that a test fails.
+"""Change every cell of the tables of legal events, one at a time, and check that a test fails.
 
 Usage: ``python scripts/table_mutants.py``
 
 The tables are those of `rsocket_trio.protocol.legality` and `rsocket_trio.protocol.frame_rules`. A
-cell is what is to be done, or the lack of it; each is given every other value, a missing one
-included. Then the tests of that cell run (tests/rules/test_legality_cells.py and
-test_frame_rules_cells.py) until one fails. Nothing is written: the tables are changed in memory.
+cell has a value or is missing. The script gives each cell every other value and also removes it, in
+memory only. Then the tests of the cell run (tests/rules/test_legality_cells.py and
+test_frame_rules_cells.py) until one fails.
 
-A channel goes by its table, so some changes of that are caught only by the second statement of the
-rules (tests/rules/legality_statement.py). What the other operations do shows every change.
+A channel follows its table. So only the second statement of the rules
+(tests/rules/legality_statement.py) catches some changes of that table. The behaviour of the other
+operations shows every change.
 
-The exit status is 1 if a change went unseen, and each of those is named.
+The exit status is 1 if the tests missed a change. The script prints each missed change.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from tests.rules import test_frame_rules_cells, test_legality_cells
 Case = tuple[Callable[..., Any], dict[str, Any]]
 CODES = range(0x40)
 RULES = vars(frame_rules)
-"""For the tables that have no public name."""
+"""All names of the module, for the private tables."""
 
 
 def cases(*tests: Callable[..., Any], **wanted: Any) -> Iterator[Case]:
-    """The tests with each of their sets of arguments, of those whose arguments are ``wanted``."""
+    """Yield the tests with each set of parameters that matches ``wanted``."""
     for test in tests:
         marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
         for row in itertools.product(*(list(_rows(*mark.args[:2])) for mark in marks)):
@@ -62,20 +63,20 @@ def _rows(names: str | tuple[str, ...], values: Any) -> Iterator[dict[str, Any]]
 
 
 def fails(test: Callable[..., Any], arguments: dict[str, Any]) -> bool:
-    """Whether a test fails."""
+    """Return whether a test fails."""
     try:
         if inspect.iscoroutinefunction(test):
             trio.run(lambda: test(**arguments))
         else:
             test(**arguments)
-    except Exception:
+    except Exception:  # a test may fail with any exception
         return True
     return False
 
 
 @contextmanager
 def changed(table: Mapping[Any, Any], key: object, value: object) -> Iterator[None]:
-    """Give a cell of a read-only table another value; ``None``: take it out."""
+    """Give a cell of a read-only table another value during the block; ``None`` removes it."""
     cells = table if isinstance(table, dict) else gc.get_referents(table)[0]
     before = dict(cells)
     cells.pop(key, None)
@@ -90,7 +91,7 @@ def changed(table: Mapping[Any, Any], key: object, value: object) -> Iterator[No
 
 @contextmanager
 def other_requests(types: frozenset[FrameType]) -> Iterator[None]:
-    """Let other types be those that begin a stream."""
+    """Change the set of frame types that begin a stream during the block."""
     before = RULES["REQUEST_TYPES"]
     RULES["REQUEST_TYPES"] = types
     try:
@@ -100,7 +101,7 @@ def other_requests(types: frozenset[FrameType]) -> Iterator[None]:
 
 
 def mutants() -> Iterator[tuple[str, str, Any, list[Case]]]:
-    """(table, what is changed, the change, the tests that run) of each change."""
+    """Yield the table, the text, the context manager and the tests of each change."""
     yield from _of_legality()
     yield from _of_frame_rules()
 
@@ -184,7 +185,7 @@ def _others(value: object, possible: Any) -> Iterator[object]:
 
 
 def main() -> int:
-    """Try every change; name those that no test sees, and count."""
+    """Try every change. Print the counts, and the changes that the tests missed."""
     caught: Counter[str] = Counter()
     unseen: list[str] = []
     for table, what, change, tests in mutants():
@@ -196,7 +197,7 @@ def main() -> int:
     for table, count in caught.items():
         print(f"{table}: {count} changes caught")
     for what in unseen:
-        print(f"unseen: {what}")
+        print(f"missed: {what}")
     print(f"{caught.total()} of {caught.total() + len(unseen)} changes were caught")
     return 1 if unseen else 0
 

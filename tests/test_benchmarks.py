@@ -18,9 +18,9 @@ from tests.programs import environment
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
-TCP = "Client and server, a process each, over TCP"
-WS = "Client and server, a process each, over WebSocket"
-SERVER = "The server alone, against a neutral raw client, over TCP"
+TCP = "Client and server over TCP, each in its own process"
+WS = "Client and server over WebSocket, each in its own process"
+SERVER = "The server alone, over TCP, with the same raw client for all"
 SELECTED = [
     "tcp/request_response-1",
     "tcp/request_response-1000",
@@ -202,7 +202,7 @@ def test_two_checkouts_are_compared_pair_by_pair() -> None:
     both = ["server/request_response-1", "server/yield-64"]
     for heading, cases in [
         ("Throughput (more is better)", both),
-        ("Server's processor time, µs (less is better)", both),
+        ("Processor time of the server, µs (less is better)", both),
         ("P50, µs (less is better)", both[:1]),
     ]:
         table = rows(done.stdout, heading)

@@ -140,7 +140,7 @@ async def test_a_graceful_stop():
 
 
 def _begun(server):
-    return any(connection.crew.active for connection in server._service.registry.connections)
+    return any(connection.workload.active for connection in server._service.registry.connections)
 
 
 async def test_grace_runs_out():

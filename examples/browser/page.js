@@ -1,10 +1,10 @@
-// Draws what the server samples. Demand is what paces it: while the page is paused it grants no
-// more, and once the window is used up the server stops sampling.
+// Draws the samples of the server. Demand controls the server: a paused page requests no more
+// samples, so the server stops when the window is used up.
 
 import {connect} from './rsocket.js';
 
 const EVERY = 0.25; // seconds between samples
-const PREFETCH = 8; // samples the server may be ahead
+const PREFETCH = 8; // samples that the server may send in advance
 const SHOWN = 60; // seconds in the chart
 
 const $ = (id) => document.getElementById(id);
@@ -29,7 +29,7 @@ function showFacts(facts) {
   $('hostname').textContent = facts.hostname;
   $('facts').replaceChildren(...Object.entries(shown).map(([name, value]) => {
     const [pair, term, description] = ['div', 'dt', 'dd'].map((tag) => document.createElement(tag));
-    term.textContent = name; // textContent: what a server says is text, never markup
+    term.textContent = name; // textContent: data of the server is text, never markup
     description.textContent = value;
     pair.append(term, description);
     return pair;

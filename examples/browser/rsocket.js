@@ -1,5 +1,5 @@
-// RSocket 1.0 over the browser's WebSocket, as much of it as a page needs: requests, streams with
-// demand, fire-and-forget. Routes are composite metadata, data are JSON.
+// RSocket 1.0 over the WebSocket of the browser. It has the parts that a page needs: requests,
+// streams with demand, fire-and-forget. Routes are composite metadata, data is JSON.
 //
 //   const service = await connect('ws://127.0.0.1:7879/rsocket');
 //   const facts = await service.requestResponse('host.facts');
@@ -30,7 +30,7 @@ export async function connect(uri) {
   socket.binaryType = 'arraybuffer';
   await new Promise((resolve, reject) => {
     socket.onopen = resolve;
-    socket.onclose = () => reject(new Error(`no connection to ${uri}`));
+    socket.onclose = () => reject(new Error(`cannot connect to ${uri}`));
   });
   return new Connection(socket);
 }
@@ -44,7 +44,7 @@ class Connection {
   constructor(socket) {
     this.#socket = socket;
     socket.onmessage = (event) => this.#receive(event.data);
-    socket.onclose = () => this.#end(new Error('the connection is over'));
+    socket.onclose = () => this.#end(new Error('the connection was closed'));
     this.send(frame(0, SETUP, 0, [0, 1, 0, 0], number(KEEPALIVE_MS, 4), number(LIFETIME_MS, 4),
       sized('message/x.rsocket.composite-metadata.v0', 1), sized('application/json', 1)));
     const ping = frame(0, KEEPALIVE, RESPOND, number(0, 8));
@@ -61,7 +61,7 @@ class Connection {
     this.send(request(this.#newId(), REQUEST_FNF, route, data));
   }
 
-  // An async iterable. The server may be `prefetch` items ahead of its reader, and no more.
+  // Returns an async iterable. The server may send at most `prefetch` items in advance.
   requestStream(route, data, prefetch = 16) {
     return this.#open(REQUEST_STREAM, route, data, prefetch);
   }
@@ -110,7 +110,7 @@ class Stream {
   granted;
   #items = [];
   #fragments = [];
-  #used = 0; // of what was granted, since the last REQUEST_N
+  #used = 0; // items read since the last REQUEST_N
   #ended = false;
   #error;
   #wake = () => {};
@@ -160,7 +160,7 @@ class Stream {
     return {done: false, value: this.#items.shift()};
   }
 
-  // What `break` in a `for await` calls: the server is told to stop.
+  // `break` in a `for await` loop calls this. It tells the server to stop.
   async return() {
     if (!this.#ended) this.connection.send(frame(this.id, CANCEL, 0));
     this.end();

@@ -1,6 +1,7 @@
 """A page that draws how busy this machine is: ``python examples/browser/serve.py``.
 
-Serves the page over HTTP and host_telemetry.py over WebSocket, and says which address to open.
+The program serves the page over HTTP and host_telemetry.py over WebSocket. It prints the address of
+the page.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rsocket_trio import RejectedSetup, Requester, Responder, Server, Setup, ser
 HERE: Final = Path(__file__).parent
 sys.path.append(str(HERE.parent))
 
-from host_telemetry import router  # noqa: E402 - it is in the directory above
+from host_telemetry import router  # noqa: E402  needs the path above
 
 CONTENT_TYPES: Final = {
     "index.html": "text/html; charset=utf-8",
@@ -27,17 +28,17 @@ CONTENT_TYPES: Final = {
     "rsocket.js": "text/javascript; charset=utf-8",
 }
 LONGEST_HEAD: Final = 16 * 1024
-"""Bytes a request may have."""
+"""Largest size of a request, in bytes."""
 
 SLOWEST: Final = 10.0
-"""Seconds a request may take."""
+"""Time limit for a request, in seconds."""
 
 
 class Site:
-    """The page's files, and where the page finds the service: all there is, read once.
+    """The files of the page, and the address of the service. Files are read once.
 
     Attributes:
-        origins: What browsers say in ``Origin`` when it is this page that connects.
+        origins: Values of the ``Origin`` header that browsers send for this page.
     """
 
     def __init__(self) -> None:
@@ -49,21 +50,21 @@ class Site:
         self._files["/"] = self._files["/index.html"]
 
     def show(self, http_port: int, service: str) -> None:
-        """Tell the page where the service is, and the service where the page is."""
+        """Set the address of the service, and the origins of the page."""
         self.origins = frozenset(
             f"http://{host}:{http_port}" for host in ("127.0.0.1", "localhost")
         )
         self._files["/rsocket-uri"] = ("text/plain; charset=utf-8", service.encode())
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
-        """Let this page in: any other page the browser has open could connect here as well."""
+        """Accept only this page. Any other page in the browser could also connect here."""
         origin = setup.transport.header("origin")
         if origin not in self.origins:
-            raise RejectedSetup("pages of another origin are not served")
+            raise RejectedSetup("pages of another origin are not accepted")
         return await router.accept(setup, requester)
 
     async def answer(self, stream: trio.abc.HalfCloseableStream) -> None:
-        """Answer one HTTP request: just enough of HTTP for a page of a few files."""
+        """Answer one HTTP request, with the part of HTTP that a page of a few files needs."""
         head = b""
         try:
             with trio.fail_after(SLOWEST):
@@ -75,7 +76,7 @@ class Site:
                 await stream.send_all(self._response(head.split(b"\r\n")[0].decode("latin-1")))
                 await stream.send_eof()
         except (trio.TooSlowError, trio.BrokenResourceError):
-            pass  # that browser's affair
+            pass  # the browser was too slow, or has gone
 
     def _response(self, request_line: str) -> bytes:
         method, _, rest = request_line.partition(" ")
@@ -103,13 +104,17 @@ async def main(http_port: int, websocket_port: int) -> None:
         [listener] = await nursery.start(serve_http)
         http_port = listener.socket.getsockname()[1]
         site.show(http_port, server.uris[0])
-        print(f"open http://127.0.0.1:{http_port}/ in a browser; Ctrl-C ends it", flush=True)
+        print(f"open http://127.0.0.1:{http_port}/ in a browser; Ctrl-C stops", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Serve the telemetry page.")
-    parser.add_argument("--http", type=int, default=8000, help="port of the page; 0: any free one")
-    parser.add_argument("--websocket", type=int, default=0, help="port of the service; likewise")
+    parser = argparse.ArgumentParser(description="Serve the telemetry page and its service.")
+    parser.add_argument(
+        "--http", type=int, default=8000, help="port of the page (default 8000; 0: any free port)"
+    )
+    parser.add_argument(
+        "--websocket", type=int, default=0, help="port of the service (default 0: any free port)"
+    )
     args = parser.parse_args()
     status: int | str = 0
     try:
@@ -118,4 +123,4 @@ if __name__ == "__main__":
         status = 130  # as shells report Ctrl-C
     except* OSError as errors:
         status = f"cannot listen: {errors.exceptions[0].strerror}"
-    sys.exit(status)  # not up there, where it would become part of a group
+    sys.exit(status)  # not in ``except*``, which would put SystemExit into a group

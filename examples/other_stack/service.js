@@ -1,6 +1,6 @@
 'use strict';
-// A small stock-keeping service on rsocket-js: what a team may have, and tests from Python.
-// Routes come as composite metadata, data are JSON. `node service.js` says where it listens.
+// A small stock-keeping service on rsocket-js, tested from Python. Routes are composite metadata,
+// data is JSON. `node service.js` prints the address that it listens on.
 
 const net = require('net');
 const {
@@ -53,7 +53,7 @@ const requests = {
   'ledger.readers': () => readers,
 };
 
-// The ledger over and over, so that it never ends by itself: an entry for each that is asked for.
+// Repeats the ledger without an end, and sends as many entries as are requested.
 function entries() {
   return new Flowable((subscriber) => {
     let next = 0;

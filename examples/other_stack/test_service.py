@@ -1,8 +1,8 @@
-"""How to test a service of another stack: start it, connect to it, hold it to its word.
+"""How to test a service of another stack: start it, connect to it, check its answers.
 
-``npm ci --ignore-scripts`` in this directory installs what the service needs; then
-``pytest examples/other_stack``. Where Node or the modules are absent the tests are skipped, and
-with ``INTEROP=required`` in the environment they fail.
+Run ``npm ci --ignore-scripts`` in this directory to install the packages of the service, then
+``pytest examples/other_stack``. Without Node or the packages the tests are skipped. With
+``INTEROP=required`` in the environment they fail instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def unpack(payload: Payload | None) -> Any:
 
 @pytest.fixture
 def node() -> str:
-    """Node, with rsocket-js where the service looks for it (NODE_PATH may name another place)."""
+    """The path of Node. The service must find rsocket-js (NODE_PATH may name its directory)."""
     node = shutil.which("node")
     if node is not None:
         check = [node, "--eval", "require('rsocket-core'); require('rsocket-tcp-server')"]
@@ -48,7 +48,7 @@ def node() -> str:
 
 @pytest.fixture
 def uri(node: str) -> Iterator[str]:
-    """The service in a process of its own, new for each test; its address."""
+    """The address of the service. Each test gets a new process."""
     with subprocess.Popen([node, SERVICE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -58,14 +58,14 @@ def uri(node: str) -> Iterator[str]:
 
 @pytest.fixture
 async def requester(uri: str) -> AsyncIterator[Requester]:
-    # The deadline is for a service that does not answer: it fails its test, and stops nobody else.
+    # If the service does not answer, the deadline fails the test.
     with trio.fail_after(10):
         async with connect(uri, data_mime_type="application/json") as requester:
             yield requester
 
 
 async def test_taking_goods(requester: Requester) -> None:
-    """What is taken is gone."""
+    """The service subtracts the goods taken."""
     request = pack({"item": "apples", "count": 5})
     left = unpack(await requester.request_response(request, route="stock.take"))
     assert left == {"item": "apples", "left": 7}
@@ -73,7 +73,7 @@ async def test_taking_goods(requester: Requester) -> None:
 
 
 async def test_refusals(requester: Requester) -> None:
-    """Each refusal says why, and the connection lives on."""
+    """Each refusal has a reason, and the connection stays open."""
     with pytest.raises(ApplicationError, match="there are only 3 pears"):
         await requester.request_response(pack({"item": "pears", "count": 4}), route="stock.take")
     with pytest.raises(ApplicationError, match="there have never been plums"):
@@ -83,18 +83,18 @@ async def test_refusals(requester: Requester) -> None:
 
 
 async def test_delivery(requester: Requester) -> None:
-    """A delivery is not answered; requests on the same connection see what came before them."""
+    """A delivery has no response. Later requests on the same connection see its effect."""
     await requester.fire_and_forget(pack({"item": "plums", "count": 2}), route="stock.deliver")
     answer = await requester.request_response(pack("plums"), route="stock.of")
     assert unpack(answer)["left"] == 2
 
 
 async def test_ledger(requester: Requester) -> None:
-    """The ledger comes in order and as fast as it is asked for; leaving it ends it there too."""
+    """The ledger arrives in order and follows the demand. Leaving it ends it at the service."""
     await requester.fire_and_forget(pack({"item": "plums", "count": 2}), route="stock.deliver")
     async with requester.request_stream(prefetch=0, initial_request_n=3) as entries:
         assert [unpack(await entries.receive())["number"] for _ in range(3)] == [0, 1, 2]
-        # Three were asked for. The answer to a later request would come behind a fourth.
+        # Three entries were requested. A fourth would have arrived before this answer.
         assert unpack(await requester.request_response(pack(0), route="ledger.readers")) == 1
         with pytest.raises(trio.WouldBlock):
             entries.receive_nowait()

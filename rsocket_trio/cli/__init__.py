@@ -1,37 +1,37 @@
-"""The command line ``rsocket-trio``, on the public API only.
+"""The command line ``rsocket-trio``. It uses only the public API.
 
-The modules, in reading order. What every run goes through:
+The modules, in reading order. Every run uses these:
 
-- ``main``: dispatch; what a failure prints and which status it gives
-- ``grammar``: every command and option, and what can be checked without connecting
+- ``main``: dispatch, error messages and exit statuses
+- ``grammar``: all commands and options
 - ``command_parser``: a parser that takes options anywhere
-- ``options``: the options and types of arguments that several commands share
+- ``options``: options and argument types that several commands share
 - ``exits``: the exit statuses, and ``Failure``
 
-The commands, imported when they are run:
+The commands. Each module is imported when its command runs:
 
 - ``serve``: serve a target until a signal stops it
-- ``request``: one message to the peer, and at most one answer
-- ``stream``: the items of a stream, as they arrive
-- ``bench``: what a peer does in a second, and how long it takes
-- ``decode``: what frames say, a line each
+- ``request``: send one message to the peer and print the answer, if there is one
+- ``stream``: print the items of a stream as they arrive
+- ``bench``: measure the throughput and the latency of a peer
+- ``decode``: print frames, one per line
 
-What they have in common:
+The commands share these:
 
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
-- ``target``: what is served, from a name to an object
-- ``payloads``: where the bytes of a payload come from
-- ``metadata``: entries, authentication and a trace from the command line
-- ``certificates``: certificates that the options name
-- ``output``: how items are printed
+- ``target``: import the object that ``serve`` serves
+- ``payloads``: read payloads from arguments, files and standard input
+- ``metadata``: metadata entries, authentication and a trace from the options
+- ``certificates``: load the certificates that the options name
+- ``output``: print items as text or JSON
 - ``stdio``: standard input and output without blocking trio
-- ``standard_streams``: the same where whoever started us has closed them
+- ``standard_streams``: standard streams that may be closed
 - ``logs``: logging on standard error
 
-What a bench is made of:
+The parts of ``bench``:
 
 - ``bench_operations``: one operation for each interaction
-- ``tally``: what has been measured so far
+- ``tally``: the counts and latencies
 - ``histogram``: latencies in bounded memory
 """

@@ -1,4 +1,4 @@
-"""``bench``: measure what a peer does in a second, and how long it takes to answer."""
+"""``bench``: measure the throughput and the latency of a peer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
                     await operation()
                 except StreamError as error:
                     tally.error(error)
-        except Exception as error:  # any other ends the bench; kept out of the nursery
+        except Exception as error:  # ends the bench; the nursery would wrap it in a group
             failure = failure or error
             nursery.cancel_scope.cancel(reason="a request failed")
 
@@ -62,18 +62,18 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
         tally.start()
         await trio.sleep(args.duration)
         tally.stop()
-        nursery.cancel_scope.cancel(reason="measured")
+        nursery.cancel_scope.cancel(reason="the measurement is over")
     if failure is not None:
         raise failure
     figures = _figures(tally, args)
     await Writer().write(json_line(figures) if args.json else _table(figures))
     if tally.first_error is not None and not args.quiet:
-        print(f"the first error: {tally.first_error}", file=sys.stderr)
+        print(f"first error: {tally.first_error}", file=sys.stderr)
     return PEER_ERROR if tally.errors else DONE
 
 
 async def _show_progress(tally: Tally, show: Callable[[str], object]) -> None:
-    # On the terminal only, over and over on one line, which the last act wipes out.
+    # Rewrites one line of the terminal, and clears it at the end.
     try:
         while True:
             await trio.sleep(_PROGRESS_INTERVAL)

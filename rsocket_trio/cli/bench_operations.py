@@ -1,6 +1,6 @@
 """One operation of a bench for each interaction: `OPERATIONS`.
 
-Each sends one request, tells the `Tally` of the answer, and returns when the exchange is over.
+Each sends one request, records the answer in the `Tally`, and returns when the interaction ends.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def _drain(opened: AbstractAsyncContextManager[PayloadStream], tally: Tall
     async with opened as stream:
         try:
             while True:
-                # All that is there at a time: it is the peer that is measured.
+                # Take all that has arrived: the bench measures the peer, not this loop.
                 items = await stream.receive_many()
                 if not answered:
                     answered = True
@@ -81,4 +81,4 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "request_stream": _request_stream,
     "request_channel": _request_channel,
 }
-"""By the names that ``--interaction`` takes."""
+"""The operations by their names, which are the values of ``--interaction``."""

@@ -1,4 +1,4 @@
-"""Certificates that the options name, loaded, with messages that say which file is wrong."""
+"""Load the certificates that the options name; errors say which file is wrong."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ __all__ = ["load_certificate", "trusting"]
 
 
 def trusting(ca: str | None) -> ssl.SSLContext:
-    """What a client needs to trust the certificates in the file ``ca``, or else the system's.
+    """Return a context that trusts the certificates in ``ca``, or the system's if it is ``None``.
 
     Raises:
-        Failure: The file cannot be read, or holds none.
+        Failure: The file cannot be read, or contains no certificate.
     """
     if ca is not None:
         _check_readable(ca)
     try:
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError as error:
-        raise Failure(f"cannot use {ca!r}: it holds no certificate in PEM", USAGE) from error
+        text = f"cannot use {ca!r}: it contains no certificate in PEM format"
+        raise Failure(text, USAGE) from error
 
 
 def load_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
-    """Present the certificate in the file ``cert``, whose key is in ``key`` or beside it.
+    """Load the certificate in ``cert``. Its private key is in ``key``, or in ``cert`` too.
 
     Raises:
-        Failure: A file cannot be read or does not hold what it should, or they do not match.
+        Failure: A file cannot be read or has the wrong content, or key and certificate differ.
     """
     for name in (cert, key):
         if name is not None:
@@ -39,9 +40,9 @@ def load_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> Non
         if error.reason == "KEY_VALUES_MISMATCH":
             text = f"cannot use {cert!r}: the key in {key or cert!r} belongs to another certificate"
         elif key is None:
-            text = f"cannot use {cert!r}: a certificate and its key are needed, both in PEM"
+            text = f"cannot use {cert!r}: it must contain a certificate and its key, in PEM format"
         else:
-            text = f"cannot use {cert!r} with the key {key!r}: one of them is not in PEM"
+            text = f"cannot use {cert!r} with the key {key!r}: one of them is not in PEM format"
         raise Failure(text, USAGE) from error
 
 

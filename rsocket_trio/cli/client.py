@@ -1,6 +1,6 @@
-"""What the commands that connect have in common: `run_client`.
+"""Connect as the options say and run a command: `run_client`.
 
-Options become arguments of `rsocket_trio.connect`, its errors become exit statuses, and signals
+Options become arguments of `rsocket_trio.connect`, and its errors become exit statuses. Signals
 end the command in order (`rsocket_trio.cli.interrupt`).
 """
 
@@ -48,11 +48,12 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     """Connect as the options say, run ``work`` with the requester, close the connection.
 
     Returns:
-        What ``work`` returns; 128 and the number of the signal that ended it.
+        The result of ``work``, or 128 plus the number of the signal that stopped it.
 
     Raises:
-        Failure: No connection, a lost one, an error the peer answered, or wrong options.
-        BrokenPipeError: Whoever reads our output has gone.
+        Failure: There is no connection, it was lost, the peer answered with an error, or the
+            options are wrong.
+        BrokenPipeError: The reader of the output has closed the pipe.
     """
     log_to_stderr(args)
     opened = partial(
@@ -66,7 +67,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         headers=args.headers,
         ssl_context=_ssl_context(args, parse_uri(args.uri)),
         protocol=args.protocol,
-        # What the command asks at a time is bounded already, and all of it may wait.
+        # The command itself bounds its concurrent requests, so all of them may wait.
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
         resume=None if args.resume is None else Resume(session_lifetime=args.resume),
     )
@@ -76,7 +77,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         async with AsyncExitStack() as stack:
             try:
                 requester = await stack.enter_async_context(opened())
-            except ValueError as error:  # the address has been read: it is a header
+            except ValueError as error:  # the parser has checked the URI, so it is a header
                 raise Failure(f"--header: {error}", USAGE) from error
             with stop.work():
                 status = await work(requester)
@@ -93,19 +94,21 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
     except (LocalProtocolError, MetadataError) as error:
         raise Failure(str(error), USAGE) from error
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
-        raise Failure(_located(args.uri, error), UNREACHABLE) from error
+        raise Failure(_error_text(args.uri, error), UNREACHABLE) from error
 
 
-def _located(uri: str, error: Exception) -> str:
-    """What went wrong, where, and what may help."""
+def _error_text(uri: str, error: Exception) -> str:
+    """Return the text of an error, with the address, and a hint if there is one."""
     text = str(error) or type(error).__name__
     if str(parse_uri(uri)) not in text:
         text = f"{uri}: {text}"
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+    while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__
-    if cause is not None:
-        text += " (--ca FILE says whom to trust, --insecure trusts anybody)"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        text += " (--ca FILE trusts the certificates in FILE, --insecure accepts every certificate)"
+    elif isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
+        text += " (the server probably does not use TLS on this port)"
     return text
 
 
@@ -129,10 +132,10 @@ def _config(args: argparse.Namespace) -> ConnectionConfig:
 def _ssl_context(args: argparse.Namespace, uri: Uri) -> ssl.SSLContext | None:
     wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
     if args.headers and not uri.is_websocket:
-        raise Failure("--header is for ws:// and wss://", USAGE)
+        raise Failure("--header works only with ws:// and wss:// addresses", USAGE)
     if not uri.is_encrypted:
         if wanted:
-            raise Failure(f"--{wanted[0]} is for tls:// and wss://", USAGE)
+            raise Failure(f"--{wanted[0]} works only with tls:// and wss:// addresses", USAGE)
         return None
     if args.key is not None and args.cert is None:
         raise Failure("--key needs --cert", USAGE)

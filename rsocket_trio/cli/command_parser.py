@@ -1,8 +1,8 @@
 """A parser that takes options anywhere: `CommandParser`.
 
-argparse fills every positional argument from the first run of them, an optional one with nothing,
-so in ``request URI --route greet hello`` it does not know what ``hello`` is for.
-(``parse_intermixed_args`` is its own remedy, and does not work under subcommands.)
+In ``request URI --route greet hello``, argparse gives an empty DATA to the command when it reads
+URI, and then reports ``hello`` as unknown. Its own remedy, ``parse_intermixed_args``, does not work
+with subcommands.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of one command.
 
     Attributes:
-        last_positional: The name of an argument that takes what is left over. Its values are
-            texts, and it has one (``nargs="?"``) or is a list of them.
+        last_positional: The name of the argument that takes the values argparse left over. It
+            has one text (``nargs="?"``) or a list of texts.
     """
 
     last_positional: str | None = None
 
-    # The names and the looseness of the types are those of the method this extends.
-    def parse_known_args(  # type: ignore[override]  # the overloads of the stub say no more
+    # The parameter names and the loose types are those of the method of argparse.
+    def parse_known_args(  # type: ignore[override]  # the stub has overloads with the same types
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As the original, and what is left over belongs to `last_positional`."""
+        """Parse as argparse does, then give the values left over to `last_positional`."""
         parsed, extras = super().parse_known_args(args, namespace)
         if self.last_positional is None:
             return parsed, extras
-        values, unknown = _sort_out(extras)
+        values, unknown = _values_and_unknown_options(extras)
         given = getattr(parsed, self.last_positional)
         if isinstance(given, list):
             setattr(parsed, self.last_positional, [*given, *values])
@@ -46,8 +46,8 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, unknown
 
 
-def _sort_out(extras: list[str]) -> tuple[list[str], list[str]]:
-    # Values, and options that nobody knows. Behind "--" everything is a value.
+def _values_and_unknown_options(extras: list[str]) -> tuple[list[str], list[str]]:
+    # After "--" everything is a value.
     values: list[str] = []
     unknown: list[str] = []
     for index, extra in enumerate(extras):

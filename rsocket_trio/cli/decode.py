@@ -1,4 +1,4 @@
-"""``decode``: show what frames say, a line each."""
+"""``decode``: print frames, one per line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["run"]
 
 
 @attrs.frozen
-class _Wire:
-    """What `decode` needs to know of a protocol.
+class _WireFormat:
+    """The wire format of a protocol.
 
     Attributes:
-        as_fields: For JSON.
-        describe: For people.
-        prefix: Bytes of the length before each frame on TCP.
-        counted: How many of them the length counts itself.
+        as_fields: Returns the fields of a frame, for JSON.
+        describe: Returns a frame as text.
+        prefix: Size of the length prefix on TCP, in bytes.
+        counted: Number of bytes of the prefix that the length includes.
     """
 
     as_fields: Callable[[bytes], dict[str, object]]
@@ -40,21 +40,21 @@ class _Wire:
     counted: int
 
 
-_WIRES: Final = {
-    "rsocket": _Wire(as_fields, describe, 3, 0),
-    "reactivesocket": _Wire(reactivesocket.as_fields, reactivesocket.describe, 4, 4),
+_WIRE_FORMATS: Final = {
+    "rsocket": _WireFormat(as_fields, describe, 3, 0),
+    "reactivesocket": _WireFormat(reactivesocket.as_fields, reactivesocket.describe, 4, 4),
 }
 
 
 def run(args: argparse.Namespace) -> int:
-    """Decode every frame and print it; malformed ones do not stop the rest."""
+    """Decode and print every frame. A malformed frame does not stop the command."""
     status = DONE
-    wire = _WIRES[args.protocol]
+    wire = _WIRE_FORMATS[args.protocol]
     for text in _texts(args.frames):
         for frame in _frames(text, wire if args.tcp else None):
-            line, good = _line(frame, wire, as_json=args.json)
+            line, well_formed = _line(frame, wire, as_json=args.json)
             print_bytes(line)
-            if not good:
+            if not well_formed:
                 status = PEER_ERROR
     return status
 
@@ -73,39 +73,41 @@ def _stdin_lines() -> Iterator[str]:
     try:
         for line in sys.stdin.buffer:
             if line.strip():
-                # Latin-1 takes any byte; what is no digit is told apart later.
+                # Latin-1 decodes any byte; `_frames` reports those that are not digits.
                 yield line.decode("latin-1")
     except OSError as error:
         raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
 
 
-def _frames(text: str, prefixed: _Wire | None) -> Iterable[bytes | ValueError]:
+def _frames(text: str, prefixed: _WireFormat | None) -> Iterable[bytes | ValueError]:
     digits = re.sub(r"\s+", "", text).removeprefix("0x")
     try:
         data = bytes.fromhex(digits)
     except ValueError:
         shown = digits if len(digits) <= 40 else f"{digits[:40]}..."
-        return [ValueError(f"not hexadecimal: {shown!r}")]
+        return [ValueError(f"not pairs of hexadecimal digits: {shown!r}")]
     return [data] if prefixed is None else _split(data, prefixed)
 
 
-def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
-    # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length goes before each frame. In the
-    # ReactiveSocket draft it has 32 bits and counts itself.
+def _split(data: bytes, wire: _WireFormat) -> Iterator[bytes | ValueError]:
+    # Protocol.md, "Framing Protocol Usage": on TCP a 24-bit length precedes each frame. In the
+    # ReactiveSocket draft the length has 32 bits and includes its own 4 bytes.
     prefix = wire.prefix
     at = 0
     while True:
         left = len(data) - at
         if left < prefix:
-            yield ValueError(f"a length prefix is {prefix} bytes, and {left} are left")
+            yield ValueError(f"incomplete length prefix: {left} of {prefix} bytes")
             return
         size = int.from_bytes(data[at : at + prefix]) - wire.counted
         if size < 0:
-            yield ValueError(f"a length of {size + wire.counted} does not even count itself")
+            length = size + wire.counted
+            text = f"the length is {length}, but it includes itself, so {prefix} is the minimum"
+            yield ValueError(text)
             return
         left -= prefix
         if left < size:
-            yield ValueError(f"the frame is {size} bytes long, and {left} follow")
+            yield ValueError(f"incomplete frame: {left} of {size} bytes")
             return
         yield data[at + prefix : at + prefix + size]
         at += prefix + size
@@ -113,11 +115,11 @@ def _split(data: bytes, wire: _Wire) -> Iterator[bytes | ValueError]:
             return
 
 
-def _line(frame: bytes | ValueError, wire: _Wire, *, as_json: bool) -> tuple[bytes, bool]:
+def _line(frame: bytes | ValueError, wire: _WireFormat, *, as_json: bool) -> tuple[bytes, bool]:
     try:
         if isinstance(frame, ValueError):
             raise frame
-        fields = wire.as_fields(frame)  # in either case: `describe` does not raise
+        fields = wire.as_fields(frame)  # for text too: `describe` raises no errors
     except (MalformedFrame, ValueError) as error:
         return json_line({"error": str(error)}) if as_json else f"error: {error}\n".encode(), False
     return json_line(fields) if as_json else f"{wire.describe(frame)}\n".encode(), True

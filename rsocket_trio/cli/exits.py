@@ -17,17 +17,17 @@ __all__ = [
 
 DONE: Final = 0
 PEER_ERROR: Final = 1
-"""The peer answered a request with an error; ``decode``: some input was malformed."""
+"""The peer answered a request with an error; ``decode``: some input is malformed."""
 USAGE: Final = 2
-"""The command line, a file it names or the target it names is wrong; nothing was sent."""
+"""The command line is wrong, or a file or target that it names."""
 UNREACHABLE: Final = 3
-"""There was no connection, the peer refused it, or it was lost; ``serve``: cannot listen."""
+"""The connection failed, was refused or was lost; ``serve``: cannot listen."""
 LOCAL_IO: Final = 4
-"""Standard input could not be read or standard output not be written."""
+"""Standard input cannot be read, or standard output cannot be written."""
 INTERRUPTED: Final = 130
-"""Ctrl-C, as a shell reports it: 128 and the number of the signal."""
+"""Ctrl-C, as a shell reports it: 128 plus the number of the signal."""
 BROKEN_PIPE: Final = 141
-"""Whoever read our output has gone (``| head -1``), as a shell reports SIGPIPE: 128 + 13."""
+"""The reader of the output has closed the pipe (``| head -1``): 128 + 13, as for SIGPIPE."""
 
 
 class Failure(Exception):

@@ -1,7 +1,7 @@
 """The grammar of the command line: commands, options, defaults, help.
 
-Everything that can be said about the arguments without connecting is checked while parsing, or in
-`rsocket_trio.cli.payloads`. Light on purpose: nothing here imports trio.
+The parser checks everything about the arguments that needs no connection and no file. This module
+is light on purpose: nothing here imports trio.
 """
 
 from __future__ import annotations
@@ -28,28 +28,32 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  its only name
+    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  it has no public name
 
 __all__ = ["build_parser"]
 
 _STATUSES: Final = """\
 exit status:
-  0 done                      1 the peer answered an error
-  2 wrong usage               3 no connection, refused or lost
-  4 stdin or stdout failed    130 Ctrl-C    141 the reader of the output has gone
+  0    success
+  1    the peer answered with an error; decode: some input is malformed
+  2    wrong usage: an argument, or a file or target that it names
+  3    the connection failed, was refused or was lost; serve: cannot listen
+  4    standard input or standard output failed
+  130  stopped by Ctrl-C (143: by SIGTERM)
+  141  the program that reads the output has closed the pipe
 
-A value that begins with "-" goes behind "--":  rsocket-trio request URI -- -5
+Put a value that begins with "-" after "--":  rsocket-trio request URI -- -5
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line.
+    """Return the parser of the whole command line.
 
-    A parsed namespace names the module that runs it (``module``) and the command (``command``).
+    A parsed namespace has the name of the command (``command``) and of its module (``module``).
     """
     parser = argparse.ArgumentParser(
         prog="rsocket-trio",
-        description="RSocket from the command line: serve, request, measure, look into frames.",
+        description="RSocket from the command line: serve, send requests, measure, decode frames.",
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
@@ -79,7 +83,7 @@ def _add(
     parser = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {details}".rstrip(),
+        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}".rstrip(),
         epilog=f"examples:\n{lines}\n{_STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -94,9 +98,10 @@ def _add_serve(commands: Commands) -> None:
         "serve",
         "serve",
         "serve a Responder, a Router or an acceptor function",
-        'Prints "listening on URI" for each address once it accepts.\n\n'
-        "SIGTERM and Ctrl-C stop it: no new connections, running streams may finish within\n"
-        "--grace seconds, then they are cancelled; a second signal ends it at once.",
+        'The server prints "listening on URI" for each address when it accepts connections.\n\n'
+        "SIGTERM or Ctrl-C stops the server: it accepts no new connections, and running streams\n"
+        "have --grace seconds to finish. A second signal stops it at once. The exit status is 0\n"
+        "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
         "app.py:app --listen tls://0.0.0.0:7879 --tls-cert cert.pem --tls-key key.pem",
@@ -104,7 +109,8 @@ def _add_serve(commands: Commands) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help='package.module[:name] or path/file.py[:name]; without a name "app", then "router"',
+        help='package.module[:name] or path/file.py[:name]; the default name is "app", or "router"'
+        ' if there is no "app"',
     )
     parser.add_argument(
         "--listen",
@@ -112,44 +118,51 @@ def _add_serve(commands: Commands) -> None:
         type=address,
         action="append",
         required=True,
-        help="where to listen; port 0 takes a free one; may be repeated",
+        help="address to listen on; port 0 means any free port; may be repeated",
     )
     parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=seconds,
         default=5.0,
-        help="how long running streams may take to finish when stopped (default 5)",
+        help="how long running streams may continue after the first signal (default 5)",
     )
     parser.add_argument(
         "--lease",
         metavar="N/SECONDS",
         type=rate,
-        help="offer leases: each connection that asks for them gets N requests every SECONDS",
+        help="grant leases: a client that asks for leases may send N requests every SECONDS",
     )
     parser.add_argument(
         "--resume",
         metavar="SECONDS",
         type=above_zero,
-        help="keep sessions of clients that ask for it so long after their connection is lost",
+        help="let clients resume a session up to SECONDS after they lose the connection",
     )
     parser.add_argument(
         "--max-connections",
         metavar="N",
         type=positive,
-        help="so many connections may be open at once; one more is closed, on WebSocket with 503",
+        help="accept at most N connections at the same time; the server closes any further one"
+        " (WebSocket: status 503)",
     )
     parser.add_argument(
         "--allow-origin",
         metavar="ORIGIN",
         type=origin,
         action="append",
-        help="let in web pages of this origin (https://example.org) and no other; may be repeated;"
-        " without it pages of any site may connect by WebSocket",
+        help="accept web pages of this origin only, for example https://example.org; may be"
+        " repeated; without it, pages of every site may connect over WebSocket",
     )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
-    tls.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM")
-    tls.add_argument("--tls-key", metavar="FILE", help="its key, PEM, if not in the same file")
+    tls.add_argument(
+        "--tls-cert", metavar="FILE", help="certificate chain of the server, in PEM format"
+    )
+    tls.add_argument(
+        "--tls-key",
+        metavar="FILE",
+        help="private key of the certificate, in PEM format, if it is in another file",
+    )
     add_verbosity(parser)
 
 
@@ -158,7 +171,7 @@ def _add_request(commands: Commands) -> None:
         commands,
         "request",
         "request",
-        "send one request and print its one response (request_response)",
+        "send one request and print the response (request_response)",
         "",
         "tcp://127.0.0.1:7878 hello --route greet",
         "ws://127.0.0.1:7879/rsocket @body.json --data-mime application/json --json",
@@ -173,7 +186,7 @@ def _add_fnf(commands: Commands) -> None:
         commands,
         "fnf",
         "request",
-        "send one message that is not answered (fire_and_forget)",
+        "send one message that has no response (fire_and_forget)",
         "",
         "tcp://127.0.0.1:7878 'it rained' --route log",
         "tcp://127.0.0.1:7878 - --route log < event.json",
@@ -203,8 +216,10 @@ def _add_channel(commands: Commands) -> None:
         commands,
         "channel",
         "stream",
-        "send a stream of payloads and print the answers as they arrive (request_channel)",
-        "With no DATA, or -, each line of standard input is a payload, sent when it is read.",
+        "send a stream of payloads and print the items of the answer as they arrive"
+        " (request_channel)",
+        "Without DATA, or with -, each line of standard input is a payload. The command sends it\n"
+        "as soon as it has read the line.",
         "tcp://127.0.0.1:7878 one two three --route echo",
         "tcp://127.0.0.1:7878 --route echo < lines.txt",
         "tcp://127.0.0.1:7878 @lines.txt --route echo",
@@ -221,7 +236,7 @@ def _add_push(commands: Commands) -> None:
         "push",
         "request",
         "send metadata about the connection (metadata_push)",
-        "DATA is that metadata and may also be written 0x and hexadecimal digits.",
+        "DATA is the metadata. 0x and hexadecimal digits stand for bytes.",
         "tcp://127.0.0.1:7878 --metadata-mime text/plain reload",
         "tcp://127.0.0.1:7878 0xfe00000504676f",
     )
@@ -230,7 +245,7 @@ def _add_push(commands: Commands) -> None:
         "data", metavar="DATA", nargs="?", help="text, 0xHEX, @FILE or - (default: empty)"
     )
     parser.last_positional = "data"
-    parser.add_argument("--metadata", metavar="VALUE", help="another way to give DATA")
+    parser.add_argument("--metadata", metavar="VALUE", help="the same as DATA; give only one")
     add_connection_options(parser)
 
 
@@ -239,9 +254,10 @@ def _add_decode(commands: Commands) -> None:
         commands,
         "decode",
         "decode",
-        "show what frames say",
-        "A frame per argument, or with - a frame per line of standard input. Spaces within a\n"
-        "frame are skipped. Malformed input gets a line that says so, and exit status 1.",
+        "decode frames and print one line for each",
+        "Each argument is one frame. With -, each line of standard input is one frame. Spaces\n"
+        "inside a frame are ignored. For malformed input the command prints a line that begins\n"
+        'with "error:", goes on with the next frame, and ends with exit status 1.',
         "00000001100070696e67",
         "--tcp --json 00000a00000001100070696e67",
         "- < frames.txt",
@@ -254,13 +270,13 @@ def _add_decode(commands: Commands) -> None:
         "--protocol",
         choices=["rsocket", "reactivesocket"],
         default="rsocket",
-        help="default: rsocket (1.0); reactivesocket is the draft of 2015",
+        help="protocol of the frames: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
     )
     parser.add_argument(
         "--tcp",
         action="store_true",
-        help="frames carry the length prefix of TCP (3 bytes; reactivesocket: 4, themselves"
-        " counted); several may follow one another",
+        help="each frame begins with the length prefix of TCP (3 bytes; reactivesocket: 4 bytes,"
+        " and the length includes them); an argument may hold several frames",
     )
     add_json(parser)
 
@@ -271,8 +287,9 @@ def _add_bench(commands: Commands) -> None:
         "bench",
         "bench",
         "measure a peer: requests and items per second, latency percentiles",
-        "Latency is the time to the answer, of a stream to its first item, of fire_and_forget\n"
-        "until it is on its way out.",
+        "Latency is the time from a request to its response, or to the first item of a stream.\n"
+        "For fire_and_forget it is the time until the message is queued for sending.\n\n"
+        "The exit status is 1 if the peer answered any request with an error.",
         "tcp://127.0.0.1:7878 --route echo --concurrency 64 --duration 10",
         "tcp://127.0.0.1:7878 --interaction request_stream --prefetch 256 --json",
     )
@@ -281,44 +298,53 @@ def _add_bench(commands: Commands) -> None:
         "--interaction",
         choices=["request_response", "request_stream", "request_channel", "fire_and_forget"],
         default="request_response",
-        help="default: request_response",
+        help="kind of request to measure (default request_response)",
     )
     parser.add_argument(
         "--concurrency",
         default=1,
-        help="requests or streams open at once (default 1)",
+        help="number of requests or streams that are open at the same time (default 1)",
         type=positive,
         metavar="N",
     )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    payload = parser.add_mutually_exclusive_group()
+    payload.add_argument(
         "--size",
         default=128,
         help="bytes of data per payload (default 128)",
         type=positive,
         metavar="N",
     )
-    what.add_argument("--data", metavar="DATA", help="the data: text, @FILE, or - for stdin")
+    payload.add_argument(
+        "--data", metavar="DATA", help="data of each payload: text, @FILE, or - for standard input"
+    )
     parser.add_argument("--route", help="route of the requests")
     parser.add_argument(
-        "--prefetch", help="window of a stream's demand, in items", type=positive, metavar="N"
+        "--prefetch",
+        help="number of items that the peer may send in advance (default 256)",
+        type=positive,
+        metavar="N",
     )
     parser.add_argument(
         "--items",
         default=1000,
         type=positive,
         metavar="N",
-        help="payloads that one request_channel sends (default 1000)",
+        help="number of payloads that each request_channel sends (default 1000)",
     )
     parser.add_argument(
-        "--duration", metavar="SECONDS", type=above_zero, default=5.0, help="default 5"
+        "--duration",
+        metavar="SECONDS",
+        type=above_zero,
+        default=5.0,
+        help="length of the measurement (default 5)",
     )
     parser.add_argument(
         "--warmup",
         metavar="SECONDS",
         type=seconds,
         default=1.0,
-        help="time before the measurement begins (default 1)",
+        help="time during which requests run but do not count (default 1)",
     )
     add_json(parser)
     add_connection_options(parser)

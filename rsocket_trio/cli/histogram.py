@@ -1,7 +1,7 @@
 """Latencies in bounded memory: `Histogram`.
 
-A bench records millions of values. They are counted in buckets that grow with the value: each
-power of two is divided into 64, so a percentile is off by less than 1.6 %, whatever the unit.
+A bench records millions of values. The histogram counts them in buckets that grow with the value:
+each power of two has 64 buckets. So the error of a percentile is less than 1.6 %, in any unit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Histogram:
     """Counts whole numbers of 0 and above.
 
     Attributes:
-        count: How many were recorded.
-        maximum: The largest, exactly; 0 while there is none.
+        count: The number of values.
+        maximum: The largest value, exactly; 0 while there is no value.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Histogram:
         self.maximum = max(self.maximum, value)
 
     def percentile(self, percent: float) -> int:
-        """A value that ``percent`` per cent of the values do not exceed; 0 while there is none."""
+        """Return a value that ``percent`` % of all values do not exceed; 0 if there is none."""
         wanted = max(math.ceil(self.count * percent / 100), 1)
         seen = 0
         for bucket in sorted(self._buckets):

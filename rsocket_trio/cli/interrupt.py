@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM for the commands that connect: `interruptible`.
 
-The first signal cancels the work and lets the connection close, so that the peer sees CANCEL and
-an orderly end; a second one, or a second of waiting, ends everything.
+The first signal cancels the work and closes the connection, so the peer receives CANCEL and an
+orderly end. A second signal, or one second of waiting, stops everything.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _CLOSE_TIME: Final = 1.0
 
 
 class Interruption:
-    """The scopes a signal cancels. Made by `interruptible`, one for each run.
+    """The cancel scopes that a signal cancels. `interruptible` makes one for each run.
 
     Attributes:
-        received: The first signal that came, or ``None``.
+        received: The number of the first signal, or ``None``.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Interruption:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """What the first signal cancels, while the connection around it stays up to be closed."""
+        """Let the first signal cancel the block, but not the connection around it."""
         with trio.CancelScope() as self._work:
             yield
 
@@ -48,13 +48,13 @@ class Interruption:
 
 
 async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
-    """Run ``work`` until it ends or a signal ends it.
+    """Run ``work`` until it ends or a signal stops it.
 
     Returns:
-        What ``work`` returns, or 128 and the number of the signal.
+        The result of ``work``, or 128 plus the number of the signal.
 
     Raises:
-        Exception: What ``work`` raises, as it is.
+        Exception: Any exception of ``work``, unchanged.
 
     Checkpoint: always.
     If cancelled: ``work`` is cancelled.
@@ -64,11 +64,11 @@ async def interruptible(work: Callable[[Interruption], Awaitable[int]]) -> int:
     failure: Exception | None = None
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stop._watch, signals)  # noqa: SLF001  one file, one mechanism
-            with stop._everything:  # noqa: SLF001  likewise
+            nursery.start_soon(stop._watch, signals)  # noqa: SLF001  a class of this module
+            with stop._everything:  # noqa: SLF001  a class of this module
                 try:
                     status = await work(stop)
-                except Exception as error:  # kept out of the nursery, which would group it
+                except Exception as error:  # raised below: the nursery would wrap it in a group
                     failure = error
             nursery.cancel_scope.cancel(reason="done")
     if stop.received is not None:

@@ -1,4 +1,4 @@
-"""Logging of the command line: on standard error, as much as ``--verbose`` or ``--quiet`` say."""
+"""Logging of the command line, on standard error. ``--verbose`` and ``--quiet`` set the level."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def log_to_stderr(args: argparse.Namespace, *, normally: int = logging.WARNING) 
     """Send the log of the whole process to standard error.
 
     Args:
-        args: With ``verbose`` everything is logged, with ``quiet`` errors only.
-        normally: The level with neither.
+        args: ``verbose`` logs everything, ``quiet`` only errors.
+        normally: The level without these options.
     """
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else normally
     logging.basicConfig(

@@ -1,7 +1,7 @@
-"""The entry point: parse, run one command, turn its end into an exit status.
+"""The entry point: parse the arguments, run one command, return its exit status.
 
-A command is the module that the grammar names for it; it is imported only when it is run, so that
-``decode`` does not pay for sockets and WebSockets.
+The grammar names the module of each command. It is imported only when the command runs, so
+``decode`` does not load sockets and WebSockets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments without the name of the program; those of the process by default.
+        argv: The arguments without the program name; by default those of the process.
 
     Returns:
         The exit status, one of `rsocket_trio.cli.exits`.
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BaseExceptionGroup as group:
-        # Ctrl-C before our own handler was in place reaches trio's nurseries, which group it.
+        # Ctrl-C before our signal handler is in place: trio's nurseries wrap it in a group.
         if group.subgroup(KeyboardInterrupt) is None:
             raise
         return INTERRUPTED
@@ -53,7 +53,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         try:
             args = parser.parse_args(argv)
-        except SystemExit as done:  # argparse ends so after --help, --version and wrong usage
+        except SystemExit as done:  # argparse raises it after --help, --version and wrong usage
             status = done.code if isinstance(done.code, int) else USAGE
         else:
             verbose = getattr(args, "verbose", False)
@@ -69,7 +69,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _flush_or_discard() -> None:
-    # One failure is enough: what cannot be written is no second one.
+    # The command has failed already: do not report a second error.
     try:
         flush_output()
     except Failure:

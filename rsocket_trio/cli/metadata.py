@@ -1,4 +1,4 @@
-"""Metadata from the command line: entries, authentication, a trace."""
+"""Metadata from the command line: entries, authentication and a trace."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ENTRY: Final = re.compile(r"(?P<mime>[\w.+-]+/[\w.+-]+)=(?P<value>.*)", re.DOTA
 
 
 def request_metadata(args: argparse.Namespace) -> tuple[Metadata | None, bytes | None]:
-    """What ``--metadata`` and ``--trace`` say: entries, and metadata as they are.
+    """Return the metadata of ``--metadata`` and ``--trace``: entries, and raw bytes.
 
     Raises:
-        Failure: A value cannot be read, or more than one is given that is no entry.
+        Failure: A value cannot be read, or more than one value is not MIME=VALUE.
     """
     entries: list[tuple[str | int, bytes]] = []
     raw: bytes | None = None
@@ -41,7 +41,10 @@ def request_metadata(args: argparse.Namespace) -> tuple[Metadata | None, bytes |
         if entry is not None:
             entries.append((entry["mime"], read_metadata(entry["value"]) or b""))
         elif raw is not None:
-            raise Failure("only --metadata MIME=VALUE may be repeated", USAGE)
+            text = (
+                f"--metadata: only MIME=VALUE may be repeated; {argument!r} is a second raw value"
+            )
+            raise Failure(text, USAGE)
         else:
             raw = read_metadata(argument)
     trace = _new_trace() if args.trace else None
@@ -51,31 +54,31 @@ def request_metadata(args: argparse.Namespace) -> tuple[Metadata | None, bytes |
 
 
 def setup_metadata(args: argparse.Namespace) -> Metadata | None:
-    """Who we are, if that is to be said.
+    """Return the authentication that goes with SETUP, or ``None``.
 
     Raises:
-        Failure: A secret cannot be read, or is no user name and password.
+        Failure: A secret cannot be read, or is not a user name and a password.
     """
     if args.auth_bearer is not None:
         return Metadata(auth=BearerAuthentication(read_secret(args.auth_bearer, "--auth-bearer")))
     if args.auth_simple is not None:
         username, colon, password = read_secret(args.auth_simple, "--auth-simple").partition(":")
         if not colon:
-            raise Failure("--auth-simple: USER:PASSWORD is due, and there is no ':'", USAGE)
+            raise Failure("--auth-simple: the value must be USER:PASSWORD; it has no ':'", USAGE)
         return Metadata(auth=SimpleAuthentication(username, password))
     return None
 
 
 def read_secret(argument: str, option: str) -> str:
-    """What an option stands for, without the end of its line.
+    """Return the secret that an option names, without line ends after it.
 
     Args:
-        argument: ``env:NAME`` for the content of an environment variable, ``@FILE`` and ``-``
-            as everywhere, else the secret itself.
-        option: For messages, which show nothing of the secret.
+        argument: ``env:NAME`` for an environment variable, ``@FILE`` for a file, ``-`` for
+            standard input, else the secret itself.
+        option: The option, for messages. Messages never contain the secret.
 
     Raises:
-        Failure: There is no such variable or file, or what is there is not UTF-8.
+        Failure: There is no such variable or file, or its content is not UTF-8.
     """
     if argument.startswith("env:"):
         name = argument.removeprefix("env:")
@@ -87,7 +90,7 @@ def read_secret(argument: str, option: str) -> str:
     try:
         return data.decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        raise Failure(f"{option}: not UTF-8", USAGE) from None
+        raise Failure(f"{option}: the value is not UTF-8", USAGE) from None
 
 
 def _new_trace() -> ZipkinTracing:

@@ -1,6 +1,6 @@
 """Options that several commands share, and the types of arguments.
 
-A type is a function from the text of an argument to its value; argparse reports what it raises.
+A type is a function from the text of an argument to its value. argparse prints its errors.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
 
 
 def add_uri(parser: argparse.ArgumentParser) -> None:
-    """URI, the peer."""
+    """Add URI, the address of the peer."""
     parser.add_argument(
         "uri",
         metavar="URI",
         type=address,
-        help="tcp://, tls://, unix://, ws:// or wss:// address of the peer",
+        help="address of the peer: tcp://, tls://, unix://, ws:// or wss://",
     )
 
 
 def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
-    """URI, DATA, and what goes with them."""
+    """Add URI, DATA, and the options of a request."""
     add_uri(parser)
     if many:
         parser.add_argument(
             "data",
             metavar="DATA",
             nargs="*",
-            help="payloads: text each, or @FILE or - for one payload a line (default: -)",
+            help="payloads: each DATA is text, or @FILE for one payload per line, or - for one"
+            " payload per line of standard input (default: -)",
         )
     else:
         parser.add_argument(
             "data",
             metavar="DATA",
             nargs="?",
-            help="data of the request: text, @FILE, or - for stdin (default: empty)",
+            help="data of the request: text, @FILE, or - for standard input (default: empty)",
         )
     parser.last_positional = "data"
     parser.add_argument("--route", help="route of the request")
@@ -67,85 +68,103 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
         metavar="VALUE",
         action="append",
         default=[],
-        help="metadata of the request: text, 0xHEX, or @FILE; or MIME=VALUE for one entry of"
-        " composite metadata, which may be repeated",
+        help="MIME=VALUE: one entry of composite metadata, may be repeated; or text, 0xHEX or"
+        " @FILE: raw metadata, sent unchanged",
     )
     parser.add_argument(
         "--trace",
         action="store_true",
-        help="begin a trace, to be sampled; its id is printed on stderr",
+        help="start a sampled trace and print its id on standard error",
     )
 
 
 def add_stream_options(parser: argparse.ArgumentParser) -> None:
-    """How much of a stream is wanted."""
+    """Add the options that limit a stream."""
     parser.add_argument(
-        "--prefetch", metavar="N", type=positive, help="window of demand, in items (default 256)"
+        "--prefetch",
+        metavar="N",
+        type=positive,
+        help="number of items that the peer may send in advance (default 256)",
     )
     parser.add_argument(
-        "--take", metavar="N", type=positive, help="cancel the stream after that many items"
+        "--take", metavar="N", type=positive, help="cancel the stream after N items"
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """JSON instead of text."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    """Add ``--json``: print JSON instead of text."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """How to connect; all of them have defaults."""
+    """Add the options of a connection. All of them have defaults."""
     group = parser.add_argument_group("connection")
     group.add_argument(
         "--protocol",
         choices=["rsocket", "reactivesocket"],
         default="rsocket",
-        help="what the peer speaks: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
+        help="protocol of the peer: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
     )
     group.add_argument(
-        "--data-mime", metavar="MIME", default="text/plain", help="default: text/plain"
+        "--data-mime",
+        metavar="MIME",
+        default="text/plain",
+        help="MIME type of the data (default text/plain)",
     )
     group.add_argument(
-        "--metadata-mime", metavar="MIME", default=_COMPOSITE, help=f"default: {_COMPOSITE}"
+        "--metadata-mime",
+        metavar="MIME",
+        default=_COMPOSITE,
+        help=f"MIME type of the metadata (default {_COMPOSITE})",
     )
-    group.add_argument("--setup-data", help="data of SETUP: text, 0xHEX, or @FILE", metavar="VALUE")
     group.add_argument(
-        "--setup-metadata", help="its metadata: text, 0xHEX, or @FILE", metavar="VALUE"
+        "--setup-data", help="data of the SETUP frame: text, 0xHEX or @FILE", metavar="VALUE"
     )
-    who = group.add_mutually_exclusive_group()
-    who.add_argument(
+    group.add_argument(
+        "--setup-metadata",
+        help="metadata of the SETUP frame: text, 0xHEX or @FILE",
+        metavar="VALUE",
+    )
+    authentication = group.add_mutually_exclusive_group()
+    authentication.add_argument(
         "--auth-simple",
         metavar="USER:PASSWORD",
-        help="authenticate with SETUP: @FILE, or env:NAME for the content of a variable, keeps the"
-        " password off the command line",
+        help="authenticate with a user name and a password, in SETUP; use @FILE or env:NAME (an"
+        " environment variable) to keep the password off the command line",
     )
-    who.add_argument(
-        "--auth-bearer", metavar="TOKEN", help="likewise with a token: TOKEN, @FILE or env:NAME"
+    authentication.add_argument(
+        "--auth-bearer",
+        metavar="TOKEN",
+        help="authenticate with a token, in SETUP: TOKEN, @FILE or env:NAME",
     )
     group.add_argument(
-        "--keepalive", help="interval of KEEPALIVE (default 20)", metavar="SECONDS", type=above_zero
+        "--keepalive",
+        help="time between two KEEPALIVE frames (default 20)",
+        metavar="SECONDS",
+        type=above_zero,
     )
     group.add_argument(
         "--lifetime",
-        help="silence after which the peer counts as dead (default 90)",
+        help="time without any frame after which the connection counts as lost (default 90)",
         metavar="SECONDS",
         type=above_zero,
     )
     group.add_argument(
         "--no-confirm-setup",
         action="store_true",
-        help="do not wait for a KEEPALIVE that shows that SETUP was accepted; for peers that"
-        " answer none",
+        help="do not wait for the KEEPALIVE that shows that the peer accepted SETUP; for peers that"
+        " never send one",
     )
     group.add_argument(
         "--lease",
         action="store_true",
-        help="ask the peer for leases, and let requests wait for them",
+        help="ask the peer for leases; requests wait until a lease allows them",
     )
     group.add_argument(
         "--resume",
         metavar="SECONDS",
         type=above_zero,
-        help="when the connection is lost, try so long to go on over another one",
+        help="if the connection is lost, try for SECONDS to resume the session over a new one",
     )
     group.add_argument(
         "--header",
@@ -157,24 +176,37 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="header of the WebSocket handshake; may be repeated",
     )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
-    tls.add_argument("--ca", metavar="FILE", help="trust these certificates, PEM")
-    tls.add_argument("--insecure", action="store_true", help="trust any certificate")
-    tls.add_argument("--cert", metavar="FILE", help="our own certificate, PEM")
-    tls.add_argument("--key", metavar="FILE", help="its key, PEM, if not in the same file")
+    tls.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="trust the certificates in FILE, in PEM format, instead of the system's",
+    )
+    tls.add_argument("--insecure", action="store_true", help="accept every certificate")
+    tls.add_argument(
+        "--cert", metavar="FILE", help="certificate that this client presents, in PEM format"
+    )
+    tls.add_argument(
+        "--key",
+        metavar="FILE",
+        help="private key of --cert, in PEM format, if it is in another file",
+    )
     add_verbosity(parser)
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
-    """How much is logged."""
+    """Add the options that set the amount of logging."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "-v", "--verbose", action="store_true", help="log more, with tracebacks, on stderr"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="log everything on standard error, and print tracebacks of errors",
     )
     group.add_argument("-q", "--quiet", action="store_true", help="log errors only")
 
 
 def positive(text: str) -> int:
-    """An argument type: a whole number from 1 to 2^31-1, the largest request-n there is."""
+    """An argument type: a whole number from 1 to 2^31-1, the largest request-n."""
     try:
         number = int(text)
     except ValueError:
@@ -185,13 +217,13 @@ def positive(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """An argument type: a duration in seconds, 0 allowed."""
+    """An argument type: a duration in seconds, 0 or more."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
     return number
 
 
@@ -199,7 +231,7 @@ def above_zero(text: str) -> float:
     """An argument type: a duration in seconds, greater than 0."""
     number = seconds(text)
     if number == 0:
-        raise argparse.ArgumentTypeError("must be greater than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not greater than 0")
     return number
 
 
@@ -212,10 +244,10 @@ def header(text: str) -> tuple[str, str]:
 
 
 def rate(text: str) -> tuple[int, float]:
-    """An argument type: ``N/SECONDS``, so many requests in so much time."""
+    """An argument type: ``N/SECONDS``, a number of requests and a time in seconds."""
     number, slash, duration = text.partition("/")
     if not slash:
-        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS")
+        raise argparse.ArgumentTypeError(f"{text!r} is not N/SECONDS, for example 100/1")
     try:
         return positive(number), above_zero(duration)
     except argparse.ArgumentTypeError as error:
@@ -223,7 +255,7 @@ def rate(text: str) -> tuple[int, float]:
 
 
 def origin(text: str) -> str:
-    """An argument type: the origin of a web page, as browsers write it."""
+    """An argument type: the origin of a web page, in the form that browsers send."""
     try:
         return normal_origin(text)
     except ValueError as error:
@@ -231,7 +263,7 @@ def origin(text: str) -> str:
 
 
 def address(text: str) -> str:
-    """An argument type: a URI of this package, as it was written."""
+    """An argument type: an address that `parse_uri` accepts, unchanged."""
     try:
         parse_uri(text)
     except ValueError as error:

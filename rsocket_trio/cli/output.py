@@ -1,4 +1,4 @@
-"""How items are printed: `render`, as text or as one JSON object a line."""
+"""Print items as text or as one JSON object per line: `render`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["json_line", "render"]
 
 
 def render(payload: Payload, *, as_json: bool) -> bytes:
-    """What is written to standard output for one item, with its line end.
+    """Return the output line of one item, with its line end.
 
-    As text: the data as it is. As JSON: ``data`` if it is UTF-8, else ``data_hex``; and
+    Text is the data, unchanged. JSON has ``data`` if the data is UTF-8, else ``data_hex``; and
     ``metadata_hex``, which is ``null`` if there is no metadata.
     """
     if not as_json:
@@ -29,5 +29,5 @@ def render(payload: Payload, *, as_json: bool) -> bytes:
 
 
 def json_line(fields: object) -> bytes:
-    """``fields`` as JSON on one line, in UTF-8, with its line end."""
+    """Return ``fields`` as JSON on one line, in UTF-8, with a line end."""
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

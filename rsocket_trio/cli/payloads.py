@@ -1,7 +1,7 @@
-"""Where the bytes of a payload come from: an argument, a file, standard input.
+"""Read the bytes of payloads from arguments, files and standard input.
 
-Read before anything is sent, so that a file that is not there costs no connection. Lines of
-standard input for a channel are the exception: see `rsocket_trio.cli.stdio`.
+The commands read them before they connect, so a missing file costs no connection. The exception
+is a channel that sends lines of standard input: see `rsocket_trio.cli.stdio`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STDIN = "-"
 
 
 def read_value(argument: str) -> bytes:
-    """The bytes an argument stands for.
+    """Return the bytes that an argument stands for.
 
     Args:
         argument: ``-`` for all of standard input, ``@FILE`` for the content of a file, ``@@text``
@@ -33,15 +33,15 @@ def read_value(argument: str) -> bytes:
         return os.fsencode(argument[1:])
     if argument.startswith("@"):
         return _read_file(argument[1:])
-    # Not ``encode``: an argument that is not UTF-8 arrives as surrogates and leaves as it came.
+    # ``encode`` would fail: Python turns bytes of an argument that are not UTF-8 into surrogates.
     return os.fsencode(argument)
 
 
 def read_metadata(argument: str | None) -> bytes | None:
-    """Likewise for metadata, where ``0x`` begins hexadecimal digits; ``None`` stays ``None``.
+    """Return the bytes of metadata: ``0xHEX``, else as `read_value`; ``None`` for ``None``.
 
     Raises:
-        Failure: The file or standard input cannot be read, or the digits are no hexadecimal.
+        Failure: The file or standard input cannot be read, or the digits are not hexadecimal.
     """
     if argument is None:
         return None
@@ -49,23 +49,24 @@ def read_metadata(argument: str | None) -> bytes | None:
         try:
             return bytes.fromhex(argument[2:])
         except ValueError as error:
-            raise Failure(f"{argument!r} is not hexadecimal", USAGE) from error
+            text = f"{argument!r} is not hexadecimal: pairs of digits must follow 0x"
+            raise Failure(text, USAGE) from error
     return read_value(argument)
 
 
 def read_lines(arguments: list[str]) -> list[bytes] | None:
-    """The payloads of a channel, or ``None``: a payload a line of standard input.
+    """Return the payloads of a channel. ``None`` means one payload per line of standard input.
 
     Args:
-        arguments: Texts and ``@FILE``; a file is a payload a line, without the line ends.
+        arguments: Texts and ``@FILE``. Each line of a file is a payload, without its line end.
 
     Raises:
-        Failure: A file cannot be read, or ``-`` stands beside other payloads.
+        Failure: A file cannot be read, or ``-`` is not the only argument.
     """
     if arguments in ([], [STDIN]):
         return None
     if STDIN in arguments:
-        raise Failure("- (standard input) cannot be mixed with other payloads", USAGE)
+        raise Failure("- (standard input) cannot be combined with other payloads", USAGE)
     payloads: list[bytes] = []
     for argument in arguments:
         value = read_value(argument)

@@ -1,4 +1,4 @@
-"""``request``, ``fnf`` and ``push``: one message to the peer, and at most one answer."""
+"""``request``, ``fnf`` and ``push``: send one message, and print the answer if there is one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send what the command says; print the response of a request, if it has one."""
+    """Send the message of the command. Print the response of a request, if it has a value."""
     if args.command == "push":
         if args.data is not None and args.metadata is not None:
-            raise Failure("DATA and --metadata are the same thing here: give one", USAGE)
+            raise Failure("DATA and --metadata mean the same for push: give only one", USAGE)
         pushed = read_metadata(args.metadata if args.data is None else args.data) or b""
 
         async def push(requester: Requester) -> int:

@@ -1,4 +1,4 @@
-"""``serve``: serve a target until a signal stops it, first politely, then at once."""
+"""``serve``: serve a target until a signal stops it. A second signal stops it at once."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Serve the target on every ``--listen`` address.
 
     Returns:
-        0 after a graceful stop; 128 and the number of the signal that ended it at once.
+        0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
 
     Raises:
-        Failure: The target or the certificate cannot be loaded, or an address not be listened on.
+        Failure: The target or the certificate cannot be loaded, or an address cannot be used.
     """
     log_to_stderr(args, normally=logging.INFO)
     context = _ssl_context(args)
@@ -62,7 +62,7 @@ def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
             raise Failure(f"{encrypted[0] if encrypted else '--tls-key'} needs --tls-cert", USAGE)
         return None
     if not encrypted:
-        raise Failure("--tls-cert is for tls:// and wss://", USAGE)
+        raise Failure("--tls-cert works only with tls:// and wss:// addresses", USAGE)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_certificate(context, args.tls_cert, args.tls_key)
     return context
@@ -71,7 +71,7 @@ def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
 def _origins(args: argparse.Namespace) -> list[str] | None:
     origins: list[str] | None = args.allow_origin
     if origins is not None and not any(parse_uri(uri).is_websocket for uri in args.listen):
-        raise Failure("--allow-origin is for ws:// and wss://", USAGE)
+        raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
     return origins
 
 
@@ -94,12 +94,10 @@ async def _serve(start: Callable[..., Awaitable[None]], grace: float) -> int:
                 stop.server = await _start(nursery, start)
                 lines = "".join(f"listening on {uri}\n" for uri in stop.server.uris)
                 await Writer().write(lines.encode())
-            except (
-                Failure,
-                BrokenPipeError,
-            ) as error:  # kept out of the nursery: it would group it
+            # Raised below: the nursery would wrap it in a group.
+            except (Failure, BrokenPipeError) as error:
                 failure = error
-                nursery.cancel_scope.cancel(reason="cannot listen, or cannot say so")
+                nursery.cancel_scope.cancel(reason="cannot listen, or cannot print the addresses")
     if failure is not None:
         raise failure
     return stop.status
@@ -114,11 +112,11 @@ async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -
 
 
 class _Stop:
-    """What signals do to the server.
+    """Stops the server when signals arrive.
 
     Attributes:
-        server: The server, once it accepts.
-        status: The exit status that follows from the signals so far.
+        server: The server, or ``None`` until it accepts connections.
+        status: The exit status after the signals so far.
     """
 
     def __init__(self, nursery: trio.Nursery, grace: float) -> None:
@@ -138,6 +136,6 @@ class _Stop:
                 self._nursery.start_soon(self._close, self.server)
 
     async def _close(self, server: Server) -> None:
-        _logger.info("stopping; streams may finish within %g s", self._grace)
+        _logger.info("stopping: running streams have %g s to finish", self._grace)
         await server.aclose(grace=self._grace)
         self._nursery.cancel_scope.cancel(reason="stopped")

@@ -1,8 +1,8 @@
-"""Standard input, output and error, also where whoever started us has closed them.
+"""Standard input, output and error, which the parent process may have closed.
 
-A closed one leaves its number to the next file that is opened: a socket, say, and what is printed
-would go to the peer. So each number is taken, before anything else is opened, by a file that fails
-as a closed one does (EBADF).
+The next file that a process opens, for example a socket, gets the number of a closed standard
+stream. Printed text would then go to the peer. So before anything else is opened, each free number
+gets a file whose use fails with EBADF, like that of a closed one.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ __all__ = ["discard_output", "flush_output", "occupy_closed", "print_bytes"]
 
 
 def occupy_closed() -> None:
-    """Take the numbers of closed standard streams; what is said on a closed stderr is dropped."""
-    # Opened the wrong way round: reading the first and writing the second fails.
+    """Fill the numbers of closed standard streams. Text for a closed stderr is dropped."""
+    # The mode is the wrong one on purpose: reading standard input or writing output fails.
     for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, mode)  # the lowest number that is free: this one
+            os.open(os.devnull, mode)  # gets the lowest free number, which is ``fd``
     if sys.stderr is None:
-        # Not left at None: ``print`` takes that for standard output.
-        sys.stderr = open(2, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        # ``print(file=None)`` would write to standard output.
+        sys.stderr = open(  # noqa: SIM115  stays open until the process ends
+            2, "w", encoding="utf-8", errors="replace", closefd=False
+        )
 
 
 def print_bytes(line: bytes) -> None:
-    """Write to standard output, at once.
+    """Write to standard output and flush it.
 
     Raises:
-        BrokenPipeError: Whoever read it has gone.
-        Failure: It cannot be written to for another reason.
+        BrokenPipeError: The reader has closed the pipe.
+        Failure: Standard output cannot be written for another reason.
     """
     if sys.stdout is None:
         raise Failure("standard output is closed", LOCAL_IO)
@@ -47,11 +49,11 @@ def print_bytes(line: bytes) -> None:
 
 
 def flush_output() -> None:
-    """Write what is buffered: not left to the end of the interpreter, which fails in its own way.
+    """Flush standard output. At its exit the interpreter would report a failure in its own way.
 
     Raises:
-        BrokenPipeError: Whoever read it has gone.
-        Failure: It cannot be written for another reason.
+        BrokenPipeError: The reader has closed the pipe.
+        Failure: Standard output cannot be written for another reason.
     """
     if sys.stdout is None:
         return
@@ -64,7 +66,7 @@ def flush_output() -> None:
 
 
 def discard_output() -> None:
-    """What is still buffered goes nowhere, without a complaint at the end of the interpreter."""
+    """Discard buffered output, so that the interpreter reports no error at its exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -1,12 +1,12 @@
 """Standard input and output without blocking trio: `LineReader` and `Writer`.
 
-A command that waits for its input or for the reader of its output must go on answering KEEPALIVE
-and must obey Ctrl-C. Neither file descriptor is switched to non-blocking mode: the mode belongs
-to the open file, which the shell and other processes share. A read or a short write after the
-kernel has said "ready" does not block. Regular files are always ready, and epoll refuses them,
-so what is ready is never waited for.
+A command that waits for its input or for the reader of its output must still answer KEEPALIVE and
+react to Ctrl-C. This module does not switch file descriptors to non-blocking mode: the mode belongs
+to the open file, which the shell and other processes share. Instead it waits until the kernel
+reports a descriptor as ready. Then a read or a short write does not block. Regular files are always
+ready, but epoll refuses them, so a poll comes before each wait.
 
-Where the system has no such readiness (`rsocket_trio.os_support`), threads read and write.
+Systems that cannot report readiness (`rsocket_trio.os_support`) read and write in threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ_SIZE: Final = 64 * 2**10
 
 
 class LineReader:
-    """Iterates the lines of a file descriptor, without their line ends, as they arrive.
+    """Iterates over the lines of a file descriptor as they arrive, without their line ends.
 
     Raises:
         Failure: The file descriptor cannot be read.
@@ -45,9 +45,9 @@ class LineReader:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next line.
+        """Return the next line.
 
-        Checkpoint: whenever it reads.
+        Checkpoint: when it reads.
         If cancelled: nothing is lost.
         """
         while not self._lines:
@@ -59,7 +59,7 @@ class LineReader:
     async def _read(self) -> None:
         try:
             data = await _read(self._fd, _READ_SIZE)
-        except BlockingIOError:  # somebody else was faster, or made it non-blocking
+        except BlockingIOError:  # another process took the data, or made the file non-blocking
             return
         except OSError as error:
             raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
@@ -68,18 +68,18 @@ class LineReader:
             first, *rest = data.split(b"\n")
             self._lines.append(bytes(self._rest + first))
             self._lines.extend(rest)
-            # The last piece is the beginning of a line that is still to come, or nothing.
+            # The last piece is the beginning of an incomplete line, or empty.
             self._rest = bytearray(self._lines.pop() if rest or not self._lines[-1] else b"")
         else:
             self._rest += data
 
 
 class Writer:
-    """Writes to a file descriptor at once, nothing is buffered here.
+    """Writes to a file descriptor, without a buffer.
 
     Raises:
-        BrokenPipeError: Whoever read it has gone.
-        Failure: It cannot be written to for another reason.
+        BrokenPipeError: The reader has closed the pipe.
+        Failure: The file descriptor cannot be written for another reason.
     """
 
     def __init__(self, fd: int = 1) -> None:
@@ -95,7 +95,7 @@ class Writer:
         while rest:
             try:
                 rest = rest[await _write(self._fd, rest[: os_support.PIPE_SIZE]) :]
-            except BlockingIOError:  # likewise
+            except BlockingIOError:  # the file is in non-blocking mode, and full again
                 continue
             except BrokenPipeError:
                 raise
@@ -106,7 +106,7 @@ class Writer:
 
 async def _read(fd: int, size: int) -> bytes:
     if not os_support.POLLED_FILES:
-        # What a thread reads that is left behind is lost, but then nobody wants it any more.
+        # An abandoned thread loses the data it reads, but then the command is ending.
         return await trio.to_thread.run_sync(os.read, fd, size, abandon_on_cancel=True)
     await _ready(fd, select.POLLIN, trio.lowlevel.wait_readable)
     return os.read(fd, size)

@@ -24,7 +24,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the stream or channel; print until it ends, or until ``--take`` items are there."""
+    """Open the stream or channel and print its items until it ends, or ``--take`` items."""
     metadata, raw = request_metadata(args)
     prefetch, first = _demand(args.prefetch, args.take)
     if args.command == "stream":
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def request_channel(requester: Requester) -> int:
         opened = requester.request_channel(
-            _Source(lines, raw),
+            _ChannelPayloads(lines, raw),
             route=args.route,
             metadata=metadata,
             prefetch=prefetch,
@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _demand(prefetch: int | None, take: int | None) -> tuple[int | None, int | None]:
-    # The window, and what the request grants. A peer asked for exactly what is taken produces no
-    # item for nothing: demand by hand (0). Where that is more than one window, windows are asked
-    # for as usual.
+    # Returns prefetch and initial request-n. If --take fits into one window, the request asks for
+    # exactly that many items and no more (prefetch 0), so the peer produces no unused item.
+    # Otherwise the demand is as usual.
     window = ConnectionConfig().prefetch if prefetch is None else prefetch
     return (0, take) if take is not None and take <= window else (prefetch, None)
 
@@ -79,8 +79,8 @@ async def _print(
     return DONE
 
 
-class _Source(AsyncIterator[Payload]):
-    """The payloads of a channel; the first, which goes with the request, carries the metadata."""
+class _ChannelPayloads(AsyncIterator[Payload]):
+    """The payloads of a channel. The first one goes with the request and carries the metadata."""
 
     def __init__(self, lines: list[bytes] | None, metadata: bytes | None) -> None:
         self._given = None if lines is None else iter(lines)

@@ -1,4 +1,4 @@
-"""What a bench has measured so far: `Tally`."""
+"""The counts and latencies of a bench: `Tally`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PERCENTILES: Final = (50, 90, 99)
 
 
 class Tally:
-    """Counts requests, items, errors and latencies. What comes before `start` is forgotten.
+    """Counts requests, items, errors and latencies. `start` discards all earlier counts.
 
     Attributes:
         phase: ``warm-up`` or ``measuring``.
-        requests: Requests answered, for streams: with a first item or their end.
-        items: Items that came; a response is one.
-        errors: Requests that were answered with an error, by the name of its class. Not by its
-            text, which is the peer's and may differ each time.
-        first_error: The text of the first of them.
+        requests: Number of answered requests. A stream counts at its first item or its end.
+        items: Number of received items. A response is one item.
+        errors: Number of requests answered with an error, by the class name of the error. The
+            text of an error comes from the peer and may differ each time.
+        first_error: The text of the first error.
     """
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class Tally:
         self._reset("warm-up")
 
     def start(self) -> None:
-        """The warm-up is over: begin from zero, now."""
+        """End the warm-up and begin to count from zero."""
         self._reset("measuring")
 
     def stop(self) -> None:
-        """Count time no further."""
+        """Stop the clock."""
         self._ended = perf_counter_ns()
 
     def _reset(self, phase: str) -> None:
@@ -51,28 +51,28 @@ class Tally:
         self._began = perf_counter_ns()
 
     def answered(self, sent: int) -> None:
-        """A request was answered that was sent at ``sent``, a reading of `perf_counter_ns`."""
+        """Count the answer to a request sent at ``sent``, a value of `perf_counter_ns`."""
         self.requests += 1
         self._latencies.record(perf_counter_ns() - sent)
 
     def error(self, error: StreamError) -> None:
-        """A request was answered with an error."""
+        """Count a request that was answered with an error."""
         self.errors[type(error).__name__] += 1
         if self.first_error is None:
             self.first_error = str(error)
 
     @property
     def seconds(self) -> float:
-        """How long it has been measured, in seconds."""
+        """The duration of the measurement, in seconds."""
         ended = perf_counter_ns() if self._ended is None else self._ended
         return (ended - self._began) / 1e9
 
     def per_second(self, count: int) -> float:
-        """The rate of what has been counted."""
+        """Return ``count`` per second of the measurement."""
         return count / max(self.seconds, 1e-9)
 
     def latencies_ms(self) -> dict[str, float | None]:
-        """Percentiles and the maximum in milliseconds; ``None`` if there was no answer."""
+        """Return percentiles and maximum, in milliseconds; ``None`` if there was no answer."""
         latencies = self._latencies
         if latencies.count == 0:
             return dict.fromkeys([*(f"p{percent}" for percent in _PERCENTILES), "max"])

@@ -1,4 +1,4 @@
-"""What ``serve`` serves: from ``package.module:name`` or ``path/file.py:name`` to an object."""
+"""Import what ``serve`` serves: ``package.module:name`` or ``path/file.py:name``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DEFAULT_NAMES: Final = ("app", "router")
 
 
 def load_target(target: str) -> Responder | Acceptor:
-    """Import what ``target`` names.
+    """Import the object that ``target`` names.
 
-    A module is looked for in the working directory first, as ``python -m`` does; the directory of
-    a file is where its own imports are looked for first, as ``python file.py`` does.
+    Python looks for a module in the working directory first, as ``python -m`` does. It looks for
+    the imports of a file in the directory of that file first, as ``python file.py`` does.
 
     Raises:
-        Failure: There is no such module, file or name, importing it raised (``__cause__`` has
-            what), or the object cannot be served. One line says which.
+        Failure: There is no such module, file or name; the import failed (``__cause__`` is its
+            error); or the object cannot be served.
     """
     where, name = _split(target)
     module = _load_file(where) if _is_path(where) else _load_module(where)
@@ -40,7 +40,8 @@ def load_target(target: str) -> Responder | Acceptor:
     for default in DEFAULT_NAMES:
         if hasattr(module, default):
             return _check(getattr(module, default), f"{where}:{default}")
-    raise Failure(f"{where!r} has neither 'app' nor 'router'; name one: {where}:NAME", USAGE)
+    text = f"{where!r} has neither 'app' nor 'router'; name the object to serve: {where}:NAME"
+    raise Failure(text, USAGE)
 
 
 def _split(target: str) -> tuple[str, str | None]:
@@ -58,17 +59,16 @@ def _is_path(where: str) -> bool:
 
 def _load_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise Failure(f"{name!r} is neither a module's name nor a path to a .py file", USAGE)
+        raise Failure(f"{name!r} is neither a module name nor the path of a .py file", USAGE)
     sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Only if it is this module that is missing, and not one that it imports.
+        # The target itself is missing, not a module that it imports.
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise Failure(f"there is no module named {error.name!r}", USAGE) from error
         raise _import_failed(name, error) from error
-    # Whatever a stranger's module raises, the user is told of in one line.
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise _import_failed(name, error) from error
 
 
@@ -76,7 +76,7 @@ def _load_file(name: str) -> ModuleType:
     path = Path(name).absolute()
     if not path.is_file():
         raise Failure(f"there is no file {name!r}", USAGE)
-    # Under its own name where that is free: annotations are looked up in ``sys.modules``.
+    # Its own name if that is free. It must be in ``sys.modules`` to resolve annotations.
     module_name = path.stem if path.stem not in sys.modules else f"{path.stem}_target"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
@@ -86,7 +86,7 @@ def _load_file(name: str) -> ModuleType:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # as above: a stranger's module
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         del sys.modules[module_name]
         raise _import_failed(name, error) from error
     return module
@@ -95,7 +95,7 @@ def _load_file(name: str) -> ModuleType:
 def _import_failed(where: str, error: BaseException) -> Failure:
     text = str(error).strip().partition("\n")[0]
     what = type(error).__name__ + (f": {text}" if text else "")
-    return Failure(f"importing {where!r} failed: {what} (--verbose shows where)", USAGE)
+    return Failure(f"cannot import {where!r}: {what} (--verbose shows the traceback)", USAGE)
 
 
 def _find(module: ModuleType, where: str, name: str) -> object:
@@ -104,7 +104,7 @@ def _find(module: ModuleType, where: str, name: str) -> object:
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            raise Failure(f"{where!r} has no {name!r}", USAGE) from error
+            raise Failure(f"there is no {name!r} in {where!r}", USAGE) from error
     return found
 
 
@@ -112,21 +112,21 @@ def _check(found: object, target: str) -> Responder | Acceptor:
     if isinstance(found, Responder):
         return found
     if isinstance(found, type) and issubclass(found, Responder):
-        raise Failure(f"{target!r} is a class; name an instance of it", USAGE)
+        raise Failure(f"{target!r} is a class; name an instance of that class", USAGE)
     if not callable(found):
-        kind = type(found).__name__
-        raise Failure(f"{target!r} is a {kind}, not a Responder or an acceptor function", USAGE)
-    if not _takes_two(found):
-        text = f"{target!r} is no acceptor function: it must take the setup and the requester"
-        raise Failure(text, USAGE)
+        text = f"{target!r} is neither a Responder nor an acceptor function"
+        raise Failure(f"{text}, but an object of type {type(found).__name__!r}", USAGE)
+    if not _takes_two_arguments(found):
+        text = f"{target!r} is not an acceptor function: it must take two arguments"
+        raise Failure(f"{text}, the setup and the requester", USAGE)
     return cast("Acceptor", found)
 
 
-def _takes_two(function: Callable[..., object]) -> bool:
+def _takes_two_arguments(function: Callable[..., object]) -> bool:
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # nobody knows: some functions written in C
+    except ValueError:  # some functions written in C have no signature
         pass
     return True

@@ -8,53 +8,40 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import checkpoint
 
-from ..errors import LocalProtocolError, fresh_copy
+from ..errors import fresh_copy
 from ..interactions.operation import IN_A_ROW
 from ..interactions.sending import begin, close_iterator
+from .sendable import check_size
 
 if TYPE_CHECKING:
     from ..interactions.operation import Operation
     from ..protocol.body_fragments import BodyFragments
     from ..streamed import StreamedPayload
+    from .admission import Admission
     from .outbox import Outbox
-    from .streams import Streams
+    from .stream_table import StreamTable
 
-__all__ = ["BodySender", "check_whole"]
-
-
-def check_whole(size: int, at_most: int | None) -> None:
-    """Refuse a request for a wire whose requests have no fragments.
-
-    Raises:
-        LocalProtocolError: It is larger than a frame can be.
-    """
-    if at_most is not None and size > at_most:
-        raise LocalProtocolError(
-            f"a request of {size} bytes or more is too large: the ReactiveSocket draft has no "
-            f"fragments of requests, and a frame has room for {at_most} bytes "
-            "(Limits.max_frame_size); send it through a request_channel"
-        )
+__all__ = ["BodySender"]
 
 
 class BodySender:
     """Sends fragments while chunks come, and stops where nobody wants them any more.
 
-    Attributes:
-        scopes: By stream id, the cancel scope around a source that may be waiting for its next
-            chunk. `Streams` cancels it when the stream is over: nobody else would wake the task.
-            Those whose stream is not open yet are in ``unopened``.
+    Around each source there is a cancel scope, in `StreamTable.sources` once its stream is open.
     """
 
-    def __init__(self, streams: Streams, outbox: Outbox, fragment_size: int) -> None:
-        self.scopes: dict[int, trio.CancelScope] = {}
-        self.unopened: set[trio.CancelScope] = set()
-        self._streams = streams
+    def __init__(
+        self, table: StreamTable, outbox: Outbox, admission: Admission, fragment_size: int
+    ) -> None:
+        self._unopened: set[trio.CancelScope] = set()  # around sources whose stream is not open yet
+        self._table = table
         self._outbox = outbox
+        self._admission = admission
         self._fragment_size = fragment_size
 
     def stop(self) -> None:
         """The connection is over: no source is waited for any longer."""
-        for scope in [*self.scopes.values(), *self.unopened]:
+        for scope in [*self._table.sources.values(), *self._unopened]:
             scope.cancel(reason="the connection is over")
 
     async def send(
@@ -104,7 +91,7 @@ class BodySender:
                 if opened or enter is None:
                     await self._outbox.reserve(room)
                 else:
-                    await self._streams.admission.wait(room)
+                    await self._admission.wait(room)
                 if not opened:
                     # No checkpoint from here to the queueing of the frame: ids leave in order.
                     try:
@@ -115,24 +102,24 @@ class BodySender:
                         raise
                     opened = True
                     fragments.stream_id = operation.stream_id
-                    self.unopened.discard(scope)
-                    self.scopes[operation.stream_id] = scope
-                if self._streams.table.get(operation.stream_id) is not operation:
+                    self._unopened.discard(scope)
+                    self._table.sources[operation.stream_id] = scope
+                if self._table.operations.get(operation.stream_id) is not operation:
                     self._outbox.release(room)
                     return False  # answered, or over, before it was whole
                 self._outbox.put_reserved(fragments.next())
                 sent = True
             return True
 
-        self.unopened.add(scope)
+        self._unopened.add(scope)
         try:
             with scope:
-                check_whole(size, at_most)
+                check_size(size, at_most)
                 async for chunk in source:
                     if not isinstance(chunk, bytes | bytearray | memoryview):
                         raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
                     size += memoryview(chunk).nbytes
-                    check_whole(size, at_most)
+                    check_size(size, at_most)
                     fragments.add(chunk)
                     if not await send_ready():
                         return
@@ -146,9 +133,9 @@ class BodySender:
         finally:
             if sent and not whole:
                 operation.cut_short()
-            self.unopened.discard(scope)
-            if self.scopes.get(operation.stream_id) is scope:
-                del self.scopes[operation.stream_id]
+            self._unopened.discard(scope)
+            if self._table.sources.get(operation.stream_id) is scope:
+                del self._table.sources[operation.stream_id]
             await close_iterator(source)
-        if scope.cancelled_caught and self._streams.failure is not None:
-            raise fresh_copy(self._streams.failure)
+        if scope.cancelled_caught and self._table.failure is not None:
+            raise fresh_copy(self._table.failure)

@@ -26,6 +26,7 @@ from ..errors import ConnectionClosed, ErrorCode, LocalProtocolError, RemoteProt
 from ..frames.error import encode_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
+from ..protocol.receive_account import ReceiveAccount
 from .admission import LeasedAdmission, OpenAdmission
 from .crew import Crew
 from .dispatch import Dispatcher
@@ -41,14 +42,17 @@ from .outbox import Outbox
 from .reader import Reader
 from .resumed_leases import run_leases
 from .shift import dismiss
+from .stream_sender import StreamSender
+from .stream_table import StreamTable
 from .stream_zero import StreamZero
-from .streams import Streams
+from .workload import Workload
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Handlers
     from ..lease import LeaseOptions
     from ..transports.base import FrameTransport
+    from .admission import Admission
 
 __all__ = ["Connection"]
 
@@ -66,7 +70,12 @@ class Connection:
         config: Its settings.
         lifecycle: Whether it is accepted, draining or over, and how to end it.
         outbox: What waits to be sent.
-        streams: The open streams, and the way out for what they send.
+        admission: Lets requests of ours through, or says why none may be sent: the connection is
+            not accepted yet, is being closed, or is over.
+        table: The open streams.
+        account: Counts the bytes that have arrived and that nobody has taken yet.
+        sender: The way out for what streams send.
+        workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
         leases: Where leases are in use (L in SETUP), both sides'; else ``None``.
     """
@@ -89,28 +98,36 @@ class Connection:
         self.outbox = outbox = Outbox(
             limits.outbox_size, limits.max_control_size, limits.max_unsent_size
         )
-        self.crew = crew = Crew(limits, outbox)
-        self.leases = None if lease is None else Leases(lease, outbox, crew)
-        self.streams = streams = Streams(
-            config,
-            outbox,
-            OpenAdmission(outbox) if self.leases is None else LeasedAdmission(outbox, self.leases),
-            client=client,
+        self.workload = workload = Workload(limits)
+        self.crew = Crew(workload, outbox)
+        self.leases = None if lease is None else Leases(lease, outbox, workload)
+        self.admission: Admission = (
+            OpenAdmission(outbox) if self.leases is None else LeasedAdmission(outbox, self.leases)
         )
-        streams.admission.refusal = LocalProtocolError(_NOT_ACCEPTED)
-        if not transport.capabilities.fragmented_requests:
-            streams.max_request = limits.max_frame_size
-        self._first_steps = FirstSteps(streams, outbox, crew)
+        self.admission.refusal = LocalProtocolError(_NOT_ACCEPTED)
+        self.table = table = StreamTable(client=client)
+        self.account = ReceiveAccount(limits)
+        whole_requests = not transport.capabilities.fragmented_requests
+        self.sender = sender = StreamSender(
+            config,
+            table,
+            outbox,
+            self.admission,
+            self.account,
+            max_request=limits.max_frame_size if whole_requests else None,
+        )
+        self._first_steps = FirstSteps(table, sender, outbox, workload)
         self._requests = IncomingRequests(
-            config, streams, crew, self._first_steps, self.leases, client=client
+            config, table, sender, workload, self._first_steps, self.leases, client=client
         )
         self._requests.uncredited = transport.capabilities.uncredited_requests
         zero = StreamZero(lifecycle, outbox, self._requests, self.leases, client=client)
         self._zero = zero
-        self._dispatcher = Dispatcher(streams.table, self._requests, zero, client=client)
-        lifecycle.on_end += [self._say_last_words, self._requests.end, crew.end, streams.fail_all]
-        lifecycle.on_drain += [streams.admission.refuse, self._requests.drain, self._watch_drain]
-        lifecycle.is_idle = lambda: not streams.table and not crew.active
+        self._dispatcher = Dispatcher(table.operations, self._requests, zero, client=client)
+        lifecycle.on_end += [self._say_last_words, self._requests.end, workload.end]
+        lifecycle.on_end += [sender.end, table.end]
+        lifecycle.on_drain += [self.admission.refuse, self._requests.drain, self._watch_drain]
+        lifecycle.is_idle = lambda: not table.operations and not workload.active
         outbox.on_overrun = self._overrun
 
     def open(self, responder: Handlers) -> None:
@@ -120,7 +137,7 @@ class Connection:
             responder = Timed(responder, leases.latency)
         self._requests.responder = self._first_steps.responder = responder
         if self.lifecycle.draining is None and self.lifecycle.failure is None:
-            self.streams.admission.refusal = None
+            self.admission.refusal = None
 
     async def run(
         self,
@@ -154,7 +171,7 @@ class Connection:
                         if self.leases is not None:
                             # Before the reading: the first lease leaves before any answer, so that
                             # a client which knows its SETUP to be accepted has it.
-                            await nursery.start(run_leases, self.leases, transport)
+                            await nursery.start(run_leases, self.leases, self.outbox, transport)
                         self.crew.start(nursery, reader, self._first_steps)
                         nursery.start_soon(watch, clock, transport, self.outbox, lifecycle)
                         task_status.started()
@@ -233,7 +250,7 @@ class Connection:
             self.outbox.put_urgent(last_words)
 
     def _watch_drain(self, _error: Exception) -> None:
-        self.streams.on_forgotten = self.crew.on_done = self.lifecycle.check_drained
+        self.table.on_forgotten = self.workload.on_done = self.lifecycle.check_drained
 
     def _overrun(self, size: int) -> None:
         limit = self.config.limits.max_unsent_size

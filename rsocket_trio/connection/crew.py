@@ -26,11 +26,10 @@ cannot hold requests up for ever.
 from __future__ import annotations
 
 import contextvars
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import Abort, checkpoint, reschedule, wait_task_rescheduled
+from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
 
 from ..errors import RSocketError
 from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
@@ -39,15 +38,13 @@ from .reader import READ_ERRORS
 from .shift import AT_ONCE, SCOPE_REQUESTS, Shift, differ, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trio.lowlevel import Task
 
-    from ..config import Limits
     from ..interactions.operation import ResponderOperation
     from .first_steps import FirstSteps
     from .outbox import Outbox
     from .reader import Reader
+    from .workload import Workload
 
 __all__ = ["Crew"]
 
@@ -65,47 +62,24 @@ _MAX_WOKEN: Final = 40
 
 
 class Crew:
-    """The requests of the peer that wait or run, and who runs them.
+    """Shares out the work: which task reads, and which tasks run requests.
 
     Attributes:
-        active: Requests that wait or run.
-        size: Bytes of their payloads.
-        over: Nothing will be read any more.
-        on_done: Called when a request is done with; the connection sets it while it drains.
         stuck: Tasks that cannot end, as a handler left a nursery open in them.
         shifts: What each task remembers.
     """
 
-    def __init__(self, limits: Limits, outbox: Outbox) -> None:
-        self.active = 0
-        self.size = 0
-        self.on_done: Callable[[], None] | None = None
-        self.max_active = limits.max_streams
-        self.max_size = limits.max_requests_size
-        self.queue: deque[ResponderOperation] = deque()
+    def __init__(self, workload: Workload, outbox: Outbox) -> None:
+        self._workload = workload
         self._outbox = outbox
         self._idle: dict[Task, None] = {}
         self._woken = 0  # tasks that have been woken or started and did not run since
         self._running = 0  # tasks in the middle of a burst
         self._reading = False
-        self.over = False
         self.stuck = 0
         self.shifts: set[Shift] = set()
         self._paused = False  # a task waits for room, so that a request can begin
         self._ramp = 1  # how many to wake at the next wait
-
-    def has_room(self, size: int) -> bool:
-        """Whether one more request of ``size`` bytes may be taken on."""
-        if self.active >= self.max_active:
-            return False
-        return self.size + size <= self.max_size or not self.active
-
-    def add(self, operation: ResponderOperation, size: int) -> None:
-        """Take a request of ``size`` bytes on. For the task that reads: it begins right after."""
-        operation.size = size
-        self.active += 1
-        self.size += size
-        self.queue.append(operation)
 
     def start(self, nursery: trio.Nursery, reader: Reader, first_steps: FirstSteps) -> None:
         """Begin to read.
@@ -121,10 +95,6 @@ class Crew:
         self._reader = reader
         self._wake(1)
 
-    def end(self, _error: Exception, _last_words: bytes | None) -> None:
-        """The connection is over: nothing that has not begun begins any more."""
-        self.over = True
-
     # -- one task of the crew ---------------------------------------------------------------
 
     async def _attend(self) -> None:
@@ -136,10 +106,18 @@ class Crew:
         them (`SCOPE_REQUESTS`).
         """
         self._woken -= 1
-        shift = Shift()
+        workload = self._workload
+        shift = Shift(self._idle)
         self.shifts.add(shift)
         stays = True  # whether this task is as it was before, and of use
-        while stays and not self.over:
+        while stays and not workload.over:
+            if (
+                shift.served
+                and self._reading
+                and not workload.queue
+                and len(self._idle) >= _MAX_IDLE
+            ):
+                break  # there is nothing to do, and enough other tasks wait for something
             shift.operation = None
             stays = False
             whole = False  # whether all went well but, perhaps, for the closing of the scope
@@ -173,23 +151,19 @@ class Crew:
         Returns:
             Whether this task is as it was before, and of use.
         """
-        queue = self.queue
+        workload = self._workload
+        queue = workload.queue
         first_steps = self._first_steps
         copy_context = contextvars.copy_context
         reader = self._reader
         wait_received = reader.wait_received
-        task = shift.task
         clean = shift.clean
         outbox = self._outbox
         room = outbox.room
         due = False  # a request may begin although the outbox is full
 
-        def abort(_raise_cancel: Any) -> Abort:
-            del self._idle[task]
-            return Abort.SUCCEEDED
-
         shift.served = 0
-        while not self.over:
+        while not workload.over:
             rest = None
             running = self._running
             if (
@@ -229,10 +203,10 @@ class Crew:
                         wait_received() if wait_received and not reader.frames else reader.wait()
                     )
                     if not reader.deliver():
-                        self.over = True
+                        workload.over = True
                 except READ_ERRORS as error:
                     reader.failed(error)
-                    self.over = True
+                    workload.over = True
                 finally:
                     self._reading = False
                     first_steps.left = 0
@@ -247,8 +221,8 @@ class Crew:
             elif len(self._idle) >= _MAX_IDLE:
                 return False
             else:
-                self._idle[task] = None
-                await wait_task_rescheduled(abort)
+                self._idle[shift.task] = None
+                await wait_task_rescheduled(shift.abort)
                 self._woken -= 1
             if rest is not None:
                 self._hand_over()
@@ -286,10 +260,12 @@ class Crew:
             operation.scope = None
         else:
             operation.close(error)
-        self.active -= 1
-        self.size -= operation.size
-        if self.on_done is not None:
-            self.on_done()
+        # As `Workload.done`, without its call.
+        workload = self._workload
+        workload.active -= 1
+        workload.size -= operation.size
+        if workload.on_done is not None:
+            workload.on_done()
         return stopped
 
     def _came_out(self, operation: ResponderOperation | None, error: BaseException) -> None:
@@ -303,7 +279,7 @@ class Crew:
         """
         cancelled = being_cancelled()
         if cancelled:
-            self.over = True
+            self._workload.over = True
         if operation is None:
             left_open = isinstance(error, RuntimeError) and isinstance(
                 error.__context__, trio.Cancelled
@@ -313,10 +289,7 @@ class Crew:
             elif not isinstance(error, trio.Cancelled):
                 raise error
             return
-        self.active -= 1
-        self.size -= operation.size
-        if self.on_done is not None:
-            self.on_done()
+        self._workload.done(operation)
         if not cancelled:
             if isinstance(error, Exception) and not operation.live:
                 # Beside the cancellation, which its scope has absorbed.
@@ -333,9 +306,9 @@ class Crew:
 
     def _hand_over(self) -> None:
         """This task is going to wait, or to end: let others run requests, and read."""
-        if self.over:
+        if self._workload.over:
             return
-        waiting = 0 if self._paused else len(self.queue)
+        waiting = 0 if self._paused else len(self._workload.queue)
         if not waiting:
             self._hand_over_reading()
         elif not self._woken:
@@ -369,7 +342,7 @@ class Crew:
         except (RSocketError, trio.ClosedResourceError):
             # These are what an outbox is closed with. Others must not try in this one's place: none
             # would ever wait, and be cancelled.
-            self.over = True
+            self._workload.over = True
             return False
         finally:
             self._paused = False

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     import trio
 
     from ..interactions.operation import Handlers
-    from .crew import Crew
     from .outbox import Outbox
     from .shift import Shift
-    from .streams import Streams
+    from .stream_sender import StreamSender
+    from .stream_table import StreamTable
+    from .workload import Workload
 
 __all__ = ["FirstSteps"]
 
@@ -57,12 +58,13 @@ class FirstSteps:
     """
 
     __slots__ = (
-        "_crew",
         "_end",
+        "_max_whole",
         "_outbox",
         "_room",
-        "_streams",
-        "_whole",
+        "_sender",
+        "_table",
+        "_workload",
         "clean",
         "count",
         "dirty",
@@ -74,12 +76,15 @@ class FirstSteps:
 
     responder: Handlers
 
-    def __init__(self, streams: Streams, outbox: Outbox, crew: Crew) -> None:
-        self._streams = streams
-        self._whole = streams.whole
+    def __init__(
+        self, table: StreamTable, sender: StreamSender, outbox: Outbox, workload: Workload
+    ) -> None:
+        self._table = table
+        self._sender = sender
+        self._max_whole = sender.max_whole
         self._outbox = outbox
         self._room = outbox.room
-        self._crew = crew
+        self._workload = workload
         self._end = 0.0
         self.count = 0
         self.left = 0
@@ -104,7 +109,7 @@ class FirstSteps:
         """
         room = self._room
         outbox = self._outbox
-        if self._crew.queue:
+        if self._workload.queue:
             return False  # what the same read has brought before it begins first
         if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
             return False  # the answer would only have to wait
@@ -118,9 +123,10 @@ class FirstSteps:
                 return False
         self.left = left - 1
         self.count += 1
-        crew = self._crew
-        crew.active += 1  # for what the handler may do: begin to drain the connection, say
-        streams = self._streams
+        workload = self._workload
+        workload.active += 1  # for what the handler may do: begin to drain the connection, say
+        sender = self._sender
+        table = self._table
         try:
             coroutine = self.responder.request_response(payload)
             try:
@@ -134,15 +140,15 @@ class FirstSteps:
                     type(response) is Payload
                     and response.metadata is None
                     and type(response.data) is bytes
-                    and len(response.data) <= self._whole
+                    and len(response.data) <= self._max_whole
                     and room.used < room.limit
-                    and streams.failure is None
+                    and table.failure is None
                 ):
-                    # As `Streams.try_send_payload`, without its call.
+                    # As `StreamSender.try_send_payload`, without its call.
                     outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
                 elif response is None:
-                    streams.send_control(encode_payload(stream_id, COMPLETE, None, b""))
-                elif streams.failure is None and not streams.try_send_payload(
+                    sender.send_control(encode_payload(stream_id, COMPLETE, None, b""))
+                elif table.failure is None and not sender.try_send_payload(
                     stream_id, _ANSWER, response
                 ):
                     operation = self._operation(stream_id, payload, size)
@@ -154,9 +160,9 @@ class FirstSteps:
                 return True
         except BaseException as error:
             self._failed(stream_id, payload, error)
-        crew.active -= 1
-        if crew.on_done is not None:
-            crew.on_done()
+        workload.active -= 1
+        if workload.on_done is not None:
+            workload.on_done()
         now = _copy_context()
         clean = self.clean
         # As `differ`, without its call where there is nothing to compare.
@@ -180,13 +186,13 @@ class FirstSteps:
             for others.
         """
         clean = shift.clean
-        crew = self._crew
-        queue = crew.queue
+        workload = self._workload
+        queue = workload.queue
         outbox = self._outbox
         room = outbox.room
         until = 0.0
         served = 0
-        while queue and not crew.over:
+        while queue and not workload.over:
             if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
                 if not due:
                     break
@@ -204,10 +210,10 @@ class FirstSteps:
                         shift.operation = operation
                         operation.attach(scope)
                         return rest
-            crew.active -= 1
-            crew.size -= operation.size
-            if crew.on_done is not None:
-                crew.on_done()
+            workload.active -= 1
+            workload.size -= operation.size
+            if workload.on_done is not None:
+                workload.on_done()
             now = _copy_context()
             # As `differ`, without its call where there is nothing to compare.
             if differ(now, clean) if clean else now:
@@ -235,19 +241,17 @@ class FirstSteps:
     ) -> RequestResponseResponder[Payload]:
         """The request waits: it becomes an operation, and the next ones are for the queue."""
         self.left = 0
-        streams = self._streams
-        operation = RequestResponseResponder(streams, stream_id, payload, self.responder)
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
-        self._crew.size += size
+        self._workload.size += size
         self.operation = operation
-        if streams.failure is None:
-            streams.table[stream_id] = operation
+        if self._table.failure is None:
+            self._table.operations[stream_id] = operation
         else:
             operation.live = False  # the handler has ended the connection
         return operation
 
     def _failed(self, stream_id: int, payload: Payload, error: BaseException) -> None:
-        streams = self._streams
-        operation = RequestResponseResponder(streams, stream_id, payload, self.responder)
-        operation.live = streams.failure is None
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
+        operation.live = self._table.failure is None
         settle(operation, error)

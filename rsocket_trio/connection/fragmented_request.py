@@ -17,7 +17,7 @@ from ..protocol.interaction import Interaction
 
 if TYPE_CHECKING:
     from .incoming_requests import IncomingRequests
-    from .streams import Streams
+    from .stream_sender import StreamSender
 
 __all__ = ["FragmentedRequest"]
 
@@ -40,12 +40,12 @@ class FragmentedRequest(Operation):
     def __init__(
         self,
         requests: IncomingRequests,
-        streams: Streams,
+        sender: StreamSender,
         frame_type: int,
         stream_id: int,
         initial_n: int,
     ) -> None:
-        super().__init__(streams, stream_id)
+        super().__init__(sender, stream_id)
         self.requests = requests
         self.frame_type = frame_type
         self.initial_n = initial_n

@@ -45,10 +45,11 @@ from .fragmented_request import FragmentedRequest
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.payload_body import PayloadBody
-    from .crew import Crew
     from .first_steps import FirstSteps
     from .leases import Leases
-    from .streams import Streams
+    from .stream_sender import StreamSender
+    from .stream_table import StreamTable
+    from .workload import Workload
 
 __all__ = ["IncomingRequests"]
 
@@ -76,8 +77,9 @@ class IncomingRequests:
     def __init__(
         self,
         config: ConnectionConfig,
-        streams: Streams,
-        crew: Crew,
+        table: StreamTable,
+        sender: StreamSender,
+        workload: Workload,
         first_steps: FirstSteps,
         leases: Leases | None = None,
         *,
@@ -86,9 +88,9 @@ class IncomingRequests:
         self.refused: str | None = None
         self.uncredited = False
         self.dropped: Counter[str] = Counter()
-        self._table = streams.table
-        self._streams = streams
-        self._crew = crew
+        self._table = table.operations
+        self._sender = sender
+        self._workload = workload
         self._first_steps = first_steps
         self._leases = leases
         self._limits = config.limits
@@ -145,26 +147,26 @@ class IncomingRequests:
         if self._leases is not None and not self._leases.spend():
             self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
             return
-        crew = self._crew
+        workload = self._workload
         first_steps = self._first_steps
         payload = Payload(frame[PAYLOAD_HEAD:])
         size = len(frame) - PAYLOAD_HEAD
         if not (
             first_steps.left
             and self.refused is None
-            and (not crew.active or crew.has_room(size))
+            and (not workload.active or workload.has_room(size))
             and first_steps.run(stream_id, payload, size)
         ):
             self._answer(stream_id, payload, size)
 
     def _answer(self, stream_id: int, payload: Payload, size: int) -> None:
         """A whole REQUEST_RESPONSE: run it, queue it, or refuse it."""
-        crew = self._crew
-        active = crew.active
+        workload = self._workload
+        active = workload.active
         if (
             self.refused is not None
-            or active >= crew.max_active
-            or (active and crew.size + size > crew.max_size)
+            or active >= workload.max_active
+            or (active and workload.size + size > workload.max_size)
         ):
             text = self.refused or _TOO_MANY
             self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
@@ -172,12 +174,12 @@ class IncomingRequests:
         first_steps = self._first_steps
         if first_steps.left and first_steps.run(stream_id, payload, size):
             return
-        operation = RequestResponseResponder(self._streams, stream_id, payload, self.responder)
+        operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
         self._table[stream_id] = operation
-        crew.active = active + 1
-        crew.size += size
-        crew.queue.append(operation)
+        workload.active = active + 1
+        workload.size += size
+        workload.queue.append(operation)
 
     def take_on(
         self,
@@ -195,23 +197,23 @@ class IncomingRequests:
         if frame_type == _REQUEST_RESPONSE:
             self._answer(stream_id, payload, size)
             return
-        crew = self._crew
-        if self.refused is not None or not crew.has_room(size):
+        workload = self._workload
+        if self.refused is not None or not workload.has_room(size):
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
             # The stream is over with its arrival, so it is not entered in the table.
-            operation = FireAndForgetResponder(self._streams, stream_id, payload, self.responder)
-            crew.add(operation, size)
+            operation = FireAndForgetResponder(self._sender, stream_id, payload, self.responder)
+            workload.add(operation, size)
             return
         if frame_type == _REQUEST_STREAM:
             operation = RequestStreamResponder(
-                self._streams, stream_id, payload, self.responder, initial_n
+                self._sender, stream_id, payload, self.responder, initial_n
             )
         else:
             operation = channel = RequestChannelResponder(
-                self._streams,
+                self._sender,
                 stream_id,
                 payload,
                 self.responder,
@@ -222,10 +224,10 @@ class IncomingRequests:
             )
             self._table[stream_id] = channel
             channel.take_first()
-            crew.add(channel, size)
+            workload.add(channel, size)
             return
         self._table[stream_id] = operation
-        crew.add(operation, size)
+        workload.add(operation, size)
 
     # -- the rest ---------------------------------------------------------------------------
 
@@ -241,14 +243,14 @@ class IncomingRequests:
             return
         operation = responder_of_body(
             request.frame_type,
-            self._streams,
+            self._sender,
             stream_id,
             payload,
             responder,
             request.initial_n,
         )
         self._table[stream_id] = operation
-        self._crew.add(operation, size)
+        self._workload.add(operation, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:
         """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
@@ -258,13 +260,13 @@ class IncomingRequests:
         elif (refusal := self.refusal(size)) is not None:
             self._drop(Interaction.METADATA_PUSH, refusal)
         else:
-            operation = MetadataPushResponder(self._streams, metadata, self.responder)
-            self._crew.add(operation, size)
+            operation = MetadataPushResponder(self._sender, metadata, self.responder)
+            self._workload.add(operation, size)
 
     def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
         """Refuse a request; fire_and_forget never hears of it."""
         if frame_type != _REQUEST_FNF:
-            self._streams.send_control(encode_error(stream_id, code, text.encode()))
+            self._sender.send_control(encode_error(stream_id, code, text.encode()))
         else:
             self._drop(Interaction.FIRE_AND_FORGET, text)
 
@@ -296,8 +298,8 @@ class IncomingRequests:
         if self.refused is not None or not self._has_room_for_fragments():
             self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
-        request = FragmentedRequest(self, self._streams, frame_type, stream_id, initial_n)
-        request.assembling = self._streams.reassembler(stream_id, self._max_metadata)
+        request = FragmentedRequest(self, self._sender, frame_type, stream_id, initial_n)
+        request.assembling = self._sender.account.reassembler(stream_id, self._max_metadata)
         # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
         request.complete = flags & COMPLETE
         self._incomplete += 1
@@ -306,14 +308,14 @@ class IncomingRequests:
 
     def refusal(self, size: int) -> str | None:
         """Why a request of ``size`` bytes is not taken on now; ``None`` where it is."""
-        if self.refused is not None or not self._crew.has_room(size):
+        if self.refused is not None or not self._workload.has_room(size):
             return self.refused or _TOO_MANY
         return None
 
     def _has_room_for_fragments(self) -> bool:
-        return self._crew.active + self._incomplete < self._limits.max_streams
+        return self._workload.active + self._incomplete < self._limits.max_streams
 
     def forget(self, request: FragmentedRequest) -> None:
         """A request in fragments is whole, or will never be."""
         self._incomplete -= 1
-        self._streams.finish(request)
+        self._sender.finish(request)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from .lifecycle import Lifecycle
     from .outbox import Outbox
 
-__all__ = ["LOOKS", "Pulse", "watch"]
+__all__ = ["Pulse", "watch"]
 
-LOOKS: Final = 4
+_LOOKS: Final = 4
 """Turns of the loop before a peer is called dead: one for the task that reads to be woken by what
 has arrived, the others in case the reading is just being handed on."""
 
@@ -45,6 +45,7 @@ class Pulse:
         self.clock = clock
         self.transport = transport
         self._batch = -1
+        self._looks = 0
         self._progress = clock.last_received
 
     def look(self, now: float, *, sending: bool, batch: int, since: float | None = None) -> None:
@@ -75,6 +76,11 @@ class Pulse:
             return f"the peer read nothing for {lifetime:g} s"
         return None
 
+    def is_uncertain(self, death: str | None) -> bool:
+        """Whether to look again, a turn of the loop later, before ``death`` is believed."""
+        self._looks = 0 if death is None else self._looks + 1
+        return 0 < self._looks <= _LOOKS
+
     def next_look(self) -> float:
         """When to look again."""
         return min(self.clock.next_deadline(), self._progress + self.clock.max_lifetime)
@@ -89,20 +95,16 @@ async def watch(
     If cancelled: nobody watches any more.
     """
     pulse = Pulse(clock, transport)
-    looks = 0
     while True:
         now = trio.current_time()
         pulse.look(now, sending=outbox.writing, batch=outbox.batches)
         reason = pulse.death(now)
-        if reason is None:
-            looks = 0
-        elif looks == LOOKS:
-            lifecycle.give_up(reason)
-            return
-        else:
-            looks += 1
+        if pulse.is_uncertain(reason):
             await checkpoint()
             continue
+        if reason is not None:
+            lifecycle.give_up(reason)
+            return
         if clock.due(now):
             outbox.put_urgent(encode_keepalive(True, 0, b""))
             clock.sent(now)

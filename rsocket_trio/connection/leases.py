@@ -1,39 +1,27 @@
 """The leases of one connection: `ConnectionLeases` for users, `Leases` for the connection.
 
-What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock,
-the LEASE frames, and the source that is asked for the next lease when one has ended. Our own
-requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
+What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock
+and the LEASE frames. `rsocket_trio.connection.granting` asks the application's source for the next
+lease. Our own requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
 `rsocket_trio.connection.incoming_requests`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
-from math import inf
+from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 import trio
 
 from ..frames.lease import LeaseFrame
-from ..interactions.isolation import failure_of
-from ..interactions.sending import close_iterator
-from ..lease import (
-    AnyLeaseSource,
-    AskForLease,
-    Lease,
-    LeaseOptions,
-    LeaseSource,
-    LeaseStatistics,
-    taken_from,
-)
-from ..log_policy import logger
+from ..lease import AnyLeaseSource, Lease, LeaseOptions, LeaseStatistics
 from ..protocol.lease_ledger import GrantedLease, HeldLease
 from ..sealed import Sealed, make
 from .latency import Latency
 
 if TYPE_CHECKING:
-    from .crew import Crew
     from .outbox import Outbox
+    from .workload import Workload
 
 __all__ = ["ConnectionLeases", "Leases"]
 
@@ -99,10 +87,12 @@ class Leases:
         granted: Ours: what the peer's requests are counted against.
         latency: How long handlers take.
         on_lease: Called when the peer has granted a lease.
+        changed: Set when we have granted a lease, or the one granted is used up. The task that
+            waits for it replaces it.
         view: What the user sees of this.
     """
 
-    def __init__(self, options: LeaseOptions, outbox: Outbox, crew: Crew) -> None:
+    def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
         self.options = options
         self.source: AnyLeaseSource = options.source
         self.last_lease: Lease | None = None
@@ -111,13 +101,12 @@ class Leases:
         self.granted = GrantedLease()
         self.latency = Latency()
         self.on_lease: Callable[[], None] = _nothing
+        self.changed = trio.Event()
         self.view = make(ConnectionLeases, self)
         self._outbox = outbox
-        self._crew = crew
+        self._workload = workload
         self._running = False
         self._queued: Lease | None = None
-        self._changed = trio.Event()
-        self._settled: Callable[[], None] = _nothing
 
     @property
     def left(self) -> int:
@@ -132,7 +121,7 @@ class Leases:
             return
         self.granted.replace(lease.requests, lease.time_to_live_ms / 1000, trio.current_time())
         self._outbox.put_urgent(frame)
-        self._changed.set()
+        self.changed.set()
 
     def statistics(self) -> LeaseStatistics:
         """See `ConnectionLeases.statistics`."""
@@ -141,7 +130,7 @@ class Leases:
         return LeaseStatistics(
             expires_in=max(0.0, granted.expires - now),
             left=granted.left(now),
-            active_streams=self._crew.active,
+            active_streams=self._workload.active,
             rejected=granted.rejected,
             mean_latency=self.latency.mean,
         )
@@ -159,126 +148,27 @@ class Leases:
         if not self.granted.take(now):
             return False
         if not self.granted.left(now):
-            self._changed.set()
+            self.changed.set()
         return True
+
+    def begin(self) -> Lease | None:
+        """From now on leases leave at once. Return the one that was granted before, if any."""
+        self._running = True
+        first, self._queued = self._queued, None
+        return first
+
+    def pause(self) -> None:
+        """Until `begin`, keep the last lease that is granted, instead of sending it."""
+        self._running = False
 
     def restart(self) -> None:
         """The session goes on over another connection, and leases begin anew.
 
-        (Protocol.md, "Resume Operation": they are not carried over.) The caller cancels `run`
-        before, and runs it again.
+        (Protocol.md, "Resume Operation": they are not carried over.) Their granting is run again.
         """
-        self._running = False
+        self.pause()
         self.held.clear()
         self.granted.clear()
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Grant leases as the source says, until cancelled.
-
-        Args:
-            task_status: Started once the first lease is queued, or has to be waited for.
-
-        Checkpoint: always.
-        If cancelled: nothing more is granted but by hand.
-        """
-        self._running = True
-        self._settled = task_status.started
-        source = self.source
-        first, self._queued = self._queued, None
-        try:
-            if isinstance(source, LeaseSource):
-                with taken_from(source, self.grant):
-                    await self._run(first or source.last, source.otherwise)
-            else:
-                await self._run(first, source)
-        finally:
-            self._running = False
-
-    async def _run(
-        self, first: Lease | None, source: Lease | AskForLease | AsyncIterable[Lease] | None
-    ) -> None:
-        if first is not None:
-            self.grant(first)
-        if source is not None:
-            await self._drive(source, begun=first is not None)
-        self._settle()
-        await trio.sleep_forever()
-
-    def _settle(self) -> None:
-        settled, self._settled = self._settled, _nothing
-        settled()
-
-    async def _drive(
-        self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
-    ) -> None:
-        try:
-            # A scope that the source leaves open, and that is cancelled later, ends here.
-            with trio.CancelScope():
-                if isinstance(source, AsyncIterable):
-                    await self._take(aiter(source))
-                    return
-                if begun:
-                    await self._until_ended(in_vain=False)
-                if isinstance(source, Lease):
-                    await self._ask(lambda now: None if now.expires_in else source)
-                else:
-                    await self._ask(source)
-        except BaseException as error:
-            # A fault of the application's; its other requests and connections are none the worse.
-            logger.error(
-                "the source of leases failed; it grants no more on this connection",
-                exc_info=failure_of(error),
-            )
-
-    async def _take(self, leases: AsyncIterator[Lease]) -> None:
-        self._settle()
-        try:
-            async for lease in leases:
-                self.grant(lease)
-                # A source that never waits must neither starve nor flood anybody.
-                await trio.lowlevel.checkpoint()
-                await self._outbox.wait_unclogged()
-        finally:
-            await close_iterator(leases)
-
-    async def _ask(self, source: AskForLease) -> None:
-        while True:
-            question = self.statistics()
-            self.latency.begin_anew()
-            answer = source(question)
-            if isinstance(answer, Awaitable):
-                self._settle()
-                answer = await answer
-            if answer is not None:
-                self.grant(answer)
-            await self._until_ended(in_vain=answer is None)
-
-    async def _until_ended(self, *, in_vain: bool) -> None:
-        """Wait until there is reason to ask the source.
-
-        That is when a lease has been used up, or has expired. One that never allowed anything, and
-        one that the source has been asked about already (``in_vain``), has expired only.
-        """
-        self._settle()
-        granted = self.granted
-        version = granted.version
-        done = in_vain and trio.current_time() >= granted.expires
-        while True:
-            if granted.version != version:
-                version = granted.version
-                in_vain = done = False
-            now = trio.current_time()
-            if granted.stopped or done:
-                deadline = inf
-            elif now >= granted.expires:
-                return
-            elif granted.left(now) or in_vain or not granted.requests:
-                deadline = granted.expires
-            else:
-                return
-            with trio.move_on_at(deadline):
-                await self._changed.wait()
-            self._changed = trio.Event()
 
 
 def _nothing() -> None:

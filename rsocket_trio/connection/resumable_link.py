@@ -14,7 +14,8 @@ RESUME (server); `attach` then continues: the writer sends again what the peer h
     Attachment: the FrameTransport of the moment, or none
 
 KEEPALIVEs are the link's, not the engine's: silence costs the transport here and not the
-connection, and each carries the position received. Frames of stream 0 have no position and are not
+connection (`rsocket_trio.connection.link_watch`), and each carries the position received
+(`rsocket_trio.connection.session_frames`). Frames of stream 0 have no position and are not
 retained. Once CONNECTION_CLOSE or CONNECTION_ERROR went either way the session is being closed, and
 does not survive its transport: that is how a close is told from a loss.
 """
@@ -22,29 +23,20 @@ does not survive its transport: that is how a close is told from a loss.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import attrs
 import trio
 from trio.lowlevel import checkpoint
 
-from ..errors import ErrorCode, MalformedFrame
-from ..frames.error import ErrorFrame, encode_error
-from ..frames.header import HEADER_SIZE, FrameType
-from ..frames.keepalive import KeepaliveFrame, encode_keepalive
-from ..frames.union import decode
+from ..errors import ErrorCode
+from ..frames.error import encode_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
-from ..protocol.resume_log import is_tracked
 from ..transports.base import FrameTransport
-from .keepalive import LOOKS, Pulse
 from .retention import Retention
+from .session_frames import SessionFrames
 
 __all__ = ["Attachment", "ResumableLink"]
-
-_KEEPALIVE: Final = FrameType.KEEPALIVE.value
-_ERROR: Final = FrameType.ERROR.value
-_ENDINGS: Final = (ErrorCode.CONNECTION_ERROR, ErrorCode.CONNECTION_CLOSE)
 
 
 class Attachment:
@@ -74,7 +66,6 @@ class ResumableLink(FrameTransport):
     Attributes:
         log: Positions, and what is retained.
         retention: Keeps the log within bounds.
-        closing: An end was announced, by us or by the peer: the session is not resumed any more.
         attachment: The transport of the moment; ``None`` while there is none.
         failure: Why there will never be one again, once that is so.
 
@@ -98,11 +89,11 @@ class ResumableLink(FrameTransport):
         self.immediate = transport.immediate
         self.retention = Retention(max_retained_size, self._wake)
         self.log = self.retention.log
-        self.closing = False
         self.attachment: Attachment | None = None
         self.failure: Exception | None = None
         self._interval = interval
         self._max_lifetime = max_lifetime
+        self._frames = SessionFrames(self.retention)
         self._changed = trio.Event()
         self._early: list[bytes] = []
         self._own: list[bytes] = []
@@ -163,9 +154,25 @@ class ResumableLink(FrameTransport):
         if self.failure is None:
             self.failure = trio.BrokenResourceError(reason)
             self.failure.__cause__ = cause
-            self.closing = True
+            self._frames.closing = True
             self.drop(reason, cause)
             self._announce()
+
+    @property
+    def closing(self) -> bool:
+        """An end was announced, by us or by the peer: the session is not resumed any more."""
+        return self._frames.closing
+
+    def resume_no_more(self, reason: str) -> None:
+        """End the session once its transport is lost; at once, where it has none."""
+        self._frames.closing = True
+        if self.attachment is None:
+            self.fail(reason)
+
+    def send_soon(self, frame: bytes) -> None:
+        """Send a frame of the link's own, before the next ones of the engine."""
+        self._own.append(frame)
+        self._wake()
 
     async def wait_attached(self) -> Attachment:
         """Wait for a transport.
@@ -193,53 +200,6 @@ class ResumableLink(FrameTransport):
         If cancelled: nothing changes.
         """
         return (await self.wait_attached()).lost
-
-    async def watch(self) -> None:
-        """Send KEEPALIVEs when due, and drop each transport whose peer falls silent.
-
-        Returns when the session is over.
-
-        Checkpoint: always.
-        If cancelled: nobody watches any more.
-        """
-        while True:
-            try:
-                attachment = await self.wait_attached()
-            except trio.BrokenResourceError:
-                return
-            await self._watch(attachment)
-
-    async def _watch(self, attachment: Attachment) -> None:
-        clock = attachment.clock
-        pulse = Pulse(clock, attachment.transport)
-        lifetime = self._max_lifetime
-        looks = 0
-        while not attachment.lost.is_set():
-            now = trio.current_time()
-            since = attachment.sending_since
-            pulse.look(now, sending=since is not None, batch=attachment.batches, since=since)
-            reason = pulse.death(now)
-            if reason is not None and looks < LOOKS:
-                looks += 1
-                await checkpoint()
-                continue
-            looks = 0
-            if reason is not None:
-                self.drop(reason)
-                return
-            asked = self.retention.asked_since
-            if asked is not None and now >= asked + lifetime:
-                self.retention.give_up()
-            if clock.due(now):
-                self._own.append(encode_keepalive(True, 0, b""))
-                self._wake()
-                clock.sent(now)
-            asked = self.retention.asked_since
-            deadline = pulse.next_look()
-            if asked is not None:
-                deadline = min(deadline, asked + lifetime)
-            with trio.move_on_at(deadline):
-                await attachment.lost.wait()
 
     # -- for the engine ----------------------------------------------------------------------
 
@@ -314,7 +274,7 @@ class ResumableLink(FrameTransport):
             if frames:
                 attachment.clock.received(trio.current_time())
                 for frame in frames:
-                    self._incoming(frame)
+                    self._frames.incoming(frame)
                 return frames
             if self.closing:
                 return []
@@ -362,36 +322,6 @@ class ResumableLink(FrameTransport):
     def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
         """Put frames into a batch that is about to be sent, behind those of the link's own."""
         own, self._own = self._own, []
-        batch += map(self._outgoing, own)
-        batch += map(self._outgoing, frames)
+        batch += map(self._frames.outgoing, own)
+        batch += map(self._frames.outgoing, frames)
         self.retention.ask(batch)
-
-    def _outgoing(self, frame: bytes) -> bytes:
-        """A frame on its way out: retained, or brought up to date."""
-        if is_tracked(frame):
-            self.retention.record(frame)
-        elif frame[4] >> 2 == _KEEPALIVE:
-            decoded = decode(frame)
-            if isinstance(decoded, KeepaliveFrame):
-                return encode_keepalive(decoded.respond, self.log.received, decoded.data)
-        elif frame[4] >> 2 == _ERROR:
-            self.closing = True  # the engine says nothing else on stream 0
-        return frame
-
-    def _incoming(self, frame: bytes) -> None:
-        """A frame that has arrived: counted, or looked at."""
-        if len(frame) < HEADER_SIZE:
-            return  # the reader will say so
-        if is_tracked(frame):
-            self.log.count_received(frame)
-        elif frame[4] >> 2 in {_KEEPALIVE, _ERROR}:
-            try:
-                decoded = decode(frame)
-            except MalformedFrame:
-                return  # likewise
-            if decoded.stream_id:
-                return
-            if isinstance(decoded, KeepaliveFrame):
-                self.retention.confirmed(decoded)
-            elif isinstance(decoded, ErrorFrame) and decoded.code in _ENDINGS:
-                self.closing = True

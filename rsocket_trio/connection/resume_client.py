@@ -38,6 +38,7 @@ from ..protocol.retry import Attempts
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..transports.dial import NO_CONNECTION
 from .dialling import Dialled
+from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ClientSession:
         """
         self.link.retention.bind(connection.outbox)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.link.watch)
+            nursery.start_soon(watch_link, self.link)
             nursery.start_soon(self._keep_attached, connection)
             await connection.run([], interval=None, max_lifetime=inf, task_status=task_status)
             nursery.cancel_scope.cancel(reason="the session is over")

@@ -19,6 +19,7 @@ from ..log_policy import logger
 from ..protocol.resume_log import possible
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..sealed import make
+from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 from .resume_options import kept_sessions
 from .session_store import ResumableSession, session_of
@@ -77,7 +78,7 @@ class ServerSession:
         """
         self.link.retention.bind(connection.outbox)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.link.watch)
+            nursery.start_soon(watch_link, self.link)
             nursery.start_soon(self._close_first)
             nursery.start_soon(self._expire)
             await connection.run([], interval=None, max_lifetime=inf)
@@ -240,6 +241,4 @@ class Sessions:
     def stop(self) -> None:
         """The server is being stopped: nobody can come back any more."""
         for session in list(self._live):
-            session.link.closing = True
-            if session.link.attachment is None:
-                session.link.fail("the server is being stopped")
+            session.link.resume_no_more("the server is being stopped")

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from .granting import grant_leases
+
 if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .leases import Leases
+    from .outbox import Outbox
 
 __all__ = ["run_leases"]
 
 
 async def run_leases(
     leases: Leases,
+    outbox: Outbox,
     transport: FrameTransport,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -28,6 +32,7 @@ async def run_leases(
 
     Args:
         leases: Of the connection.
+        outbox: The connection's.
         transport: The connection's.
         task_status: Started once the first lease is queued, or has to be waited for.
 
@@ -35,7 +40,7 @@ async def run_leases(
     If cancelled: nothing more is granted but by hand.
     """
     if not transport.capabilities.resumable:
-        await leases.run(task_status=task_status)
+        await grant_leases(leases, outbox, task_status=task_status)
         return
     transport.on_lost = leases.restart
     while True:
@@ -45,7 +50,7 @@ async def run_leases(
             task_status.started()
             return  # the session is over
         async with trio.open_nursery() as nursery:
-            await nursery.start(leases.run)
+            await nursery.start(grant_leases, leases, outbox)
             task_status.started()
             task_status = trio.TASK_STATUS_IGNORED
             await lost.wait()

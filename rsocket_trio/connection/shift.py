@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from trio.lowlevel import current_task
+from trio.lowlevel import Abort, current_task
 
 from ..errors import fresh_copy
 from ..interactions.isolation import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from trio.lowlevel import Task
 
     from ..interactions.operation import ResponderOperation
 
@@ -51,14 +53,20 @@ class Shift:
             always leaves a scope open is found at once, wherever it runs.
     """
 
-    __slots__ = ("clean", "longest", "operation", "served", "task")
+    __slots__ = ("_idle", "clean", "longest", "operation", "served", "task")
 
-    def __init__(self) -> None:
+    def __init__(self, idle: dict[Task, None]) -> None:
+        self._idle = idle
         self.task = current_task()
         self.clean = contextvars.copy_context()
         self.operation: ResponderOperation | None = None
         self.served = 0
         self.longest = 1
+
+    def abort(self, _raise_cancel: Any) -> Abort:
+        """The task is cancelled while it is idle: it does not wait for work any more."""
+        del self._idle[self.task]
+        return Abort.SUCCEEDED
 
 
 def dismiss(shifts: Iterable[Shift], error: Exception) -> Iterator[None]:

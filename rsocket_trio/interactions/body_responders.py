@@ -36,7 +36,7 @@ def responder_of_body(
     initial_n: int,
 ) -> ResponderOperation:
     """The operation for a request of which ``payload`` is what has come so far."""
-    inbox = BodyInbox(outbound)
+    inbox = BodyInbox(outbound.account)
     # Cannot be too much for long: the handler learns of it, and refuses the request.
     _deliver(inbox, payload.metadata, payload.data)
     body = make(PayloadBody, inbox)

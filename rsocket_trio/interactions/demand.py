@@ -23,7 +23,7 @@ from .inbox import UNREAD_COST, Inbox
 from .operation import IN_A_ROW
 
 if TYPE_CHECKING:
-    from .operation import Outbound
+    from ..protocol.receive_account import ReceiveAccount
 
 __all__ = ["Inlet", "PayloadInbox", "PayloadStream", "StreamStatistics"]
 
@@ -67,19 +67,21 @@ class PayloadInbox(Inbox[Payload]):
 
     Attributes:
         inlet: Its operation.
-        outbound: Whose unread bytes these are.
+        account: Where the unread bytes are counted.
         window: What has been granted.
         max_window: The most items that may be on the way or unread.
         received: Items that have arrived.
         peak: The largest number of them that were ever unread.
     """
 
-    __slots__ = ("inlet", "max_window", "outbound", "peak", "received", "window")
+    __slots__ = ("account", "inlet", "max_window", "peak", "received", "window")
 
-    def __init__(self, inlet: Inlet, outbound: Outbound, window: Window, max_window: int) -> None:
+    def __init__(
+        self, inlet: Inlet, account: ReceiveAccount, window: Window, max_window: int
+    ) -> None:
         super().__init__()
         self.inlet = inlet
-        self.outbound = outbound
+        self.account = account
         self.window = window
         self.max_window = max_window
         self.received = 0
@@ -106,18 +108,18 @@ class PayloadInbox(Inbox[Payload]):
             raise RemoteProtocolError(
                 "the peer sent more items than it was granted", code=ErrorCode.INVALID
             )
-        outbound = self.outbound
+        account = self.account
         metadata = payload.metadata
         size = len(payload.data) + UNREAD_COST if metadata is None else _size(payload)
-        unread = outbound.unread + size
-        if unread > outbound.max_unread:
+        unread = account.unread + size
+        if unread > account.max_unread:
             # Before it is kept: many streams could each go past the limit by an item else.
             raise RemoteProtocolError(
-                f"more than {outbound.max_unread} bytes are unread on this connection "
+                f"more than {account.max_unread} bytes are unread on this connection "
                 "(Limits.max_unread_size); read faster or use a smaller prefetch",
                 code=ErrorCode.CANCELED,
             )
-        outbound.unread = unread
+        account.unread = unread
         self.received += 1
         queue = self.queue
         queue.append(payload)
@@ -129,7 +131,7 @@ class PayloadInbox(Inbox[Payload]):
     def pop(self) -> Payload:
         """Take an item that is here, and grant more when it is time to."""
         payload = self.queue.popleft()
-        self.outbound.unread -= _size(payload)
+        self.account.unread -= _size(payload)
         n = self.window.consumed()
         if n and not self.ended:
             self.inlet.grant(n)
@@ -139,7 +141,7 @@ class PayloadInbox(Inbox[Payload]):
         """See `PayloadStream.close`."""
         if self.closed:
             return
-        self.outbound.unread -= sum(map(_size, self.queue))
+        self.account.unread -= sum(map(_size, self.queue))
         self.drop()
         if not self.ended:
             self.ended = True
@@ -187,7 +189,7 @@ class PayloadStream(
             # As `PayloadInbox.pop`, without a call more.
             inbox = self._inbox
             payload = queue.popleft()
-            inbox.outbound.unread -= (
+            inbox.account.unread -= (
                 len(payload.data) + UNREAD_COST if payload.metadata is None else _size(payload)
             )
             n = inbox.window.consumed()

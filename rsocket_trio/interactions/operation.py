@@ -10,8 +10,8 @@ where that step waits, in a task and a cancel scope that are its own from then o
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterable, Awaitable
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterable, Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ..frames.header import COMPLETE
 from ..payload import Payload
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..protocol.interaction import Interaction
     from ..protocol.reassembly import Reassembler
+    from ..protocol.receive_account import ReceiveAccount
     from ..streamed import AnyPayload
     from .payload_body import PayloadBody
 
@@ -46,19 +47,16 @@ never has to wait may keep the loop for itself."""
 
 
 class Outbound(Protocol):
-    """What an operation may do to its connection. `rsocket_trio.connection.streams` does it.
+    """What an operation may do to its connection.
+
+    `rsocket_trio.connection.stream_sender` does it.
 
     Attributes:
-        unread: Bytes received for all streams of the connection that nobody has taken yet.
-        max_unread: Their limit (`Limits.max_unread_size`).
-        max_unread_body: Of one payload that is read while it arrives
-            (`Limits.max_unread_body_size`).
+        account: Counts the bytes received for all streams of the connection.
         max_frame_size: The longest frame there may be (`Limits.max_frame_size`).
     """
 
-    unread: int
-    max_unread: int
-    max_unread_body: int
+    account: ReceiveAccount
     max_frame_size: int
 
     def try_open(
@@ -124,9 +122,6 @@ class Outbound(Protocol):
 
     def finish(self, operation: Operation) -> None:
         """The stream is over: forget its id. Safe to call twice."""
-
-    def reassembler(self, stream_id: int) -> Reassembler:
-        """A new reassembler within the connection's limits."""
 
 
 class Answers(Protocol[R_contra]):
@@ -204,7 +199,7 @@ class Operation:
         assembling = self.assembling
         if is_followed(flags):
             if assembling is None:
-                assembling = self.assembling = self.outbound.reassembler(self.stream_id)
+                assembling = self.assembling = self.outbound.account.reassembler(self.stream_id)
             assembling.flags |= flags & COMPLETE
             assembling.add(metadata, data)
             return None
@@ -237,8 +232,8 @@ class ResponderOperation(Operation):
         self.scope: trio.CancelScope | None = None
 
     @abstractmethod
-    async def work(self) -> None:
-        """Run the handler to its end and send the outcome.
+    def work(self) -> Coroutine[Any, Any, None]:
+        """Return the coroutine that runs the handler to its end and sends the outcome.
 
         What this raises, whatever it is, is the outcome of the stream: see `close`.
         """
@@ -253,8 +248,9 @@ class ResponderOperation(Operation):
         Raises:
             BaseException: What came out of it; `close` follows.
         """
+        work = self.work()  # not below: a handler may raise StopIteration when it is called
         try:
-            rest = go_on(*step(self.work()))
+            rest = go_on(*step(work))
         except StopIteration:
             self.close(None)
             return None

@@ -47,7 +47,7 @@ _NAME: Final = "PayloadBody"
 
 
 class Unread(Protocol):
-    """The account of bytes that nobody has read yet; see `Outbound`."""
+    """The account of bytes that nobody has read yet; see `ReceiveAccount`."""
 
     unread: int
     max_unread: int
@@ -60,14 +60,14 @@ class BodyInbox(Inbox[bytes]):
     """What has arrived of a payload: its operation fills it, its user reads a `PayloadBody`.
 
     Attributes:
-        outbound: Whose unread bytes these are.
+        account: Where the unread bytes are counted.
     """
 
-    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "outbound")
+    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "account")
 
-    def __init__(self, outbound: Unread, metadata: bytes | None = None) -> None:
+    def __init__(self, account: Unread, metadata: bytes | None = None) -> None:
         super().__init__()
-        self.outbound = outbound
+        self.account = account
         self._metadata: bytes | bytearray | None = metadata
         self._unread = 0
         self._begun = False
@@ -91,7 +91,7 @@ class BodyInbox(Inbox[bytes]):
         """
         if self.ended or self.closed:
             return
-        outbound = self.outbound
+        account = self.account
         charge = len(data) + UNREAD_COST if data else 0
         if metadata is not None and not self._begun:  # behind data they mean nothing
             if self._metadata is None:
@@ -102,11 +102,11 @@ class BodyInbox(Inbox[bytes]):
                 self._metadata += metadata  # in place: large metadata come in many fragments
             charge += len(metadata) + UNREAD_COST
         self._unread += charge
-        outbound.unread += charge
-        if self._unread > outbound.max_unread_body or outbound.unread > outbound.max_unread:
+        account.unread += charge
+        if self._unread > account.max_unread_body or account.unread > account.max_unread:
             error = RemoteProtocolError(
                 f"{self._unread} bytes of a payload are unread (Limits.max_unread_body_size is "
-                f"{outbound.max_unread_body}); read faster",
+                f"{account.max_unread_body}); read faster",
                 code=ErrorCode.CANCELED,
             )
             self.end(error)
@@ -149,7 +149,7 @@ class BodyInbox(Inbox[bytes]):
         Checkpoint: always.
         If cancelled: what has been taken is lost.
         """
-        joined = self._joined = self.outbound.reassembler(0)
+        joined = self._joined = self.account.reassembler(0)
         await self.wait_begun()
         joined.add(self.metadata, b"")
         try:
@@ -172,7 +172,7 @@ class BodyInbox(Inbox[bytes]):
 
     def _give_back(self, size: int) -> None:
         self._unread -= size
-        self.outbound.unread -= size
+        self.account.unread -= size
 
 
 @final
@@ -287,7 +287,7 @@ class _Requester(Operation):
 
     def __init__(self, outbound: Outbound) -> None:
         super().__init__(outbound)
-        self.inbox = BodyInbox(outbound)
+        self.inbox = BodyInbox(outbound.account)
         self.begun = False
         self.without_value = False
 

@@ -7,9 +7,9 @@ requester's half only. `rsocket_trio.protocol.legality` is the judge of every fr
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from trio.lowlevel import checkpoint_if_cancelled
@@ -30,7 +30,7 @@ from .demand import PayloadInbox, PayloadStream
 from .handler_errors import error_frame_for
 from .isolation import being_cancelled, outcome_of
 from .operation import Handlers, Outbound, ResponderOperation
-from .sending import begin, close_iterator, send_items
+from .sending import begin, close_iterator, send_items, send_stream
 
 if TYPE_CHECKING:
     from ..protocol.credit import Window
@@ -52,7 +52,7 @@ class _Requester(ChannelOperation):
         super().__init__(outbound)
         self.state = StreamState(_CHANNEL, Side.REQUESTER)
         self.credit = CreditGate(0)
-        self.inbox = PayloadInbox(self, outbound, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
         self.source_error: Exception | None = None
         self.pump_scope = trio.CancelScope()
         self.left = False
@@ -157,8 +157,6 @@ class _Requester(ChannelOperation):
         if self.abandoned():
             return
         await send_items(self, items, self.credit)
-        if self.live:
-            self.send_complete()
 
 
 async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
@@ -223,7 +221,7 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.responder = responder
         self.state = StreamState(_CHANNEL, Side.RESPONDER)
         self.credit = CreditGate(initial_request_n)
-        self.inbox = PayloadInbox(self, outbound, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
         self.complete = complete
 
     def take_first(self) -> None:
@@ -273,13 +271,11 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         if not self.state.closed:
             self.send_error(answer, error)
 
-    async def work(self) -> None:
-        items = self.responder.request_channel(self.payload, make(PayloadStream, self.inbox))
-        if isinstance(items, Awaitable):
-            items = await items
-        await send_items(self, items, self.credit)
-        if self.live:
-            self.send_complete()
+    def work(self) -> Coroutine[Any, Any, None]:
+        payloads = make(PayloadStream, self.inbox)
+        return send_stream(
+            self, self.responder.request_channel(self.payload, payloads), self.credit
+        )
 
     def close(self, error: Exception | None) -> None:
         self.scope = None

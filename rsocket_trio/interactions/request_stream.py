@@ -6,9 +6,9 @@ be felt. A test holds the two against each other (tests/rules/test_legality_cell
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from trio.lowlevel import checkpoint_if_cancelled
 
@@ -23,7 +23,7 @@ from ..sealed import make
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
 from .operation import Answers, Operation, Outbound, R, RequestOperation
-from .sending import send_items
+from .sending import send_stream
 
 if TYPE_CHECKING:
     from ..protocol.credit import Window
@@ -59,7 +59,7 @@ class _Requester(Operation):
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
-        self.inbox = PayloadInbox(self, outbound, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
 
     # -- from the reader of the connection --------------------------------------------------
 
@@ -130,11 +130,8 @@ class RequestStreamResponder(RequestOperation[R]):
     def cut_short(self) -> None:
         self.credit.cut = True
 
-    async def work(self) -> None:
-        items = self.responder.request_stream(self.request)
-        if isinstance(items, Awaitable):
-            items = await items
-        await send_items(self, items, self.credit)
-        if self.live:
-            complete = encode_payload(self.stream_id, COMPLETE, None, b"")
-            self.outbound.send_control(complete)
+    def work(self) -> Coroutine[Any, Any, None]:
+        return send_stream(self, self.responder.request_stream(self.request), self.credit)
+
+    def send_complete(self) -> None:
+        self.outbound.send_control(encode_payload(self.stream_id, COMPLETE, None, b""))

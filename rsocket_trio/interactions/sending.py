@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from trio.lowlevel import checkpoint
 
@@ -15,17 +15,47 @@ from .operation import IN_A_ROW
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
     from .credit_gate import CreditGate
-    from .operation import Operation
+    from .operation import Outbound
 
-__all__ = ["begin", "close_iterator", "send_items"]
+__all__ = ["Producer", "begin", "close_iterator", "send_items", "send_stream"]
 
 _T = TypeVar("_T")
 
 
-async def send_items(
-    operation: Operation, items: AsyncIterable[AnyPayload], credit: CreditGate
+class Producer(Protocol):
+    """An operation that sends items: the attributes are those of `Operation`."""
+
+    outbound: Outbound
+    stream_id: int
+    live: bool
+
+    def send_complete(self) -> None:
+        """Tell the peer that there are no more items."""
+
+
+def send_stream(
+    operation: Producer,
+    items: AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]],
+    credit: CreditGate,
+) -> Coroutine[Any, Any, None]:
+    """`send_items` for the result of a handler, which may have to be awaited first."""
+    if isinstance(items, Awaitable):
+        return _send_awaited(operation, items, credit)
+    return send_items(operation, items, credit)
+
+
+async def _send_awaited(
+    operation: Producer, items: Awaitable[AsyncIterable[AnyPayload]], credit: CreditGate
 ) -> None:
-    """Send the items of an iterable as credit and the outbox allow, at most one item ahead.
+    await send_items(operation, await items, credit)
+
+
+async def send_items(
+    operation: Producer, items: AsyncIterable[AnyPayload], credit: CreditGate
+) -> None:
+    """Send the items of an iterable, and COMPLETE, as credit and the outbox allow.
+
+    At most one item is taken from the iterable ahead of its sending.
 
     The iterator is used and closed in this task, whatever happens: a generator's ``finally`` runs
     here. What happens while an item waits to be sent (a cancellation, say) happens at the
@@ -47,6 +77,7 @@ async def send_items(
     outbound = operation.outbound
     stream_id = operation.stream_id
     burst = 0
+    over = False
     try:
         async for item in iterator:
             payload = item
@@ -56,10 +87,12 @@ async def send_items(
                     if not credit.try_take():
                         burst = 0
                         if not await credit.take():
-                            return
+                            over = True
+                            break
                     taken = True
                     if not operation.live:
-                        return
+                        over = True
+                        break
                     if not outbound.try_send_payload(stream_id, NEXT, payload):
                         burst = 0
                         await outbound.send_payload(stream_id, NEXT, payload)
@@ -69,18 +102,23 @@ async def send_items(
                         burst = 0
                         await checkpoint()
                     break
-                except BaseException as error:
+                except BaseException as error:  # of any kind: it happens at the generator's yield
                     instead = await _throw(iterator, error)
                 if instead is _ENDED or not operation.live:
                     # One that swallows its cancellation, and goes on, would be asked for ever.
-                    return
+                    over = True
+                    break
                 if credit.cut:
                     raise ApplicationError("the handler gave up an item of which a part had left")
                 if taken:
                     credit.add(1)
                 payload = cast("AnyPayload", instead)
+            if over:
+                break
     finally:
         await close_iterator(iterator)
+    if operation.live:
+        operation.send_complete()
 
 
 _ENDED: Final = object()

@@ -17,6 +17,7 @@ What it costs:
 - ``fragmentation``: cutting a payload into fragments
 - ``body_fragments``: the same, while its data are still being made
 - ``reassembly``: putting fragments together, within bounds
+- ``receive_account``: the bytes that a connection has received and still holds
 - ``keepalive_clock``: when to send a KEEPALIVE, and when the peer is dead
 - ``resume_log``: what one end remembers of a session
 - ``retry``: how long to wait before trying again

@@ -1,6 +1,6 @@
-"""For your tests and ours: in-memory pairs, scripted peers, faults, conformance suites.
+"""Tools for tests: in-memory pairs, scripted peers, faults, a conformance suite for transports.
 
-`strategies` needs hypothesis, and `pytest_plugin` pytest: import those two by their names.
+`strategies` needs hypothesis and `pytest_plugin` needs pytest, so import these modules by name.
 """
 
 from ..transports.memory import memory_transport_pair

@@ -1,4 +1,4 @@
-"""Cancel an operation at every place where it can be cancelled, one run per place."""
+"""Cancel an operation at every place where it can be cancelled, in one run per place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ __all__ = ["cancel_everywhere"]
 
 
 class _CancelAt(trio.abc.Instrument):
-    """Cancels ``scope`` when the ``place``-th moment comes; moments are counted from 1.
+    """Cancels ``scope`` at the moment number ``place``, counted from 1.
 
-    A moment is just before or just after a scheduling step. The two differ: after a step the
-    task waits, and what it waits for is aborted; before a step the outcome of its wait is already
-    decided, so the value was handed over and the cancellation comes at the next checkpoint. That
-    second race is where things get lost.
+    A moment is just before or just after a scheduling step. After a step the task waits, and
+    cancellation aborts the wait. Before a step the wait is already over: the task has its value,
+    and the cancellation comes at the next checkpoint. Values are lost most easily in that case.
     """
 
     def __init__(
@@ -50,26 +49,26 @@ async def cancel_everywhere(
     limit: int = 1000,
     every_task: bool = False,
 ) -> int:
-    """Run ``operation`` again and again, cancelling each run one scheduling step later.
+    """Run ``operation`` repeatedly, and cancel each run one scheduling step later than the last.
 
     The first run is cancelled before it begins, the next around its first step, and so on, until
-    a run completes before its turn to be cancelled comes. ``check`` is called after every run,
-    the complete one included: it raises if the run left something behind, or broke something.
+    a run completes without cancellation. ``check`` is called after every run, including the
+    complete one. It raises if the run left anything behind or broke anything.
 
     Args:
-        operation: What is cancelled. Runs in the calling task; may open nurseries.
-        check: Raises `AssertionError` when the last run left a trace.
-        limit: How many places to cancel at before giving up on an operation that never completes.
-        every_task: Count the steps of all tasks of the run, not only of the operation's own: it
-            is then also cancelled between any two steps of, say, a connection's reader. Takes
-            many more runs.
+        operation: The operation to cancel. It runs in the calling task and may open nurseries.
+        check: Raises `AssertionError` if the last run left anything behind.
+        limit: The largest number of places, in case the operation never completes.
+        every_task: Count the steps of all tasks, not only of the task of ``operation``. Then
+            cancellation also comes between any two steps of, for example, the reader of a
+            connection. This takes many more runs.
 
     Returns:
-        The number of places it was cancelled at.
+        The number of places where the operation was cancelled.
 
     Raises:
-        AssertionError: Of ``check``; or ``limit`` runs did not bring a complete one. What
-            ``operation`` or ``check`` raise carries a note that tells the place.
+        AssertionError: ``check`` raised it, or the operation did not complete in ``limit`` runs.
+            Every exception of ``operation`` and ``check`` has a note with the place.
 
     Checkpoint: always.
     If cancelled: the current run of ``operation`` is cancelled too, and ``check`` is not called.
@@ -80,12 +79,12 @@ async def cancel_everywhere(
             cancelled = await _run_once(operation, place, task, every_task=every_task)
             await trio.lowlevel.checkpoint()
             await check()
-        except Exception as error:
+        except Exception as error:  # every failure gets the note
             error.add_note(f"cancel_everywhere: the operation was cancelled at place {place}")
             raise
         if not cancelled:
             return place
-    raise AssertionError(f"the operation did not complete in {limit} runs; is it endless?")
+    raise AssertionError(f"the operation did not complete in {limit} runs; does it ever end?")
 
 
 async def _run_once(
@@ -95,7 +94,7 @@ async def _run_once(
     *,
     every_task: bool,
 ) -> bool:
-    """Run it once; tell whether it was cancelled."""
+    """Run the operation once. Return whether it was cancelled."""
     with trio.CancelScope() as scope:
         if place == 0:
             scope.cancel(reason="cancel_everywhere")

@@ -1,4 +1,4 @@
-"""Connections that fail where you say: `FaultyStream` by the byte, `FaultyTransport` by frame."""
+"""Connections with faults: `FaultyStream` for bytes, `FaultyTransport` for frames."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["FaultyStream", "FaultyTransport"]
 class FaultyStream(trio.abc.Stream):
     """A byte stream that is cut, corrupted or slow.
 
-    Bytes are counted from 0, each direction by itself. A cut closes the inner stream, so that the
-    other end sees the connection end there, and raises `trio.BrokenResourceError` here.
+    Bytes are counted from 0, separately for each direction. A cut closes the inner stream, so the
+    other end sees the end of the connection. This end raises `trio.BrokenResourceError`.
 
     Args:
-        inner: What carries the bytes.
-        cut_sent: Cut after so many bytes sent.
-        cut_received: Cut after so many bytes received.
-        corrupt_sent: Invert all bits of this one byte sent.
-        corrupt_received: Invert all bits of this one byte received.
-        delay: Wait before each send and after each receive, in seconds.
+        inner: The stream that carries the bytes.
+        cut_sent: Cut after this number of sent bytes.
+        cut_received: Cut after this number of received bytes.
+        corrupt_sent: Invert all bits of the sent byte with this number.
+        corrupt_received: Invert all bits of the received byte with this number.
+        delay: Time to wait before each send and after each receive, in seconds.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class FaultyStream(trio.abc.Stream):
         self._is_cut = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, as far as there is no cut.
+        """Send bytes, up to the cut.
 
         Raises:
             trio.BrokenResourceError: The connection is cut.
 
         Checkpoint: always.
-        If cancelled: bytes may have been sent in part.
+        If cancelled: a part of the bytes may have been sent.
         """
         if self._is_cut:
             await self._cut()
@@ -78,7 +78,7 @@ class FaultyStream(trio.abc.Stream):
         await self.inner.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive, as far as there is no cut.
+        """Receive bytes, up to the cut.
 
         Raises:
             trio.BrokenResourceError: The connection is cut.
@@ -104,7 +104,7 @@ class FaultyStream(trio.abc.Stream):
         """Close the inner stream.
 
         Checkpoint: always.
-        If cancelled: closed all the same, forcefully.
+        If cancelled: the stream is closed forcefully.
         """
         await self.inner.aclose()
 
@@ -115,11 +115,11 @@ class FaultyStream(trio.abc.Stream):
     async def _cut(self) -> None:
         self._is_cut = True
         await trio.aclose_forcefully(self.inner)
-        raise trio.BrokenResourceError("the connection was cut, as asked for")
+        raise trio.BrokenResourceError("the connection was cut on request")
 
 
 def _corrupted(data: bytes, index: int | None, begin: int) -> bytes:
-    """``data``, which begins at byte ``begin``, with the byte ``index`` inverted if it is there."""
+    """Return ``data``, which begins at byte ``begin``, with byte ``index`` inverted if present."""
     if index is None or not begin <= index < begin + len(data):
         return data
     at = index - begin
@@ -130,12 +130,11 @@ class FaultyTransport(TransportWrapper):
     """A frame transport that is cut, corrupted or slow.
 
     Args:
-        inner: What carries the frames.
-        delay: Wait before each send and after each receive, in seconds.
-        cut_after_bytes: Once frames of so many bytes, sent and received together, went through,
-            the next one that does not fit closes ``inner`` instead and raises
-            `trio.BrokenResourceError`.
-        corrupt: Makes another frame of each frame received.
+        inner: The transport that carries the frames.
+        delay: Time to wait before each send and after each receive, in seconds.
+        cut_after_bytes: Number of bytes of frames, sent and received together, that may pass. The
+            first frame that does not fit closes ``inner`` and raises `trio.BrokenResourceError`.
+        corrupt: Returns the frame that replaces a received frame.
     """
 
     def __init__(
@@ -151,22 +150,22 @@ class FaultyTransport(TransportWrapper):
         self._left = cut_after_bytes
         self._corrupt = corrupt
         self._is_cut = False
-        self._unsent = False  # the inner transport keeps frames that it could not send at once
+        self._unsent = False  # whether the inner transport holds frames that it could not send yet
 
     @property
-    def immediate(self) -> bool:  # type: ignore[override]  # as for the wrapper
-        """See `FrameTransport.immediate`: not where there is a delay."""
+    def immediate(self) -> bool:  # type: ignore[override]  # as in the wrapper
+        """See `FrameTransport.immediate`. False if there is a delay."""
         return super().immediate and not self._delay
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """Send, as far as there is no cut.
+        """Send frames, up to the cut.
 
         Raises:
             trio.BrokenResourceError: The peer is gone, or the connection is cut.
-            trio.ClosedResourceError: This transport was closed here.
+            trio.ClosedResourceError: This end has closed the transport.
 
         Checkpoint: always.
-        If cancelled: frames may have been sent in part; the transport is good only for closing.
+        If cancelled: a part of the frames may have been sent; the transport must be closed.
         """
         await self._wait()
         whole = self._before_cut(frames)
@@ -177,23 +176,23 @@ class FaultyTransport(TransportWrapper):
             await self._cut()
 
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
-        """Send, as far as there is no cut; the cut itself is for `send_frames` to make."""
+        """Send frames, up to the cut. The next `send_frames` makes the cut."""
         before = self._left, self._is_cut
         whole = self._before_cut(frames)
         try:
             self._unsent = not self.inner.send_frames_nowait(whole)
-        except Exception:
-            self._left, self._is_cut = before  # nothing went through
+        except Exception:  # the inner transport may raise anything; no frame was sent then
+            self._left, self._is_cut = before
             raise
         return not self._unsent and not self._is_cut
 
     async def receive_frames(self) -> list[bytes]:
-        """Receive, as far as there is no cut; frames before it are returned first.
+        """Receive frames, up to the cut.
 
         Raises:
-            RemoteProtocolError: As the inner transport.
+            RemoteProtocolError: The inner transport raised it.
             trio.BrokenResourceError: The connection broke, or is cut.
-            trio.ClosedResourceError: This transport was closed here.
+            trio.ClosedResourceError: This end has closed the transport.
 
         Checkpoint: always.
         If cancelled: nothing is lost, unless there is a delay.
@@ -207,7 +206,7 @@ class FaultyTransport(TransportWrapper):
         return frames if self._corrupt is None else [self._corrupt(frame) for frame in frames]
 
     def _before_cut(self, frames: Sequence[bytes]) -> list[bytes]:
-        """The frames that still go through."""
+        """Return the frames before the cut."""
         if self._left is None:
             return list(frames)
         through: list[bytes] = []
@@ -225,4 +224,4 @@ class FaultyTransport(TransportWrapper):
 
     async def _cut(self) -> None:
         await trio.aclose_forcefully(self.inner)
-        raise trio.BrokenResourceError("the connection was cut, as asked for")
+        raise trio.BrokenResourceError("the connection was cut on request")

@@ -1,4 +1,4 @@
-"""A peer that is a script of raw frames: tests of either role that read like wire traces.
+"""A peer that sends and expects raw frames: tests of either role that read like wire traces.
 
 ::
 
@@ -9,9 +9,8 @@
     assert (await peer.receive(PayloadFrame)).data == b"1"
     await peer.expect_nothing()
 
-Nothing happens behind the script's back: no KEEPALIVE is answered and no rule is kept, except by
-a line of the script. Every failed expectation is an `AssertionError` that shows what came
-instead, and the trace up to there.
+The peer does only what the script says: it answers no KEEPALIVE and keeps no rule by itself. Every
+failed expectation raises an `AssertionError` that shows the frame received instead, and the trace.
 """
 
 from __future__ import annotations
@@ -32,19 +31,18 @@ _F = TypeVar("_F", bound=Frame)
 
 
 class FramePeer(trio.abc.AsyncResource):
-    """Sends and expects raw frames on a transport; used by one task.
+    """Sends and expects raw frames on a transport. Only one task may use it.
 
-    Created by the test around its end of a transport, which it owns from then on: `aclose`, or
-    leaving ``async with``, closes it.
+    The peer owns the transport: `aclose`, or the end of an ``async with`` block, closes it.
 
     Attributes:
-        transport: What carries the frames.
-        received: Every frame received so far, KEEPALIVEs that were skipped included.
-        received_bytes: The same frames as they came.
-        patience: How long an expectation waits before it fails, in seconds. Longer than any
-            timer the test waits for; under an autojump clock it costs nothing.
-        cushion: How long all tasks must have been waiting before `expect_nothing` believes it, in
-            seconds. 0 suits memory transports; a real socket needs some 0.05.
+        transport: The transport that carries the frames.
+        received: All frames received so far, including skipped KEEPALIVEs.
+        received_bytes: The same frames, encoded.
+        patience: How long an expectation waits before it fails, in seconds. It must be longer
+            than any timer the test waits for. With an autojump clock it takes no real time.
+        cushion: How long all tasks must wait before `expect_nothing` returns, in seconds. 0 is
+            right for memory transports; a real socket needs about 0.05.
     """
 
     def __init__(
@@ -61,17 +59,17 @@ class FramePeer(trio.abc.AsyncResource):
 
     @property
     def trace(self) -> str:
-        """All that was sent (``->``) and received (``<-``), a line per frame, for people."""
+        """All frames sent (``->``) and received (``<-``) as text, one line per frame."""
         return "\n".join(self._trace)
 
     async def send(self, *frames: Frame | bytes) -> None:
-        """Send frames, or bytes in place of frames, all in one go.
+        """Send frames, or bytes in place of frames, in one call of the transport.
 
         Raises:
             trio.BrokenResourceError: The other side is gone.
 
         Checkpoint: always.
-        If cancelled: frames may have been sent in part; the peer is good only for closing.
+        If cancelled: a part of the frames may have been sent; the peer must be closed.
         """
         encoded = [frame if isinstance(frame, bytes) else frame.encode() for frame in frames]
         self._trace += [f"-> {describe(frame)}" for frame in encoded]
@@ -82,19 +80,19 @@ class FramePeer(trio.abc.AsyncResource):
     @overload
     async def receive(self, kind: type[_F]) -> _F: ...
     async def receive(self, kind: type[_F] | None = None) -> Frame:
-        """Receive the next frame, which must be of a kind.
+        """Receive the next frame, which must be of the given class.
 
-        KEEPALIVEs are skipped unless ``kind`` is `KeepaliveFrame`: they come when they come.
+        KEEPALIVEs may arrive at any time, so they are skipped unless ``kind`` is `KeepaliveFrame`.
 
         Args:
-            kind: The class the frame must have; any frame will do by default.
+            kind: The class the frame must have; by default any class.
 
         Returns:
             The decoded frame.
 
         Raises:
-            AssertionError: Another frame came, or bytes that are none, or the connection ended,
-                or nothing came for `patience` seconds.
+            AssertionError: Another frame or a malformed frame arrived, or the connection ended,
+                or nothing arrived for `patience` seconds.
 
         Checkpoint: always.
         If cancelled: no frame is lost.
@@ -108,12 +106,12 @@ class FramePeer(trio.abc.AsyncResource):
         return frame
 
     async def expect_nothing(self) -> None:
-        """Hold the other side to silence: wait until every task waits, and nothing has come.
+        """Wait until every task waits, and check that no frame has arrived.
 
-        KEEPALIVEs do not count, and neither does a timer that has yet to fire.
+        It ignores KEEPALIVEs, and does not wait for timers.
 
         Raises:
-            AssertionError: A frame came, or the connection ended.
+            AssertionError: A frame arrived, or the connection ended.
 
         Checkpoint: always.
         If cancelled: no frame is lost.
@@ -125,13 +123,13 @@ class FramePeer(trio.abc.AsyncResource):
             self._fail(f"expected nothing, but {self._end}")
 
     async def drain(self) -> list[Frame]:
-        """Receive all there is, until every task waits and nothing more has come.
+        """Receive all frames, until every task waits and no more frames have arrived.
 
         Returns:
-            The frames, KEEPALIVEs included; none if there were none, or the connection has ended.
+            The frames, including KEEPALIVEs; empty if there are none or the connection has ended.
 
         Raises:
-            AssertionError: Bytes came that are no frame.
+            AssertionError: A malformed frame arrived.
 
         Checkpoint: always.
         If cancelled: no frame is lost.
@@ -141,24 +139,24 @@ class FramePeer(trio.abc.AsyncResource):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._fill)
                 await trio.testing.wait_all_tasks_blocked(self.cushion)
-                nursery.cancel_scope.cancel(reason="all that was to come has come")
+                nursery.cancel_scope.cancel(reason="every task waits")
             if not self._waiting:
                 return frames
             while self._waiting:
                 frames.append(self._take())
 
     async def expect_closed(self, code: int | None = None) -> ErrorFrame | None:
-        """Hold the other side to ending the connection.
+        """Check that the other side ends the connection.
 
         Args:
-            code: The code of the ERROR on stream 0 that must come before the end. By default
-                there may be one, of any code, or none.
+            code: The code of the ERROR on stream 0 that must come before the end. By default an
+                ERROR with any code may come, or no ERROR.
 
         Returns:
-            That ERROR, if there was one.
+            That ERROR, or ``None``.
 
         Raises:
-            AssertionError: Something else came, or the connection did not end.
+            AssertionError: Another frame arrived, or the connection did not end.
 
         Checkpoint: always.
         If cancelled: no frame is lost.
@@ -179,13 +177,13 @@ class FramePeer(trio.abc.AsyncResource):
         return error
 
     async def expect_alive(self) -> None:
-        """Hold the other side to silence and life: a KEEPALIVE is answered, by that alone.
+        """Send a KEEPALIVE and check that the next frame is its answer.
 
         Raises:
-            AssertionError: Something else came first, or no answer did.
+            AssertionError: Another frame arrived first, or no answer arrived.
 
         Checkpoint: always.
-        If cancelled: the answer may be yet to come.
+        If cancelled: the answer may arrive later.
         """
         probe = b"probe %d" % len(self._trace)
         await self.send(KeepaliveFrame(respond=True, data=probe))
@@ -205,19 +203,19 @@ class FramePeer(trio.abc.AsyncResource):
         metadata: bytes | None = None,
         lease: bool = False,
     ) -> None:
-        """Play the client: send a good SETUP. Nothing is expected back: SETUP has no answer.
+        """Act as the client: send a valid SETUP. SETUP has no answer, so this waits for none.
 
         Args:
             keepalive_interval: In seconds.
             max_lifetime: In seconds.
-            data_mime_type: Of every payload's data.
-            metadata_mime_type: Of every payload's metadata.
+            data_mime_type: MIME type of the data of all payloads.
+            metadata_mime_type: MIME type of the metadata of all payloads.
             data: Setup data.
             metadata: Setup metadata.
-            lease: Ask for leases (L).
+            lease: Ask for leases (flag L).
 
         Checkpoint: always.
-        If cancelled: as `send`.
+        If cancelled: as for `send`.
         """
         await self.send(
             SetupFrame(
@@ -234,19 +232,19 @@ class FramePeer(trio.abc.AsyncResource):
         )
 
     async def accept(self, *, keepalive: bool = True) -> SetupFrame:
-        """Play the server: read the SETUP and answer the KEEPALIVE behind it.
+        """Act as the server: receive the SETUP and answer the KEEPALIVE after it.
 
         Args:
-            keepalive: Whether the client is one that sends a KEEPALIVE right behind its SETUP.
+            keepalive: Whether the client sends a KEEPALIVE directly after its SETUP.
 
         Returns:
             The SETUP.
 
         Raises:
-            AssertionError: Something else came.
+            AssertionError: Another frame arrived.
 
         Checkpoint: always.
-        If cancelled: what was read is in `received`.
+        If cancelled: the frames read so far are in `received`.
         """
         setup = await self.receive(SetupFrame)
         if keepalive:
@@ -254,20 +252,20 @@ class FramePeer(trio.abc.AsyncResource):
         return setup
 
     async def answer_keepalive(self) -> KeepaliveFrame:
-        """Read a KEEPALIVE that asks for an answer, and give it.
+        """Receive a KEEPALIVE that asks for an answer, and answer it.
 
         Returns:
-            The KEEPALIVE read.
+            The received KEEPALIVE.
 
         Raises:
-            AssertionError: Something else came, or a KEEPALIVE that asks for none.
+            AssertionError: Another frame arrived, or a KEEPALIVE that asks for no answer.
 
         Checkpoint: always.
-        If cancelled: as `receive` and `send`.
+        If cancelled: as for `receive` and `send`.
         """
         question = await self.receive(KeepaliveFrame)
         if not question.respond:
-            self._fail("expected KEEPALIVE with R, but this one asks for no answer")
+            self._fail("expected KEEPALIVE with flag R, but this one asks for no answer")
         await self.send(KeepaliveFrame(respond=False, data=question.data))
         return question
 
@@ -275,12 +273,12 @@ class FramePeer(trio.abc.AsyncResource):
         """Close the transport.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: the transport is closed.
         """
         await self.transport.aclose()
 
     async def _next(self, wanted: str, *, skip_keepalive: bool) -> Frame | None:
-        """The next frame to look at, ``None`` at the end of the connection."""
+        """Return the next frame, or ``None`` at the end of the connection."""
         with trio.move_on_after(self.patience):
             await trio.lowlevel.checkpoint()
             while True:
@@ -291,10 +289,10 @@ class FramePeer(trio.abc.AsyncResource):
                 frame = self._take()
                 if not (skip_keepalive and isinstance(frame, KeepaliveFrame)):
                     return frame
-        return self._fail(f"expected {wanted}, but nothing came for {self.patience} seconds")
+        return self._fail(f"expected {wanted}, but nothing arrived for {self.patience} seconds")
 
     async def _fill(self) -> None:
-        """Receive one batch, or learn of the end."""
+        """Receive one batch of frames, or note the end of the connection."""
         if self._end is not None:
             return
         try:
@@ -315,12 +313,12 @@ class FramePeer(trio.abc.AsyncResource):
         try:
             frame = decode(encoded)
         except MalformedFrame as error:
-            self._fail(f"these bytes are no frame ({error}): {encoded.hex(' ')}")
+            self._fail(f"malformed frame ({error}): {encoded.hex(' ')}")
         self.received.append(frame)
         return frame
 
     def _unexpected(self, wanted: str, frame: Frame) -> NoReturn:
-        self._fail(f"expected {wanted}, but there came {describe(frame.encode())}")
+        self._fail(f"expected {wanted}, but received {describe(frame.encode())}")
 
     def _fail(self, message: str) -> NoReturn:
         raise AssertionError(f"{message}\n\nThe trace:\n{self.trace}")

@@ -1,4 +1,4 @@
-"""Connections inside one process: two real ends, or one real end and a script of frames.
+"""Connections inside one process: two real ends, or one real end and a scripted peer.
 
 ::
 
@@ -11,8 +11,8 @@
     async with frame_peer_server() as (peer, requester):        # you write the server's frames
         ...
 
-They leave nothing behind: each ends its connection and waits for the tasks of both ends. What
-the block raises arrives as itself.
+Each one ends its connection and waits for the tasks of both ends. It does not wrap an exception of
+the block in a group.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ async def connected_pair(
     """Connect a client to a responder, over memory.
 
     Args:
-        responder: What the server's end answers with.
-        client_responder: What the client's end answers with; nothing by default.
+        responder: Answers the requests of the client.
+        client_responder: Answers the requests of the server; by default the client refuses them.
         setup: The setup payload.
         data_mime_type: MIME type of the data, as for `rsocket_trio.connect`.
-        metadata_mime_type: Likewise of the metadata.
-        config: Of both ends.
-        lease: What the server's end grants leases with.
-        client_lease: Likewise of the client's end, which asks for leases if this is given.
+        metadata_mime_type: MIME type of the metadata.
+        config: The configuration of both ends.
+        lease: Source of the leases that the server grants.
+        client_lease: Source of the leases that the client grants. With it, the client asks the
+            server for leases.
 
     Yields:
         The client's requester.
@@ -101,15 +102,15 @@ async def frame_peer_client(
     """Serve a scripted client, over memory.
 
     Args:
-        responder: What the server's end answers with.
-        setup: Send a good SETUP and wait until a KEEPALIVE is answered; False leaves the first
-            frame to the script.
-        config: Of the server's end.
-        lease: What the server's end grants leases with. The SETUP sent asks for leases then, and
-            its answer, a LEASE, is left to the script.
+        responder: Answers the requests of the script.
+        setup: Send a valid SETUP and wait for the answer to a KEEPALIVE. With False the script
+            sends the first frame itself.
+        config: The configuration of the server.
+        lease: Source of the leases that the server grants. With it, the SETUP asks for leases,
+            and the script must receive the LEASE itself.
 
     Yields:
-        The client's script. At the end of the block its transport is closed.
+        The scripted client. Its transport is closed at the end of the block.
 
     Checkpoint: on entering and on leaving.
     If cancelled: the connection ends, as after any other exception of the block.
@@ -137,15 +138,15 @@ async def frame_peer_server(
     """Connect a client to a scripted server, over memory.
 
     Args:
-        responder: What the client's end answers with; nothing by default.
+        responder: Answers the requests of the script; by default the client refuses them.
         setup: The setup payload.
-        config: Of the client's end.
-        lease: What the client's end asks for leases with; the LEASE it sends is the first frame
-            the script receives.
+        config: The configuration of the client.
+        lease: Source of the leases that the client grants. With it, the client asks for leases,
+            and the first frame that the script receives after SETUP is a LEASE.
 
     Yields:
-        The server's script, which has accepted the SETUP (it is ``peer.received[0]``), and the
-        client's requester.
+        The scripted server and the requester of the client. The server has accepted the SETUP,
+        which is ``peer.received[0]``.
 
     Checkpoint: on entering and on leaving.
     If cancelled: the connection ends, as after any other exception of the block.
@@ -162,18 +163,18 @@ async def frame_peer_server(
             async with connect(
                 client_end, responder=responder, setup=setup, config=config, lease=lease
             ) as requester:
-                # Without confirmation the client does not wait for this by itself.
+                # Without confirm_setup the client does not wait for this.
                 await accepted.wait()
                 try:
                     yield peer, requester
                 finally:
-                    # The script is over, so nobody would answer the client's goodbye.
+                    # The script has ended and cannot answer when the client closes.
                     server_end.close()
 
 
 @asynccontextmanager
 async def _running(task: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Run a task beside the block and wait for its end; cancel it if the block fails."""
+    """Run a task beside the block and wait for its end. Cancel it if the block fails."""
     block = Block()
     with block.around():
         async with trio.open_nursery() as nursery:

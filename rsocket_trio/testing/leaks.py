@@ -1,4 +1,4 @@
-"""What was started must have ended: tasks and file descriptors, counted before and after."""
+"""Find tasks and file descriptors that a block of code leaves behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["all_tasks", "assert_no_leaks", "open_file_descriptors"]
 
 
 def all_tasks() -> set[trio.lowlevel.Task]:
-    """Every task of the running trio program, trio's own included."""
+    """Return all tasks of the running trio program, including those of trio itself."""
     root = trio.lowlevel.current_root_task()
     return set() if root is None else set(_with_children(root))
 
@@ -28,17 +28,17 @@ def _with_children(task: trio.lowlevel.Task) -> Iterator[trio.lowlevel.Task]:
 
 
 def open_file_descriptors() -> dict[int, str]:
-    """The file descriptors this process has open, and what each refers to.
+    """Return the open file descriptors of this process, and the file that each refers to.
 
-    Empty where the system has no list of them. In words on Linux, elsewhere by numbers that tell
-    one file or socket from another.
+    The result is empty on systems that do not list descriptors. On Linux a file is given by its
+    name, elsewhere by numbers that identify it.
     """
     descriptors: dict[int, str] = {}
     directory = os_support.DESCRIPTORS
     if directory is None:
         return descriptors
     for name in os.listdir(directory):
-        # The descriptor that the listing itself used is gone again.
+        # The descriptor that listdir itself used is closed now.
         with suppress(OSError):
             descriptors[int(name)] = _target(directory, name)
     return descriptors
@@ -53,19 +53,18 @@ def _target(directory: str, name: str) -> str:
 
 @asynccontextmanager
 async def assert_no_leaks() -> AsyncIterator[None]:
-    """Hold the block to leave no task and no file descriptor behind.
+    """Check that the block leaves no task and no file descriptor behind.
 
-    After the block, whatever is about to end is given the time to: the count is taken when every
-    task waits for something. Tasks and descriptors that others start meanwhile count too, so
-    nothing else should be going on. Descriptors are compared by what they refer to, so one that
-    was closed and another opened under its number is seen.
+    The check runs when every task waits, so tasks that are about to end have time for it. It also
+    counts tasks and descriptors that other code opens, so no other code should run meanwhile.
+    Descriptors are compared by their files, so a new file under a reused number is found.
 
     Raises:
-        AssertionError: Something is left; the message names each task and descriptor. Not raised
-            when the block itself raises: its own exception says more.
+        AssertionError: Tasks or descriptors are left; the message names each of them. If the
+            block itself raises, its exception is raised instead.
 
     Checkpoint: on leaving.
-    If cancelled: the cancellation goes on, and nothing is checked.
+    If cancelled: nothing is checked.
     """
     tasks_before = all_tasks()
     descriptors_before = open_file_descriptors()

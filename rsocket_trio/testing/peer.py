@@ -1,19 +1,19 @@
 """A peer with known answers: ``rsocket-trio serve rsocket_trio.testing.peer:app``.
 
-For tests of other RSocket stacks against this one, and of this one against itself. It reads no
-routes: the data of a request says what to answer::
+For tests of other RSocket stacks against this one, and of this one against itself. The peer ignores
+routes. The data of a request selects the answer::
 
     interaction        data          answer
     request_response   error:TEXT    ERROR[APPLICATION_ERROR] with TEXT
-                       never         none, ever
-                       empty         completed without a value
-                       last-fnf      the data of the last fire_and_forget (empty before any)
-                       last-push     the metadata of the last metadata_push (empty before any)
+                       never         no answer
+                       empty         completion without a value
+                       last-fnf      the data of the last fire_and_forget (empty at first)
+                       last-push     the metadata of the last metadata_push (empty at first)
                        any other     the same data and metadata
-    request_stream     N             "0", "1", ... "N-1"; ERROR[INVALID] if N is no number
+    request_stream     N             "0", "1", ... "N-1"; ERROR[INVALID] if N is not a number
     request_channel    any           every payload, data and metadata; ends when the requester does
 
-What was sent last is one memory for the whole process, whichever connection it came over.
+All connections share the last fire_and_forget and the last metadata_push.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ERROR: Final = b"error:"
 
 
 class KnownAnswers(Responder):
-    """Answers as the module's table says.
+    """Answers requests according to the table of this module.
 
     Attributes:
-        last_fire_and_forget: Data of the last one; empty before any.
-        last_metadata_push: Likewise its metadata.
+        last_fire_and_forget: Data of the last fire_and_forget; empty at first.
+        last_metadata_push: Metadata of the last metadata_push; empty at first.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class KnownAnswers(Responder):
         self.last_metadata_push = b""
 
     async def request_response(self, payload: Payload) -> Payload | None:
-        """Answer by the request's data; the same payload if it says nothing special.
+        """Return the answer that the data selects; by default the same payload.
 
         Raises:
-            ApplicationError: The data was ``error:TEXT``.
+            ApplicationError: The data is ``error:TEXT``.
 
         Checkpoint: only for ``never``.
-        If cancelled: nothing was changed.
+        If cancelled: nothing has changed.
         """
         data = payload.data
         if data.startswith(_ERROR):
@@ -68,7 +68,7 @@ class KnownAnswers(Responder):
         return payload
 
     async def fire_and_forget(self, payload: Payload) -> None:
-        """Remember the data.
+        """Store the data.
 
         Checkpoint: never.
         If cancelled: does not apply.
@@ -76,7 +76,7 @@ class KnownAnswers(Responder):
         self.last_fire_and_forget = payload.data
 
     async def metadata_push(self, metadata: bytes) -> None:
-        """Remember the metadata.
+        """Store the metadata.
 
         Checkpoint: never.
         If cancelled: does not apply.
@@ -87,21 +87,21 @@ class KnownAnswers(Responder):
         """Count from 0 up to the number in the data.
 
         Raises:
-            Invalid: The data is no decimal number.
+            Invalid: The data is not a decimal number.
         """
         try:
-            # isdigit: int() alone would also take signs, spaces and underscores.
+            # int() alone would also accept signs, spaces and underscores.
             end = int(payload.data) if payload.data.isdigit() else -1
-        except ValueError:  # more digits than int() converts
+        except ValueError:  # int() limits the number of digits
             end = -1
         if end < 0:
-            raise Invalid("the data of request_stream is the number of items to send")
+            raise Invalid("the data of request_stream must be the number of items to send")
         return _count(end)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
     ) -> AsyncIterator[Payload]:
-        """Send every payload back, the one of the request frame first."""
+        """Send every payload back. The first is that of the request frame."""
         return _echo(payloads)
 
 
@@ -116,4 +116,4 @@ async def _echo(payloads: trio.abc.ReceiveChannel[Payload]) -> AsyncIterator[Pay
 
 
 app: Final = KnownAnswers()
-"""The peer of this process."""
+"""The responder that ``rsocket-trio serve rsocket_trio.testing.peer:app`` serves."""

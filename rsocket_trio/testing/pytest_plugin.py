@@ -1,10 +1,10 @@
-"""Fixtures for pytest, with pytest-trio.
+"""Fixtures for pytest with pytest-trio.
 
 Register them in the top ``conftest.py``::
 
     pytest_plugins = ["rsocket_trio.testing.pytest_plugin"]
 
-Each is a function that makes an async context manager, so a test decides on the responder::
+Each fixture is a function that returns an async context manager. The test passes the responder::
 
     async def test_greeting(rsocket_pair):
         async with rsocket_pair(router) as requester:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for payloads and frames. Needs the extra ``test``."""
+"""Hypothesis strategies for payloads and frames. They need the extra ``test``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def payloads(max_size: int = 64) -> st.SearchStrategy[Payload]:
 
 
 def stream_ids() -> st.SearchStrategy[int]:
-    """Legal stream ids of either side: 1 to 2**31-1, small ones more often."""
+    """Legal stream ids of both sides: 1 to 2**31-1, small ones more often."""
     return st.integers(1, 8) | st.integers(1, MAX_U31)
 
 
@@ -74,7 +74,7 @@ def request_n() -> st.SearchStrategy[int]:
 
 
 def mime_types() -> st.SearchStrategy[str]:
-    """Any US-ASCII text a SETUP frame can carry as a MIME type, empty included."""
+    """Any US-ASCII text that a SETUP frame can carry as a MIME type, including the empty text."""
     return st.text(st.characters(max_codepoint=127), max_size=32) | st.just("a/" + "b" * 253)
 
 
@@ -122,11 +122,11 @@ def connection_frames(max_size: int = 64) -> st.SearchStrategy[Frame]:
 def stream_frames(
     ids: st.SearchStrategy[int] | None = None, max_size: int = 64
 ) -> st.SearchStrategy[Frame]:
-    """Frames of streams with legal values, in no legal order.
+    """Frames of streams with legal values. Their order need not be legal.
 
     Args:
-        ids: Where the stream ids come from; any legal one by default.
-        max_size: Bytes of data, and of metadata, at most.
+        ids: Strategy for the stream ids; by default all legal ids.
+        max_size: Largest size of data, and of metadata, in bytes.
     """
     stream_id = stream_ids() if ids is None else ids
     body = {"metadata": metadata(max_size), "data": data(max_size)}
@@ -146,7 +146,7 @@ def stream_frames(
         ),
         st.builds(RequestNFrame, stream_id, request_n()),
         st.builds(CancelFrame, stream_id),
-        # A PAYLOAD has to say N or C (Protocol.md, "PAYLOAD Frame").
+        # A PAYLOAD must have flag N or flag C (Protocol.md, "PAYLOAD Frame").
         st.builds(PayloadFrame, stream_id, next=st.just(True), complete=follows, **body),
         st.builds(PayloadFrame, stream_id, next=st.just(True), follows=st.just(True), **body),
         st.builds(PayloadFrame, stream_id, complete=st.just(True)),
@@ -155,7 +155,7 @@ def stream_frames(
 
 
 def frames(max_size: int = 64) -> st.SearchStrategy[Frame]:
-    """Any frame with legal values, EXT included; for streams and for the connection."""
+    """Any frame with legal values, on stream 0 or on other streams, including EXT."""
     extension = st.builds(
         ExtFrame,
         st.just(0) | stream_ids(),

@@ -1,12 +1,12 @@
 """A conformance suite for transports: `check_transport`.
 
-It holds any `FrameTransport` to the promises of its base class. Ours are all run through it; run
-yours::
+It checks that a `FrameTransport` keeps the contract of its base class. All transports of this
+package pass it. Run it for yours::
 
     async def test_my_transport() -> None:
         await check_transport(my_pair)
 
-where ``my_pair()`` is an async context manager that yields two connected transports.
+``my_pair()`` is an async context manager that yields two connected transports.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["MakePair", "check_transport"]
 MakePair: TypeAlias = Callable[
     [], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]
 ]
-"""Makes two connected transports, and closes them with the block."""
+"""Makes two connected transports, and closes them at the end of the block."""
 
 _TIMEOUT: Final = 60.0
-"""A check that takes longer has hung, in seconds."""
+"""Time limit for each check, in seconds."""
 
 _SIZES: Final = (6, 7, 125, 126, 127, 128, 1023, 1024, 1025, 65535, 65536, 65537, 2**20, 0xFFFFFF)
-"""From a frame that is all header to the largest; between them where lengths change their form."""
+"""From a frame without a body to the largest, and sizes where the encoding of lengths changes."""
 
 
 async def check_transport(
@@ -44,14 +44,14 @@ async def check_transport(
 
     Args:
         make_pair: Makes a new pair for each check.
-        make_cut: Makes a transport whose peer has vanished after part of a frame; leave it out
-            where a frame has no parts.
+        make_cut: Makes a transport whose peer vanished after a part of a frame. Omit it if the
+            transport cannot deliver parts of frames.
 
     Raises:
-        AssertionError: A promise is broken; a note names the check. Also in exception groups.
+        AssertionError: A check failed; a note names it. It may be in an exception group.
 
     Checkpoint: always.
-    If cancelled: what was made is closed.
+    If cancelled: the transports are closed.
     """
 
     @asynccontextmanager
@@ -65,7 +65,7 @@ async def check_transport(
                 with trio.fail_after(_TIMEOUT):
                     async with make() as (a, b):
                         await check(a, b)
-            except BaseException as error:
+            except BaseException as error:  # exception groups and Cancelled get the note too
                 error.add_note(f"check_transport: {check.__name__}, {direction}")
                 raise
     if make_cut is not None:
@@ -103,7 +103,7 @@ async def frames_of_every_size(a: FrameTransport, b: FrameTransport) -> None:
 
 
 async def thousands_of_small_frames(a: FrameTransport, b: FrameTransport) -> None:
-    """Thousands of frames, sent one by one and many at a time both ways, keep their order."""
+    """Thousands of frames keep their order in both directions, sent singly and in batches."""
     frames = [b"frame %06d" % number for number in range(5000)]
 
     async def send(transport: FrameTransport) -> None:
@@ -123,7 +123,7 @@ async def thousands_of_small_frames(a: FrameTransport, b: FrameTransport) -> Non
 
 
 async def calls_can_be_cancelled(a: FrameTransport, b: FrameTransport) -> None:
-    """Receiving always lets other tasks run; receiving and sending are cancellation points."""
+    """Receiving is always a checkpoint. Receiving and sending can be cancelled."""
     await a.send_frames([b"frame"])
     with trio.testing.assert_checkpoints():
         assert await b.receive_frames() == [b"frame"]
@@ -135,13 +135,13 @@ async def calls_can_be_cancelled(a: FrameTransport, b: FrameTransport) -> None:
 
 
 async def a_cancelled_receive_loses_nothing(a: FrameTransport, b: FrameTransport) -> None:
-    """What arrives after a receive was cancelled is there for the next one."""
+    """Frames that arrive after a cancelled receive are returned by the next receive."""
     scope = trio.CancelScope()
 
     async def receive() -> None:
         with scope:
             await b.receive_frames()
-            raise AssertionError("something was received")
+            raise AssertionError("receive_frames returned, but nothing was sent")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(receive)
@@ -152,7 +152,7 @@ async def a_cancelled_receive_loses_nothing(a: FrameTransport, b: FrameTransport
 
 
 async def a_clean_close(a: FrameTransport, b: FrameTransport) -> None:
-    """The peer receives all that was sent, then the empty list, again and again."""
+    """The peer receives all frames sent before the close, then always the empty list."""
     async with trio.open_nursery() as nursery:
 
         async def close_after_sending() -> None:
@@ -166,8 +166,8 @@ async def a_clean_close(a: FrameTransport, b: FrameTransport) -> None:
     await b.aclose()
 
 
-async def sending_to_one_who_left(a: FrameTransport, b: FrameTransport) -> None:
-    """Whoever goes on sending to a closed peer learns of it."""
+async def sending_to_a_closed_peer(a: FrameTransport, b: FrameTransport) -> None:
+    """Repeated sends to a closed peer raise `trio.BrokenResourceError`."""
 
     async def send_on() -> None:
         while True:
@@ -178,7 +178,10 @@ async def sending_to_one_who_left(a: FrameTransport, b: FrameTransport) -> None:
 
 
 async def use_after_close(a: FrameTransport, b: FrameTransport) -> None:
-    """After its own close a transport says so, also with frames unread; closing again is fine."""
+    """A closed transport raises `trio.ClosedResourceError`, even with unread frames.
+
+    Closing it again does nothing.
+    """
     await b.send_frames([b"unread"])
     await a.aclose()
     await _raises(trio.ClosedResourceError, lambda: a.send_frames([b"frame"]))
@@ -188,7 +191,7 @@ async def use_after_close(a: FrameTransport, b: FrameTransport) -> None:
 
 
 async def closing_wakes_the_receiver(a: FrameTransport, b: FrameTransport) -> None:
-    """A task that waits for frames learns that another one closed the transport."""
+    """A task that waits for frames gets an error when another task closes the transport."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_raises, trio.ClosedResourceError, a.receive_frames)
         await trio.testing.wait_all_tasks_blocked()
@@ -196,18 +199,18 @@ async def closing_wakes_the_receiver(a: FrameTransport, b: FrameTransport) -> No
 
 
 async def a_cancelled_close_closes(a: FrameTransport, b: FrameTransport) -> None:
-    """With cancellation pending, closing still closes, and the peer learns of it."""
+    """A cancelled `aclose` still closes the transport, and the peer sees the end."""
     with trio.CancelScope() as scope:
         scope.cancel()
         await a.aclose()
     await _raises(trio.ClosedResourceError, a.receive_frames)
-    # Forceful: there may have been no time for a word.
+    # A forceful close may break the connection for the peer.
     with suppress(trio.BrokenResourceError):
         assert await b.receive_frames() == []
 
 
 async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> None:
-    """The sender waits, the other direction works, and cancelling it leaves it closable."""
+    """The sender waits while the other direction works. After cancellation it can be closed."""
     scope = trio.CancelScope()
     sent = 0
 
@@ -217,11 +220,11 @@ async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> Non
             while True:
                 await a.send_frames([bytes(10_000)] * 10)
                 sent += 1
-                assert sent < 10_000, "a gigabyte was sent to nobody"
+                assert sent < 10_000, "the transport accepted a gigabyte without a reader"
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(send_on)
-        # Sockets take a moment to fill up.
+        # A socket takes a moment until its buffers are full.
         await trio.testing.wait_all_tasks_blocked(0.05)
         await b.send_frames([b"frame"])
         assert await a.receive_frames() == [b"frame"]
@@ -231,7 +234,10 @@ async def a_peer_that_does_not_read(a: FrameTransport, b: FrameTransport) -> Non
 
 
 async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
-    """Where the kernel is full, the rest is kept, goes first, and whoever goes on sees errors."""
+    """`send_frames_nowait` keeps frames that do not fit, and sends them first.
+
+    Later calls raise the errors of the connection.
+    """
     if not a.immediate:
         return
     for _ in range(2):
@@ -241,7 +247,7 @@ async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
             sent += batch
             if not a.send_frames_nowait(batch):
                 break
-            assert len(sent) < 1_000_000, "a gigabyte was sent to nobody"
+            assert len(sent) < 1_000_000, "the transport accepted a gigabyte without a reader"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(a.send_frames, [b"behind"])
             assert await _receive(b, len(sent) + 1) == [*sent, b"behind"]
@@ -254,7 +260,7 @@ async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
         a.send_frames_nowait([])
     except trio.ClosedResourceError:
         return
-    raise AssertionError("a closed transport took frames")
+    raise AssertionError("a closed transport accepted frames")
 
 
 _CHECKS: Final = (
@@ -263,7 +269,7 @@ _CHECKS: Final = (
     calls_can_be_cancelled,
     a_cancelled_receive_loses_nothing,
     a_clean_close,
-    sending_to_one_who_left,
+    sending_to_a_closed_peer,
     use_after_close,
     closing_wakes_the_receiver,
     a_cancelled_close_closes,

@@ -10,8 +10,10 @@ import trio
 from rsocket_trio.connection import establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.fresh_sessions import Succession
+from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
 from rsocket_trio.connection.leases import Leases
+from rsocket_trio.connection.link_watch import watch_link
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.reader import Reader
 from rsocket_trio.connection.resumable_link import ResumableLink
@@ -158,27 +160,27 @@ async def _(scene: Scene) -> Call:
     return endless(watch, clock, Quick(), made.outbox, made.lifecycle)
 
 
-def leases() -> Leases:
+def leases() -> tuple[Leases, Outbox]:
     made, _ = connection(lease=LeaseOptions(Lease(1, 1000.0)))
     assert made.leases is not None
-    return made.leases
+    return made.leases, made.outbox
 
 
-@row("connection.leases.Leases.run")
+@row("connection.granting.grant_leases")
 async def _(scene: Scene) -> Call:
-    return endless(leases().run)
+    return endless(grant_leases, *leases())
 
 
 @row("connection.resumed_leases.run_leases")
 async def _(scene: Scene) -> Call:
-    return endless(run_leases, leases(), Quick())
+    return endless(run_leases, *leases(), Quick())
 
 
 @row("connection.resumed_leases.run_leases", "the session is over")
 async def _(scene: Scene) -> Call:
     made = link(Quick())
     made.fail("it is over")
-    return partial(run_leases, leases(), made)
+    return partial(run_leases, *leases(), made)
 
 
 @row("connection.outbox.Outbox.wait_idle", "idle already")
@@ -199,12 +201,10 @@ async def _(scene: Scene) -> Call:
     return partial(OpenAdmission(Outbox(1000, 1000, 1000)).wait, 10)
 
 
-@row("connection.streams.Streams.open", "there is room", only_cancelled=True)
+@row("connection.stream_sender.StreamSender.open", "there is room", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     made, _ = connection()
-    return partial(
-        made.streams.open, Operation(made.streams), REQUEST_STREAM, 0, 1, Payload(b"data")
-    )
+    return partial(made.sender.open, Operation(made.sender), REQUEST_STREAM, 0, 1, Payload(b"data"))
 
 
 @row("connection.room.Room.wait", "handed out in the next turn")
@@ -314,16 +314,16 @@ async def _(scene: Scene) -> Call:
     return made.aclose
 
 
-@row("connection.resumable_link.ResumableLink.watch")
+@row("connection.link_watch.watch_link")
 async def _(scene: Scene) -> Call:
-    return endless((await attached()).watch)
+    return endless(watch_link, await attached())
 
 
-@row("connection.resumable_link.ResumableLink.watch", "over already")
+@row("connection.link_watch.watch_link", "over already")
 async def _(scene: Scene) -> Call:
     made = await attached()
     made.fail("it is over")
-    return made.watch
+    return partial(watch_link, made)
 
 
 @row("connection.resumable_link.ResumableLink.send_frames", "over already")

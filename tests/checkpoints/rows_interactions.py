@@ -25,7 +25,7 @@ from tests.checkpoints.scene import CONFIG, Call, Scene, connection, endless, le
 
 def body() -> tuple[BodyInbox, PayloadBody]:
     made, _ = connection()
-    inbox = BodyInbox(made.streams)
+    inbox = BodyInbox(made.account)
     return inbox, make(PayloadBody, inbox)
 
 

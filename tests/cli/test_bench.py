@@ -58,7 +58,7 @@ def test_errors_are_counted(cli: Cli, server: dict[str, str]) -> None:
     assert figures["requests"] == 0
     assert figures["errors"]["ApplicationError"] > 0
     assert figures["latency_ms"] == dict.fromkeys(["p50", "p90", "p99", "max"])
-    assert done.stderr == b"the first error: APPLICATION_ERROR: no\n"
+    assert done.stderr == b"first error: APPLICATION_ERROR: no\n"
     table = cli("bench", server["tcp"], "--data", "error:no", "--quiet", *SHORT)
     assert b"p50 -  p90 -" in table.stdout
     assert table.stderr == b""

@@ -47,9 +47,13 @@ def test_certificates_are_loaded(directory: Path, cert: str, key: str | None) ->
         (
             "one.pem",
             None,
-            "cannot use 'one.pem': a certificate and its key are needed, both in PEM",
+            "cannot use 'one.pem': it must contain a certificate and its key, in PEM format",
         ),
-        ("text", "one.key", "cannot use 'text' with the key 'one.key': one of them is not in PEM"),
+        (
+            "text",
+            "one.key",
+            "cannot use 'text' with the key 'one.key': one of them is not in PEM format",
+        ),
     ],
 )
 def test_wrong_certificates(directory: Path, cert: str, key: str | None, message: str) -> None:
@@ -63,7 +67,7 @@ def test_wrong_certificates(directory: Path, cert: str, key: str | None, message
     ("ca", "message"),
     [
         ("absent", "cannot read 'absent': No such file or directory"),
-        ("text", "cannot use 'text': it holds no certificate in PEM"),
+        ("text", "cannot use 'text': it contains no certificate in PEM format"),
     ],
 )
 def test_wrong_authorities(directory: Path, ca: str, message: str) -> None:

@@ -112,6 +112,14 @@ def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, sch
     assert done.stderr.count(b"\n") == 1
 
 
+def test_tls_to_a_server_without_tls(cli: Cli, server: dict[str, str]) -> None:
+    """The message says that the server probably does not use TLS."""
+    done = cli("request", server["tcp"].replace("tcp:", "tls:"), "ping")
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.endswith(b"(the server probably does not use TLS on this port)\n")
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_a_refused_setup(cli: Cli, serve: Callable[..., str]) -> None:
     """It is printed with code and text, status 3."""
     done = cli("request", serve("tcp://127.0.0.1:0"), "--setup-data", "refuse")
@@ -240,9 +248,9 @@ OPTIONS = {
 @pytest.mark.parametrize(
     ("uri", "options", "message"),
     [
-        ("tcp://h:1", {"headers": [("a", "b")]}, "--header is for ws:// and wss://"),
-        ("tcp://h:1", {"ca": "ca.pem"}, "--ca is for tls:// and wss://"),
-        ("ws://h:1", {"insecure": True}, "--insecure is for tls:// and wss://"),
+        ("tcp://h:1", {"headers": [("a", "b")]}, "--header works only with ws:// and wss://"),
+        ("tcp://h:1", {"ca": "ca.pem"}, "--ca works only with tls:// and wss://"),
+        ("ws://h:1", {"insecure": True}, "--insecure works only with tls:// and wss://"),
         ("tls://h:1", {"ca": "absent.pem"}, "cannot read 'absent.pem': No such file"),
         ("tls://h:1", {"cert": "absent.pem", "key": "k"}, "cannot read 'absent.pem'"),
         ("tls://h:1", {"key": "key.pem"}, "--key needs --cert"),

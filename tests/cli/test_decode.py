@@ -61,9 +61,9 @@ def test_blank_lines_are_skipped(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("zz", "not hexadecimal: 'zz'"),
-        ("123", "not hexadecimal: '123'"),
-        ("z" * 99, "not hexadecimal: '" + "z" * 40 + "...'"),
+        ("zz", "not pairs of hexadecimal digits: 'zz'"),
+        ("123", "not pairs of hexadecimal digits: '123'"),
+        ("z" * 99, "not pairs of hexadecimal digits: '" + "z" * 40 + "...'"),
         ("", "0 bytes"),
         ("00", "1 bytes"),
     ],
@@ -103,9 +103,9 @@ def test_several_frames_with_length_prefixes(capfdbinary: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "0 are left"),
-        ("0000", "2 are left"),
-        ("00000b" + PING, "11 bytes long, and 10 follow"),
+        ("", "incomplete length prefix: 0 of 3 bytes"),
+        ("0000", "incomplete length prefix: 2 of 3 bytes"),
+        ("00000b" + PING, "incomplete frame: 10 of 11 bytes"),
         ("000000", "0 bytes"),
     ],
 )
@@ -194,6 +194,6 @@ def test_a_length_of_the_draft_must_count_itself(
     arguments = ["decode", "--protocol", "reactivesocket", "--tcp"]
     assert main([*arguments, "00000003", "0000000c0003"]) == 1
     assert capfdbinary.readouterr().out == (
-        b"error: a length of 3 does not even count itself\n"
-        b"error: the frame is 8 bytes long, and 2 follow\n"
+        b"error: the length is 3, but it includes itself, so 4 is the minimum\n"
+        b"error: incomplete frame: 2 of 8 bytes\n"
     )

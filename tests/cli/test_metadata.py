@@ -120,7 +120,7 @@ def test_secrets_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "text"),
     [
         ({"metadata": ["0x00", "0x01"]}, "may be repeated"),
-        ({"metadata": ["a/b=0xzz"]}, "not hexadecimal"),
+        ({"metadata": ["a/b=0xzz"]}, "'0xzz' is not hexadecimal"),
     ],
 )
 def test_wrong_entries(given: dict[str, object], text: str) -> None:

@@ -110,6 +110,6 @@ def test_the_last_newline(tmp_path: Path) -> None:
 
 
 def test_stdin_among_payloads() -> None:
-    """Standard input cannot be mixed with other payloads."""
-    with pytest.raises(Failure, match="cannot be mixed"):
+    """Standard input cannot be combined with other payloads."""
+    with pytest.raises(Failure, match="cannot be combined"):
         read_lines(["one", "-"])

@@ -86,7 +86,7 @@ def test_push_metadata(cli: Cli, server: dict[str, str]) -> None:
     assert cli("request", server["tcp"], "last-push").stdout == b"other\n"
     done = cli("push", server["tcp"], "data", "--metadata", "other")
     assert done.returncode == 2
-    assert b"give one" in done.stderr
+    assert b"give only one" in done.stderr
 
 
 def test_a_missing_file(cli: Cli, server: dict[str, str]) -> None:

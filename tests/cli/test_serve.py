@@ -186,7 +186,7 @@ def test_limits_on_clients(start_cli: StartCli, program: Cli, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--allow-origin", "https://a.example"], "--allow-origin is for ws:// and wss://"),
+        (["--allow-origin", "https://a.example"], "--allow-origin works only with ws:// and"),
         (["--allow-origin", "a.example"], "'a.example' is no origin"),
         (["--max-connections", "0"], "--max-connections"),
     ],
@@ -219,7 +219,7 @@ def test_an_address_in_use(program: Cli, tmp_path: Path) -> None:
         (["--listen", "tcp://127.0.0.1:0", "--tls-key", "k"], "--tls-key needs --tls-cert"),
         (
             ["--listen", "tcp://127.0.0.1:0", "--tls-cert", "c"],
-            "--tls-cert is for tls:// and wss://",
+            "--tls-cert works only with tls:// and wss:// addresses",
         ),
         (
             ["--listen", "tls://127.0.0.1:0", "--tls-cert", "absent"],

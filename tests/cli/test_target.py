@@ -118,19 +118,28 @@ def test_a_file_with_the_name_of_a_loaded_module(directory: Path) -> None:
         ("absent.py", "there is no file 'absent.py'"),
         ("some/where:app", "there is no file 'some/where'"),
         ("data/file:app", "'data/file' is not a Python file"),
-        ("some_app:missing", "'some_app' has no 'missing'"),
-        ("some_app:app.missing", "'some_app' has no 'app.missing'"),
-        ("some_app:App", "'some_app:App' is a class; name an instance of it"),
+        ("some_app:missing", "there is no 'missing' in 'some_app'"),
+        ("some_app:app.missing", "there is no 'app.missing' in 'some_app'"),
+        ("some_app:App", "'some_app:App' is a class; name an instance of that class"),
         (
             "some_app:alone",
-            "'some_app:alone' is no acceptor function: it must take the setup and the requester",
+            (
+                "'some_app:alone' is not an acceptor function: it must take two arguments, "
+                "the setup and the requester"
+            ),
         ),
-        ("some_app:number", "'some_app:number' is a int, not a Responder or an acceptor function"),
+        (
+            "some_app:number",
+            (
+                "'some_app:number' is neither a Responder nor an acceptor function, "
+                "but an object of type 'int'"
+            ),
+        ),
         ("some_app:", "'some_app:' is not MODULE:NAME or FILE.py:NAME"),
         (":app", "':app' is not MODULE:NAME or FILE.py:NAME"),
         ("some_app:1", "'some_app:1' is not MODULE:NAME or FILE.py:NAME"),
-        ("", "'' is neither a module's name nor a path to a .py file"),
-        ("..up:app", "'..up' is neither a module's name nor a path to a .py file"),
+        ("", "'' is neither a module name nor the path of a .py file"),
+        ("..up:app", "'..up' is neither a module name nor the path of a .py file"),
     ],
 )
 def test_wrong_targets(directory: Path, target: str, message: str) -> None:
@@ -157,7 +166,7 @@ def test_an_import_that_fails(directory: Path, where: str, source: str, message:
     (directory / "broken_app.py").write_text(source)
     with pytest.raises(Failure) as caught:
         load_target(where)
-    expected = f"importing {where!r} failed: {message} (--verbose shows where)"
+    expected = f"cannot import {where!r}: {message} (--verbose shows the traceback)"
     assert caught.value.message == expected
     assert caught.value.__cause__ is not None
     assert "broken_app" not in sys.modules
@@ -171,8 +180,8 @@ def test_a_failing_target_as_a_user_sees_it(
     listen = ("--listen", "tcp://127.0.0.1:0")
     done = program("serve", "broken.py", *listen)
     line = (
-        b"rsocket-trio: error: importing 'broken.py' failed: ValueError: boom"
-        b" (--verbose shows where)\n"
+        b"rsocket-trio: error: cannot import 'broken.py': ValueError: boom"
+        b" (--verbose shows the traceback)\n"
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
     done = program("serve", "broken.py", *listen, "--verbose")

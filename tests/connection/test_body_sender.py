@@ -298,7 +298,7 @@ async def test_a_stream_refused_after_the_first_chunk_is_not_opened():
     """If the stream may not be opened any more once the first chunks are here, it stays closed."""
 
     async def refuse():
-        requester._connection.streams.admission.refuse(LocalProtocolError("too late"))
+        requester._connection.admission.refuse(LocalProtocolError("too late"))
 
     async with connected_pair(Echo()) as requester:
         source = Source([b"few"], then=refuse)

@@ -1,4 +1,7 @@
-"""The workers: which one runs a request, the traces it leaves, and its pauses."""
+"""The workers: which one runs a request, the traces it leaves, and its pauses.
+
+Modules of rsocket_trio.connection: crew, workload.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sources of leases, and when they are called."""
+"""The sources of leases, and when they are called.
+
+Modules of rsocket_trio.connection: leases, granting.
+"""
 
 from __future__ import annotations
 

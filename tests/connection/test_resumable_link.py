@@ -1,6 +1,6 @@
 """The transport that outlives connections, by itself.
 
-Modules of rsocket_trio.connection: resumable_link, retention.
+Modules of rsocket_trio.connection: resumable_link, session_frames, link_watch, retention.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio.connection.link_watch import watch_link
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.resumable_link import ResumableLink
 from rsocket_trio.errors import ErrorCode
@@ -124,7 +125,7 @@ async def test_a_peer_that_does_not_read_loses_its_transport(autojump_clock):
     """R-KEEP-06: a send that is stuck for the max lifetime drops the transport, not the session."""
     link, far = new_link(max_bytes=1)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(link.watch)
+        nursery.start_soon(watch_link, link)
         nursery.start_soon(link.send_frames, [frame(1), frame(2)])
 
         async def stay_alive():
@@ -156,7 +157,7 @@ async def test_a_client_sends_keepalives_on_each_transport(autojump_clock):
             await link.send_frames(await outbox.take())
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(link.watch)
+        nursery.start_soon(watch_link, link)
         nursery.start_soon(write)
         for _ in range(2):
             before = trio.current_time()
@@ -212,7 +213,7 @@ async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_
     outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(link.watch)
+        nursery.start_soon(watch_link, link)
         await link.send_frames([frame(n, 900) for n in range(6)])
         question = decode((await far.receive_frames())[-1])
         assert outbox.room.limit == 0

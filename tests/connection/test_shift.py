@@ -46,7 +46,7 @@ async def test_contexts_that_differ():
 
 async def test_the_first_scope_is_for_one_request():
     """So each new task finds the scope that a handler always leaves open."""
-    shift = Shift()
+    shift = Shift({})
     assert shift.task is trio.lowlevel.current_task()
     assert (shift.served, shift.longest) == (0, 1)
 

@@ -37,7 +37,7 @@ def test_the_demo_works(run):
         for items, peak, window in streams:
             assert 0 < int(peak) <= int(window)
             assert int(items) > 0
-    assert done.stdout.endswith("all of it worked\n")
+    assert done.stdout.endswith("everything worked\n")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def broken_demo(examples, tmp_path, run):
         ("demo_client.py", "async def main(", "import absent\nasync def main(",
          "the client failed: .*absent"),
         # It takes too long: after half of its usual time it is stopped.
-        ("demo.py", "fail_after(LONGEST)", "fail_after(1.8)", "not done after"),
+        ("demo.py", "fail_after(LONGEST)", "fail_after(1.8)", "not finished after"),
     ],
     ids=["no server", "wrong answers", "server dies", "no client", "too slow"],
 )  # fmt: skip

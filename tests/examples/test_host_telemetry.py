@@ -104,9 +104,9 @@ async def test_a_file_arrives_whole(app, requester):
 )  # fmt: skip
 async def test_hostile_paths(requester, name):
     """Only names on the list are files; others are Invalid, in lines and in grep."""
-    with pytest.raises(Invalid, match="no such file is on offer"):
+    with pytest.raises(Invalid, match="no such file is available"):
         await read(requester, "file.lines", name)
-    with pytest.raises(Invalid, match="no such file is on offer"):
+    with pytest.raises(Invalid, match="no such file is available"):
         await search(requester, (name, "root"))
 
 

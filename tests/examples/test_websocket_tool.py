@@ -57,8 +57,11 @@ def test_a_note_is_sent(tool):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["lines", "../x"], "the service refuses: no such file is on offer"),
-        (["load", "--every", "0"], "the service refuses: every must be 0.05 to 3600"),
+        (["lines", "../x"], "the service answered with an error: no such file"),
+        (
+            ["load", "--every", "0"],
+            "the service answered with an error: every must be 0.05 to 3600",
+        ),
     ],
 )
 def test_refusals(tool, arguments, says):

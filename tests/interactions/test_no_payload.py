@@ -1,4 +1,7 @@
-"""Objects that are no payload of bytes: the type and the text of the error at each place."""
+"""Objects that are no payload of bytes: the type and the text of the error at each place.
+
+Modules of rsocket_trio.connection: sendable.
+"""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ async def test_leaving_in_the_turn_in_which_room_comes(link, size, fails):
             outbox.room.set_limit(limit)
             await trio.testing.wait_all_tasks_blocked()
             here.assert_idle()
-            assert not here.requester._connection.streams._unopened
+            assert not here.requester._connection.table._unopened
         assert begun == []
         assert await exchange(here.requester, []) == []
 
@@ -385,15 +385,15 @@ async def raises():
 async def test_a_pending_channel_is_forgotten(link, source, autojump_clock):
     """Once it is open, or cannot open any more, the connection does not wait for it."""
     async with link(Channels(echo)) as here:
-        streams = here.requester._connection.streams
+        table = here.requester._connection.table
         for _ in range(3):
             failing = pytest.raises(OSError) if source is raises else nullcontext()
             with failing, trio.move_on_after(1):
                 async with here.requester.request_channel(source()) as replies:
                     await trio.testing.wait_all_tasks_blocked()
-                    assert len(streams._unopened) == (source is waits_without_end)
+                    assert len(table._unopened) == (source is waits_without_end)
                     async for _ in replies:
                         pass
-            assert not streams._unopened
+            assert not table._unopened
             await trio.testing.wait_all_tasks_blocked()
             here.assert_idle()

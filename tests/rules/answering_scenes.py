@@ -151,7 +151,7 @@ class Channel(Saying):
         elif event is Event.SEND_COMPLETE and not self.forgotten:
             # A handler that ends refuses further items too, so CANCEL leaves at once too, and no
             # application can wait in between. So the test completes the half beneath the handler.
-            self.end._streams.table[1].send_complete()
+            self.end._connection.table.operations[1].send_complete()
         else:
             super().order(event)
 

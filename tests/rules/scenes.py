@@ -164,7 +164,7 @@ class Scene(ABC):
     @property
     def forgotten(self):
         """The connection does not know the id any more."""
-        return self.stream_id not in self.end._streams.table
+        return self.stream_id not in self.end._connection.table.operations
 
     async def says(self):
         """Return whether one more item leaves: `can_say` of applications that send a stream."""

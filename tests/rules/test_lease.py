@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.config import ConnectionConfig
+from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.errors import ErrorCode, MissingLease, RejectedSetup, UnsupportedSetup
 from rsocket_trio.frames import (
     CancelFrame,
@@ -413,9 +414,10 @@ async def test_leases_begin_anew_with_a_new_connection():
         await peer.send(LeaseFrame(10_000, 5))
         await peer.expect_nothing()
         assert requester.leases.left == 5
-        requester.leases._leases.restart()
+        leases = requester.leases._leases
+        leases.restart()
         assert (requester.leases.left, requester.leases.statistics().left) == (0, 0)
-        nursery.start_soon(requester.leases._leases.run)
+        nursery.start_soon(grant_leases, leases, requester._connection.outbox)
         assert await peer.receive() == LeaseFrame(10_000, 5)
         nursery.cancel_scope.cancel()
 

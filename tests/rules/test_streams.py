@@ -1,6 +1,6 @@
 """Stream ids, and the ends of streams, checked from the wire.
 
-Modules of rsocket_trio.connection: streams.
+Modules of rsocket_trio.connection: stream_table, stream_sender.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.connection import streams
+from rsocket_trio.connection import stream_table
 from rsocket_trio.errors import ConnectionClosed, ErrorCode, LocalProtocolError, Rejected
 from rsocket_trio.frames import (
     CancelFrame,
@@ -218,7 +218,7 @@ async def refused_in_every_way(requester) -> None:
 
 async def test_a_client_that_has_used_up_its_ids_sends_no_request(monkeypatch):
     """R-SID-08, R-SID-12: after the last id no request leaves, and open streams go on."""
-    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=LAST_ID))
+    monkeypatch.setattr(stream_table, "StreamIds", partial(StreamIds, start=LAST_ID))
     async with frame_peer_server() as (peer, requester):
         async with requester.request_stream(Payload()) as items:
             assert (await peer.receive(RequestStreamFrame)).stream_id == LAST_ID
@@ -238,7 +238,7 @@ async def test_a_server_that_has_used_up_its_ids_sends_no_request(monkeypatch):
         requesters.append(requester)
         return KnownAnswers()
 
-    monkeypatch.setattr(streams, "StreamIds", partial(StreamIds, start=LAST_ID - 1))
+    monkeypatch.setattr(stream_table, "StreamIds", partial(StreamIds, start=LAST_ID - 1))
     async with frame_peer_client(acceptor) as peer:
         await requesters[0].fire_and_forget(Payload())
         assert (await peer.receive(RequestFnfFrame)).stream_id == LAST_ID - 1

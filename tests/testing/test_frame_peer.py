@@ -69,7 +69,7 @@ async def test_an_unexpected_frame_fails_with_a_trace(ends):
     with pytest.raises(AssertionError) as caught:
         await peer.receive(PayloadFrame)
     text = str(caught.value)
-    assert "expected PayloadFrame, but there came ERROR stream_id=1 code=REJECTED" in text
+    assert "expected PayloadFrame, but received ERROR stream_id=1 code=REJECTED" in text
     assert "b'busy'" in text
     assert "-> REQUEST_RESPONSE stream_id=1" in text
 
@@ -79,7 +79,7 @@ async def test_malformed_bytes_fail_with_a_dump(ends):
     peer, other = ends
     await peer.send(b"\0\0\0")
 
-    with pytest.raises(AssertionError, match=r"no frame \(.*\): 00 00 00"):
+    with pytest.raises(AssertionError, match=r"malformed frame \(.*\): 00 00 00"):
         await other.receive()
 
 
@@ -112,7 +112,7 @@ async def test_silence_fails_after_patience(ends, autojump_clock):
     """An expectation waits for a limited time."""
     _, other = ends
     start = trio.current_time()
-    with pytest.raises(AssertionError, match=r"expected CancelFrame, but nothing came for 10"):
+    with pytest.raises(AssertionError, match=r"expected CancelFrame, but nothing arrived for 10"):
         await other.receive(CancelFrame)
     assert trio.current_time() - start == 10
 
@@ -122,7 +122,7 @@ async def test_an_unexpected_frame_is_shown(ends):
     peer, other = ends
     await other.expect_nothing()
     await peer.send(KeepaliveFrame(respond=False), ANSWER)
-    with pytest.raises(AssertionError, match="expected nothing, but there came PAYLOAD"):
+    with pytest.raises(AssertionError, match="expected nothing, but received PAYLOAD"):
         await other.expect_nothing()
 
 
@@ -180,7 +180,7 @@ async def test_an_unexpected_close_fails(ends, frames):
     peer, other = ends
     await peer.send(*frames)
     await peer.aclose()
-    with pytest.raises(AssertionError, match="but there came"):
+    with pytest.raises(AssertionError, match="but received"):
         await other.expect_closed(0x101)
 
 
@@ -188,7 +188,7 @@ async def test_an_error_that_does_not_close(ends, autojump_clock):
     """ERROR on stream 0 without the end is not a close."""
     peer, other = ends
     await peer.send(ErrorFrame(0, 0x101))
-    with pytest.raises(AssertionError, match="nothing came for 10"):
+    with pytest.raises(AssertionError, match="nothing arrived for 10"):
         await other.expect_closed(0x101)
 
 
@@ -244,7 +244,7 @@ async def test_expect_alive_waits_for_an_echo(ends, nursery):
         await peer.expect_alive()
 
     await other.send(CancelFrame(1))
-    with pytest.raises(AssertionError, match="there came CANCEL"):
+    with pytest.raises(AssertionError, match="received CANCEL"):
         await peer.expect_alive()
 
 

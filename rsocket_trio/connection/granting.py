@@ -1,0 +1,154 @@
+"""Granting leases to the peer, as the application's source says: `grant_leases`.
+
+A source is asked for the next lease when the last one has ended. It may also be an async iterable,
+which says itself when there is another one. What a lease allows is the matter of
+`rsocket_trio.connection.leases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..interactions.isolation import failure_of
+from ..interactions.sending import close_iterator
+from ..lease import AskForLease, Lease, LeaseSource, taken_from
+from ..log_policy import logger
+
+if TYPE_CHECKING:
+    from .leases import Leases
+    from .outbox import Outbox
+
+__all__ = ["grant_leases"]
+
+
+async def grant_leases(
+    leases: Leases,
+    outbox: Outbox,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Grant leases as the source of ``leases`` says, until cancelled.
+
+    Args:
+        leases: The leases of the connection.
+        outbox: Where the LEASE frames wait. While it is clogged no more are taken from an iterable.
+        task_status: Started once the first lease is queued, or has to be waited for.
+
+    Checkpoint: always.
+    If cancelled: nothing more is granted but by hand.
+    """
+    source = leases.source
+    first = leases.begin()
+    granting = _Granting(leases, outbox, task_status.started)
+    try:
+        if isinstance(source, LeaseSource):
+            with taken_from(source, leases.grant):
+                await granting.run(first or source.last, source.otherwise)
+        else:
+            await granting.run(first, source)
+    finally:
+        leases.pause()
+
+
+class _Granting:
+    """One run of `grant_leases`."""
+
+    def __init__(self, leases: Leases, outbox: Outbox, started: Callable[[], None]) -> None:
+        self._leases = leases
+        self._outbox = outbox
+        self._started: Callable[[], None] | None = started
+
+    async def run(
+        self, first: Lease | None, source: Lease | AskForLease | AsyncIterable[Lease] | None
+    ) -> None:
+        """Grant ``first``, then what the source says, until cancelled."""
+        if first is not None:
+            self._leases.grant(first)
+        if source is not None:
+            await self._drive(source, begun=first is not None)
+        self._settle()
+        await trio.sleep_forever()
+
+    def _settle(self) -> None:
+        """The first lease is queued, or has to be waited for."""
+        if self._started is not None:
+            started, self._started = self._started, None
+            started()
+
+    async def _drive(
+        self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
+    ) -> None:
+        try:
+            # A scope that the source leaves open, and that is cancelled later, ends here.
+            with trio.CancelScope():
+                if isinstance(source, AsyncIterable):
+                    await self._take(aiter(source))
+                    return
+                if begun:
+                    await self._until_ended(in_vain=False)
+                if isinstance(source, Lease):
+                    await self._ask(lambda now: None if now.expires_in else source)
+                else:
+                    await self._ask(source)
+        except BaseException as error:
+            # The application's source failed. Its other requests and connections go on.
+            logger.error(
+                "the source of leases failed; it grants no more on this connection",
+                exc_info=failure_of(error),
+            )
+
+    async def _take(self, leases: AsyncIterator[Lease]) -> None:
+        self._settle()
+        try:
+            async for lease in leases:
+                self._leases.grant(lease)
+                # A source that never waits must not starve other tasks or flood the peer.
+                await trio.lowlevel.checkpoint()
+                await self._outbox.wait_unclogged()
+        finally:
+            await close_iterator(leases)
+
+    async def _ask(self, source: AskForLease) -> None:
+        leases = self._leases
+        while True:
+            question = leases.statistics()
+            leases.latency.begin_anew()
+            answer = source(question)
+            if isinstance(answer, Awaitable):
+                self._settle()
+                answer = await answer
+            if answer is not None:
+                leases.grant(answer)
+            await self._until_ended(in_vain=answer is None)
+
+    async def _until_ended(self, *, in_vain: bool) -> None:
+        """Wait until there is reason to ask the source.
+
+        That is when a lease has been used up, or has expired. A lease that never allowed anything
+        must have expired. So must one that the source has been asked about already (``in_vain``).
+        """
+        self._settle()
+        leases = self._leases
+        granted = leases.granted
+        version = granted.version
+        done = in_vain and trio.current_time() >= granted.expires
+        while True:
+            if granted.version != version:
+                version = granted.version
+                in_vain = done = False
+            now = trio.current_time()
+            if granted.stopped or done:
+                deadline = inf
+            elif now >= granted.expires:
+                return
+            elif granted.left(now) or in_vain or not granted.requests:
+                deadline = granted.expires
+            else:
+                return
+            with trio.move_on_at(deadline):
+                await leases.changed.wait()
+            leases.changed = trio.Event()

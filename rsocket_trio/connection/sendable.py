@@ -1,0 +1,57 @@
+"""What can be sent as a payload, and the errors for what cannot.
+
+`rsocket_trio.connection.stream_sender` accepts the common case, a payload of bytes, without a call.
+It calls these functions for all others.
+"""
+
+from __future__ import annotations
+
+from ..errors import LocalProtocolError
+from ..payload import Payload
+from ..streamed import StreamedPayload
+
+__all__ = ["check_size", "check_streamed", "not_sendable"]
+
+
+def check_streamed(payload: object) -> None:
+    """Accept a `StreamedPayload` whose metadata can be sent, and nothing else.
+
+    Raises:
+        TypeError: It is something else, or its metadata are not bytes.
+    """
+    metadata = getattr(payload, "metadata", None)
+    if not isinstance(payload, StreamedPayload) or not (
+        metadata is None or type(metadata) is bytes
+    ):
+        raise not_sendable(payload)
+
+
+def check_size(size: int, at_most: int | None) -> None:
+    """Refuse a request for a wire on which requests have no fragments.
+
+    Raises:
+        LocalProtocolError: It is larger than a frame can be.
+    """
+    if at_most is not None and size > at_most:
+        raise LocalProtocolError(
+            f"a request of {size} bytes or more is too large: the ReactiveSocket draft has no "
+            f"fragments of requests, and a frame has room for {at_most} bytes "
+            "(Limits.max_frame_size); send it through a request_channel"
+        )
+
+
+def not_sendable(payload: object) -> TypeError:
+    """The error for an object that is not a payload of bytes; it says what is wrong."""
+    if not isinstance(payload, Payload | StreamedPayload):
+        return TypeError(
+            f"a Payload is needed, not {type(payload).__name__}; Payload(b'...') holds bytes"
+        )
+    data = getattr(payload, "data", None)
+    metadata = getattr(payload, "metadata", None)
+    # Subclasses of bytes are refused too: they are slower everywhere, and rarely meant.
+    if type(data) is not bytes and not isinstance(payload, StreamedPayload):
+        return TypeError(
+            f"a Payload with data of type bytes is needed, not with {type(data).__name__}; "
+            "encode it first, e.g. with rsocket_trio.codecs"
+        )
+    return TypeError(f"metadata must be bytes or None, not {type(metadata).__name__}")

@@ -1,0 +1,69 @@
+"""The requests of the peer that wait or run, and how many there may be: `Workload`."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..config import Limits
+    from ..interactions.operation import ResponderOperation
+
+__all__ = ["Workload"]
+
+
+class Workload:
+    """Counts the requests of the peer, and holds those that have not begun.
+
+    `rsocket_trio.connection.incoming_requests` adds them, `rsocket_trio.connection.first_steps` and
+    `rsocket_trio.connection.crew` run them.
+
+    Attributes:
+        active: Requests that wait or run.
+        size: Bytes of their payloads.
+        max_active: The most requests there may be (`Limits.max_streams`).
+        max_size: The most bytes of several requests (`Limits.max_requests_size`).
+        queue: Those that have not begun, in the order of their arrival.
+        over: Nothing is read any more, and no request begins.
+        on_done: Called when a request is done. The connection sets it while it drains.
+    """
+
+    __slots__ = ("active", "max_active", "max_size", "on_done", "over", "queue", "size")
+
+    def __init__(self, limits: Limits) -> None:
+        self.active = 0
+        self.size = 0
+        self.max_active = limits.max_streams
+        self.max_size = limits.max_requests_size
+        self.queue: deque[ResponderOperation] = deque()
+        self.over = False
+        self.on_done: Callable[[], None] | None = None
+
+    def has_room(self, size: int) -> bool:
+        """Whether one more request of ``size`` bytes may be taken on."""
+        if self.active >= self.max_active:
+            return False
+        return self.size + size <= self.max_size or not self.active
+
+    def add(self, operation: ResponderOperation, size: int) -> None:
+        """Take a request of ``size`` bytes on.
+
+        For the task that reads, which begins the request right after.
+        """
+        operation.size = size
+        self.active += 1
+        self.size += size
+        self.queue.append(operation)
+
+    def done(self, operation: ResponderOperation) -> None:
+        """Count a request as done."""
+        self.active -= 1
+        self.size -= operation.size
+        if self.on_done is not None:
+            self.on_done()
+
+    def end(self, _error: Exception, _last_words: bytes | None) -> None:
+        """The connection is over: no request begins any more."""
+        self.over = True
