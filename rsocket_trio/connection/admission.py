@@ -1,9 +1,9 @@
-"""Whether a request of ours may leave now: `OpenAdmission`, `LeasedAdmission`.
+"""Decide whether a request of ours may leave now: `OpenAdmission`, `LeasedAdmission`.
 
-Without leases it needs room in the outbox and nothing else. With leases (Protocol.md, "Lease
-Semantics") a request that may not leave yet waits in its caller's task, in line. Whoever is first
-in line waits for a lease, then for room, and only then takes from the lease: what waits for room
-must not use up, or outlive, a lease that others could use.
+Without leases a request needs only room in the outbox. With leases (Protocol.md, "Lease
+Semantics") a request that may not leave yet waits in its caller's task, in a queue. The first
+request in the queue waits for a lease, then for room, and only then counts against the lease: a
+request that waits for room must not use up, or outlive, a lease that other requests could use.
 """
 
 from __future__ import annotations
@@ -25,52 +25,52 @@ __all__ = ["Admission", "LeasedAdmission", "OpenAdmission"]
 
 
 class Admission(Protocol):
-    """Lets requests of ours through.
+    """Decides when requests of ours may leave.
 
     Attributes:
-        refusal: Why no new request may be sent, while none may.
+        refusal: The error of every new request; ``None`` while new requests may be sent.
     """
 
     refusal: Exception | None
 
     @property
     def open(self) -> bool:
-        """There is nothing to ask for: `ready` and `take` need not be called."""
+        """Whether requests are not counted: `ready` and `take` need not be called."""
 
     def ready(self) -> bool:
-        """Whether a request may leave at once; `take` follows where it does."""
+        """Whether a request may leave at once; if it does, `take` follows."""
 
     def take(self) -> None:
-        """A request leaves, of which `ready` has just said that it may."""
+        """Count a request that leaves, right after `ready` has allowed it."""
 
     async def wait(self, size: int) -> None:
         """Wait until a request may leave, and for room for its first ``size`` bytes.
 
-        Checkpoint: where it may not, or there is no room.
+        Checkpoint: if it may not leave yet, or there is no room.
         If cancelled: nothing is taken.
         """
 
     def refuse(self, error: Exception) -> None:
-        """No new request may be sent from now on, because of ``error``."""
+        """Let every new request fail with ``error`` from now on."""
 
 
 async def _reserve_alive(outbox: Outbox, size: int) -> None:
-    """Wait for room; whoever was cancelled when room had come already gets none.
+    """Wait for room; a task that is cancelled when the room comes does not keep it.
 
-    Checkpoint: a cancellation point always; other tasks run where there is no room.
+    Checkpoint: a cancellation point always; other tasks run if there is no room.
     If cancelled: nothing is taken.
     """
     await outbox.reserve(size)
     while trio.current_effective_deadline() == -inf:
-        # Nothing is sent. The room is given back before anybody else runs, as who has reserved some
-        # must use it at once.
+        # A cancelled task sends nothing. It gives the room back before other tasks run, since
+        # reserved room must be used without a checkpoint.
         outbox.release(size)
         await checkpoint()
         await outbox.reserve(size)
 
 
 class OpenAdmission:
-    """No leases are in use: room is all that is needed."""
+    """The admission without leases: a request needs only room."""
 
     open: Final = True
 
@@ -79,27 +79,27 @@ class OpenAdmission:
         self._outbox = outbox
 
     def ready(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def take(self) -> None:
-        """There is nothing to count."""
+        """Do nothing: requests are not counted."""
 
     async def wait(self, size: int) -> None:
         """Wait for room.
 
-        Checkpoint: a cancellation point always; other tasks run where there is no room.
+        Checkpoint: a cancellation point always; other tasks run if there is no room.
         If cancelled: nothing is taken.
         """
         await _reserve_alive(self._outbox, size)
 
     def refuse(self, error: Exception) -> None:
-        """See `Admission.refuse`. Those who wait for room learn it when they have some."""
+        """See `Admission.refuse`. Tasks that wait for room get the error once they have room."""
         self.refusal = error
 
 
-class _Turn:
-    """A request in line."""
+class _WaitingRequest:
+    """A request in the queue."""
 
     __slots__ = ("event",)
 
@@ -108,7 +108,7 @@ class _Turn:
 
 
 class LeasedAdmission:
-    """Each request of ours is counted against the peer's lease."""
+    """The admission with leases: each request of ours counts against the peer's lease."""
 
     open: Final = False
 
@@ -116,87 +116,88 @@ class LeasedAdmission:
         self.refusal: Exception | None = None
         self._outbox = outbox
         self._leases = leases
-        self._line: OrderedDict[_Turn, None] = OrderedDict()
+        self._queue: OrderedDict[_WaitingRequest, None] = OrderedDict()
         leases.on_lease = self._wake_first
 
     def ready(self) -> bool:
-        """Whether a lease allows it, nobody waits for one, and the caller is not cancelled.
+        """Whether a lease allows it, no request waits for one, and the caller is not cancelled.
 
-        (What has been taken from a lease is not given back: it may be another one by then.)
+        A request is never given back to a lease, because another lease may have replaced it.
         """
-        if self._line or trio.current_effective_deadline() == -inf:
+        if self._queue or trio.current_effective_deadline() == -inf:
             return False
         return self._leases.left > 0
 
     def take(self) -> None:
-        """Count a request that leaves at once."""
+        """Count a request against the lease."""
         self._leases.held.take(trio.current_time())
 
     async def wait(self, size: int) -> None:
-        """Wait for a lease, in line, and for room.
+        """Wait for a lease, in the queue, and for room.
 
         Raises:
-            MissingLease: There is no lease, and this may not wait for one.
+            MissingLease: There is no lease, and this request may not wait for one.
 
-        Checkpoint: where there is no lease or no room.
+        Checkpoint: if there is no lease or no room.
         If cancelled: nothing is taken.
         """
         leases = self._leases
-        turn = self._join()
+        request = self._enqueue()
         try:
             while True:
-                await self._first_with_a_lease(turn)
+                await self._wait_for_lease(request)
                 await _reserve_alive(self._outbox, size)
                 if self.refusal is not None or leases.held.take(trio.current_time()):
                     return
-                # It expired, or was replaced, while there was no room.
+                # The lease expired, or was replaced, while there was no room.
                 self._outbox.release(size)
         finally:
-            del self._line[turn]
+            del self._queue[request]
             leases.waiting -= 1
             self._wake_first()
 
     def refuse(self, error: Exception) -> None:
-        """See `Admission.refuse`; those in line learn it too."""
+        """See `Admission.refuse`; the requests in the queue fail too."""
         self.refusal = error
-        for turn in self._line:
-            turn.event.set()
+        for request in self._queue:
+            request.event.set()
 
-    def _join(self) -> _Turn:
+    def _enqueue(self) -> _WaitingRequest:
         leases = self._leases
         options = leases.options
-        # Those whom the lease has enough for wait for room only.
-        without = len(self._line) - leases.left
-        if without >= 0 and not options.wait:
+        # The lease covers the first requests of the queue: they wait for room only.
+        without_lease = len(self._queue) - leases.left
+        if without_lease >= 0 and not options.wait:
             raise MissingLease(
-                "the peer's lease allows no request now, and this one may not wait for another "
-                "(LeaseOptions.wait)"
+                "the peer's lease allows no request now, and this request may not wait for "
+                "another lease (LeaseOptions.wait)"
             )
-        if without >= options.max_waiting:
+        if without_lease >= options.max_waiting:
             raise MissingLease(
-                f"{without} requests wait for a lease, and no more may (LeaseOptions.max_waiting)"
+                f"{without_lease} requests wait for a lease, which is the limit "
+                "(LeaseOptions.max_waiting)"
             )
-        turn = _Turn()
-        self._line[turn] = None
+        request = _WaitingRequest()
+        self._queue[request] = None
         leases.waiting += 1
-        return turn
+        return request
 
-    async def _first_with_a_lease(self, turn: _Turn) -> None:
+    async def _wait_for_lease(self, request: _WaitingRequest) -> None:
         while True:
             if self.refusal is not None:
                 raise fresh_copy(self.refusal)
-            if next(iter(self._line)) is turn:
+            if next(iter(self._queue)) is request:
                 if self._leases.left:
                     return
                 if not self._leases.options.wait:
                     raise MissingLease(
-                        "the peer's lease expired before the request could leave, and it may not "
-                        "wait for another (LeaseOptions.wait)"
+                        "the peer's lease expired before the request could leave, and the request "
+                        "may not wait for another lease (LeaseOptions.wait)"
                     )
-            turn.event = trio.Event()
-            await turn.event.wait()
+            request.event = trio.Event()
+            await request.event.wait()
 
     def _wake_first(self) -> None:
-        for turn in self._line:
-            turn.event.set()
+        for request in self._queue:
+            request.event.set()
             return

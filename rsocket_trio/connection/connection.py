@@ -3,12 +3,12 @@
     Connection.run
     ├─ writer                  the only caller of send_frames; outlives the others to flush
     └─ nursery
-       ├─ crew                 read, and run the handlers of the peer's requests
-       ├─ keepalive            when to send, when the peer is dead
-       └─ leases               asks for the next one, where leases are in use
+       ├─ crew                 reads, and runs the handlers of the peer's requests
+       ├─ keepalive            sends KEEPALIVEs, and finds out that the peer is dead
+       └─ leases               asks for the next lease, if leases are in use
 
-State changes are synchronous and come first: `Lifecycle.end` fails every stream before anything is
-awaited. What is legal is decided in `rsocket_trio.protocol`; this package decides when.
+State changes are synchronous and come first: `Lifecycle.end` fails every stream before it awaits
+anything. `rsocket_trio.protocol` decides what is legal; this package decides when things happen.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection"]
 
-_AT_ONCE: Final = 64
-"""Tasks that are woken in one turn when the connection is over."""
+_WOKEN_PER_TURN: Final = 64
+"""The number of tasks that one turn of the loop wakes when the connection is over."""
 
 _NOT_ACCEPTED: Final = "the connection is not accepted yet; use the requester after accept()"
 
 
 class Connection:
-    """One connection, from the acceptance of its SETUP (server) or its sending (client) on.
+    """One connection. It begins when the server accepts SETUP, or the client queues it.
 
     Attributes:
-        transport: What carries the frames. Its owner closes it, after `run`.
-        config: Its settings.
+        transport: Carries the frames. Its owner closes it, after `run`.
+        config: The settings.
         lifecycle: Whether it is accepted, draining or over, and how to end it.
-        outbox: What waits to be sent.
+        outbox: The queue of frames to send.
         admission: Lets requests of ours through, or says why none may be sent: the connection is
             not accepted yet, is being closed, or is over.
         table: The open streams.
-        account: Counts the bytes that have arrived and that nobody has taken yet.
-        sender: The way out for what streams send.
+        account: Counts the bytes that have arrived and that no task has taken yet.
+        sender: Sends what the streams have to send.
         workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
-        leases: Where leases are in use (L in SETUP), both sides'; else ``None``.
+        leases: The leases of both sides; ``None`` if leases are not in use (L in SETUP).
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Connection:
         zero = StreamZero(lifecycle, outbox, self._requests, self.leases, client=client)
         self._zero = zero
         self._dispatcher = Dispatcher(table.operations, self._requests, zero, client=client)
-        lifecycle.on_end += [self._say_last_words, self._requests.end, workload.end]
+        lifecycle.on_end += [self._queue_last_words, self._requests.end, workload.end]
         lifecycle.on_end += [sender.end, table.end]
         lifecycle.on_drain += [self.admission.refuse, self._requests.drain, self._watch_drain]
         lifecycle.is_idle = lambda: not table.operations and not workload.active
@@ -150,9 +150,9 @@ class Connection:
         """Drive the connection until it is over; then `Lifecycle.failure` says why.
 
         Args:
-            frames: What the transport has delivered already, behind the first frame.
-            interval: Between our KEEPALIVEs, in seconds; ``None`` on a server.
-            max_lifetime: The peer's silence that means death, in seconds.
+            frames: The frames behind the first one that the transport has delivered already.
+            interval: The time between our KEEPALIVEs, in seconds; ``None`` on a server.
+            max_lifetime: After this time of silence, in seconds, the peer counts as dead.
             task_status: Started once the tasks run.
 
         Checkpoint: always.
@@ -169,28 +169,28 @@ class Connection:
                 with self._stuck_handlers():
                     async with trio.open_nursery() as nursery:
                         if self.leases is not None:
-                            # Before the reading: the first lease leaves before any answer, so that
-                            # a client which knows its SETUP to be accepted has it.
+                            # Before the reading: the first lease leaves before any answer. So a
+                            # client that knows that its SETUP was accepted has the lease.
                             await nursery.start(run_leases, self.leases, self.outbox, transport)
                         self.crew.start(nursery, reader, self._first_steps)
                         nursery.start_soon(watch, clock, transport, self.outbox, lifecycle)
                         task_status.started()
                         try:
                             await lifecycle.ended.wait()
-                            await self._let_go()
+                            await self._release_in_turns()
                         finally:
-                            # Before the handlers have ended, which may take its time.
+                            # Handlers may need some time to end; this does not wait for them.
                             lifecycle.close()
-                            self._let_go_all()
+                            self._release_all()
                         nursery.cancel_scope.cancel(reason=str(lifecycle.failure))
-                await self._say_goodbye()
+                await self._flush_and_close()
                 outer.cancel_scope.cancel(reason="the connection is over")
         finally:
             lifecycle.close()
-            self.outbox.room.let_go()
+            self.outbox.room.fail_waiting()
 
     def close_gracefully(self, reason: str = "") -> None:
-        """Tell the peer CONNECTION_CLOSE, let the open streams finish, then end."""
+        """Send CONNECTION_CLOSE, let the open streams finish, then end."""
         lifecycle = self.lifecycle
         if lifecycle.failure is None and lifecycle.draining is None:
             frame = encode_error(0, ErrorCode.CONNECTION_CLOSE, reason.encode())
@@ -200,7 +200,7 @@ class Connection:
     # -- the writer -------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        """Send all that is queued, in one go, again and again."""
+        """Send all queued frames in one call, again and again."""
         outbox = self.outbox
         send_frames = self.transport.send_frames
         try:
@@ -208,19 +208,19 @@ class Connection:
                 while True:
                     await send_frames(await outbox.take())
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            # Closed: its owner has closed a transport that was in use.
+            # ClosedResourceError: the owner has closed the transport while it was in use.
             self.lifecycle.lost(error)
             outbox.discard()
 
-    async def _let_go(self) -> None:
-        """Cancel the handlers that wait, and wake those who wait for room: some in each turn.
+    async def _release_in_turns(self) -> None:
+        """Cancel handlers that wait, and wake tasks that wait for room: some in each turn.
 
-        All at once they would be one turn of the loop, of seconds if there are thousands.
+        With thousands of tasks, waking all at once would block the loop for seconds.
         """
         dismissed = self._dismiss()
         room = self.outbox.room
-        while sum(1 for _ in islice(dismissed, _AT_ONCE)) or room.waiting:
-            room.let_go(_AT_ONCE)
+        while sum(1 for _ in islice(dismissed, _WOKEN_PER_TURN)) or room.waiting:
+            room.fail_waiting(_WOKEN_PER_TURN)
             await checkpoint()
 
     def _dismiss(self) -> Iterator[None]:
@@ -228,24 +228,24 @@ class Connection:
         assert failure is not None  # the connection is over
         return dismiss(self.crew.shifts, failure)
 
-    def _let_go_all(self) -> None:
-        """Likewise, those who are left and all at once: there is no time for turns."""
+    def _release_all(self) -> None:
+        """Cancel and wake all that are left, in this turn of the loop."""
         deque(self._dismiss(), maxlen=0)
-        self.outbox.room.let_go()
+        self.outbox.room.fail_waiting()
 
-    async def _say_goodbye(self) -> None:
-        """Send what is queued, then close so that the peer can read it, all within bounds."""
+    async def _flush_and_close(self) -> None:
+        """Send the queued frames, then close so that the peer can read them, within a timeout."""
         with trio.move_on_after(self.config.close_timeout):
-            # A transport that is gone, or a peer that talks nonsense: nothing to wait for.
+            # If the transport is gone, or the peer sends malformed frames, waiting is useless.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
                 await self.outbox.wait_idle()
-                # From here on this task is the one that sends.
+                # From here on this task sends, not the writer.
                 self.transport.wake_writer = None
                 await close_politely(self.transport)
 
-    # -- what follows from what -------------------------------------------------------------
+    # -- callbacks of the parts -------------------------------------------------------------
 
-    def _say_last_words(self, _error: Exception, last_words: bytes | None) -> None:
+    def _queue_last_words(self, _error: Exception, last_words: bytes | None) -> None:
         if last_words is not None:
             self.outbox.put_urgent(last_words)
 
@@ -253,8 +253,10 @@ class Connection:
         self.table.on_forgotten = self.workload.on_done = self.lifecycle.check_drained
 
     def _overrun(self, size: int) -> None:
+        """Close the connection: the peer does not read our answers."""
         limit = self.config.limits.max_unsent_size
-        logger.info("closing the connection to %s: it does not read", self.transport.info.peer)
+        peer = self.transport.info.peer
+        logger.info("closing the connection to %s: the peer does not read", peer)
         reason = ConnectionClosed(
             f"{size} bytes of answers are unsent, as the peer does not read them "
             f"(Limits.max_unsent_size is {limit})"
@@ -265,9 +267,9 @@ class Connection:
 
     @contextmanager
     def _stuck_handlers(self) -> Iterator[None]:
-        """Around the tasks of handlers: trio complains of a nursery that one has left open.
+        """Absorb the errors that trio raises for nurseries that handlers have left open.
 
-        That is the fault of one handler, has been logged, and harms nobody else.
+        This is a fault of one handler. It is logged already, and does no harm to other streams.
         """
         try:
             yield

@@ -1,26 +1,26 @@
 """The tasks of a connection that read and run handlers: `Crew`.
 
-The task that reads runs the handlers of what it has read, each by one step of its coroutine. A
-handler that ends without waiting has cost no task, no scope and no switch. At its first wait it
-keeps the task it is in, with that task's cancel scope, to itself; and the reading, and the requests
-behind it, go on in another task of the crew: one more, then more at once the more handlers wait in
-a row, since a task that is woken runs a turn of the loop later. (The pattern is known as
-Leader/Followers.)
+The task that reads also runs the handlers of the requests it has read. It runs each handler by one
+step of its coroutine. A handler that ends without waiting costs no task, no scope and no switch. At
+its first wait a handler keeps the task in which it runs, and that task's cancel scope. The reading,
+and the requests behind it, go on in another task of the crew. The more handlers wait in a row, the
+more tasks are woken at once, since a woken task runs one turn of the loop later. (This pattern is
+known as Leader/Followers.)
 
-A task of the crew that has nothing to wait for looks for what to do, in this order:
+A task of the crew without a waiting handler looks for work, in this order:
 
-    run     requests are waiting, and nobody runs any, or somebody reads
-    read    nobody reads
-    idle    there is nothing to do: wait to be woken
+    run     requests are queued, and either no task runs requests, or another task reads
+    read    no task reads
+    idle    there is no work: wait to be woken
 
-So reading never stops: whoever is about to wait for something else, or has run a burst of requests
-and has more, sees to it that somebody reads (`_hand_over`). KEEPALIVE, CANCEL and REQUEST_N are
-behind a burst of requests at the most, and never behind a handler.
+So reading never stops: a task that is about to wait for something else, or that has run a burst of
+requests and has more, makes sure that another task reads (`_hand_over`). KEEPALIVE, CANCEL and
+REQUEST_N wait for one burst of requests at most, and never for a handler.
 
-While the peer does not read its answers (the outbox is full), requests are left in the queue: an
-answer would only have to wait, with a task around it. One task waits for room in line like all who
-send, and one request begins when its turn has come, so that streams which keep the outbox full
-cannot hold requests up for ever.
+While the peer does not read its answers (the outbox is full), requests stay in the queue: their
+answers would only have to wait, each with a task of its own. One task waits for room in the queue
+of all senders. One request begins when that task gets its turn, so streams that keep the outbox
+full cannot stop requests completely.
 """
 
 from __future__ import annotations
@@ -49,45 +49,45 @@ if TYPE_CHECKING:
 __all__ = ["Crew"]
 
 _MAX_IDLE: Final = 64
-"""Idle tasks kept for the next burst; each costs a few kilobytes."""
+"""The number of idle tasks kept for the next burst; each costs a few kilobytes."""
 
 _FAILED: Final = "a handler failed while it was being cancelled"
 
 _MAX_RUNNING: Final = 4
-"""Tasks that run bursts at the same time, so that a turn of the loop stays short. Requests that
-wait do not count."""
+"""The number of tasks that run bursts at the same time, so that a turn of the loop stays short.
+Tasks whose handler waits do not count."""
 
 _MAX_WOKEN: Final = 40
-"""Tasks woken at once where handlers wait in a row."""
+"""The number of tasks woken at once when handlers wait in a row."""
 
 
 class Crew:
-    """Shares out the work: which task reads, and which tasks run requests.
+    """The tasks of a connection: which one reads, and which ones run requests.
 
     Attributes:
-        stuck: Tasks that cannot end, as a handler left a nursery open in them.
-        shifts: What each task remembers.
+        stuck: The number of tasks that cannot end, as a handler left a nursery open in them.
+        shifts: The state of each task.
     """
 
     def __init__(self, workload: Workload, outbox: Outbox) -> None:
         self._workload = workload
         self._outbox = outbox
         self._idle: dict[Task, None] = {}
-        self._woken = 0  # tasks that have been woken or started and did not run since
+        self._woken = 0  # tasks that have been woken or started and have not run since
         self._running = 0  # tasks in the middle of a burst
         self._reading = False
         self.stuck = 0
         self.shifts: set[Shift] = set()
-        self._paused = False  # a task waits for room, so that a request can begin
-        self._ramp = 1  # how many to wake at the next wait
+        self._waits_for_room = False  # a task waits for room, so that a request can begin
+        self._wake_next = 1  # how many tasks to wake at the next wait
 
     def start(self, nursery: trio.Nursery, reader: Reader, first_steps: FirstSteps) -> None:
         """Begin to read.
 
         Args:
-            nursery: Of the tasks.
-            reader: What they read with.
-            first_steps: Answers some requests while they are delivered.
+            nursery: The nursery of the tasks.
+            reader: Reads for the tasks.
+            first_steps: Answers some requests while their frames are dispatched.
         """
         self._first_steps = first_steps
         self._nursery = nursery
@@ -97,20 +97,20 @@ class Crew:
 
     # -- one task of the crew ---------------------------------------------------------------
 
-    async def _attend(self) -> None:
+    async def _work(self) -> None:
         """Read, run requests, wait to be woken, until there is a reason to end.
 
-        All of that within a cancel scope. A request that waits gets hold of it. When the scope is
-        closed it shows whether a handler has left one of its own open, which would cancel what
-        this task does next. To open one costs as much as many requests, so it lasts for some of
-        them (`SCOPE_REQUESTS`).
+        All this happens within a cancel scope. A request that waits keeps the scope. Closing the
+        scope shows whether a handler has left a scope of its own open, which could cancel later
+        work of this task. Opening a scope costs as much as many requests, so one scope lasts for
+        several requests (`SCOPE_REQUESTS`).
         """
         self._woken -= 1
         workload = self._workload
         shift = Shift(self._idle)
         self.shifts.add(shift)
-        stays = True  # whether this task is as it was before, and of use
-        while stays and not workload.over:
+        unchanged = True  # whether handlers have left this task unchanged, so that it can go on
+        while unchanged and not workload.over:
             if (
                 shift.served
                 and self._reading
@@ -119,37 +119,37 @@ class Crew:
             ):
                 break  # there is nothing to do, and enough other tasks wait for something
             shift.operation = None
-            stays = False
-            whole = False  # whether all went well but, perhaps, for the closing of the scope
+            unchanged = False
+            closing = False  # whether an error can only come from closing the scope
             try:
                 with trio.CancelScope() as scope:
-                    stays = await self._look_for_work(shift, scope)
-                    whole = True
-            except BaseException as error:
-                stays = False
-                if whole and isinstance(error, RuntimeError):
+                    unchanged = await self._look_for_work(shift, scope)
+                    closing = True
+            except BaseException as error:  # also cancellations, of the scope or the connection
+                unchanged = False
+                if closing and isinstance(error, RuntimeError):
                     logger.error("a handler left a cancel scope open: %s", error)
                 else:
-                    self._came_out(shift.operation, error)
+                    self._handle_escaped(shift.operation, error)
             else:
                 if scope.cancelled_caught:
-                    # The request that waited was cancelled, as its scope was asked to.
+                    # The cancellation of its scope has ended the request that waited.
                     self._close(shift, None)
-                    stays = not differ(contextvars.copy_context(), shift.clean)
+                    unchanged = not differ(contextvars.copy_context(), shift.clean)
         self.shifts.discard(shift)
         self._hand_over()
         task = shift.task
         if task.child_nurseries:
-            logger.error("a handler left a nursery open; what runs in it is cancelled")
+            logger.error("a handler left a nursery open; its tasks are cancelled")
             self.stuck += 1
             await leave_nurseries(task)
             self.stuck -= 1
 
     async def _look_for_work(self, shift: Shift, scope: trio.CancelScope) -> bool:
-        """Do what there is to do, until it is time for another scope.
+        """Do the work there is, until it is time for another scope.
 
         Returns:
-            Whether this task is as it was before, and of use.
+            Whether handlers have left this task unchanged, so that it can go on.
         """
         workload = self._workload
         queue = workload.queue
@@ -168,10 +168,10 @@ class Crew:
             running = self._running
             if (
                 queue
-                and not self._paused
+                and not self._waits_for_room
                 and (not running or (self._reading and running < _MAX_RUNNING))
             ):
-                # Nobody runs any, or somebody reads.
+                # No task runs requests, or another task reads.
                 if (
                     room.used >= room.limit or outbox.control_size > outbox.max_control_size
                 ) and not due:
@@ -212,7 +212,7 @@ class Crew:
                     first_steps.left = 0
                     shift.served += first_steps.count
                     first_steps.count = 0
-                self._ramp = 1
+                self._wake_next = 1
                 if first_steps.dirty:
                     first_steps.dirty = False
                     return False
@@ -228,28 +228,28 @@ class Crew:
                 self._hand_over()
                 try:
                     finished = await rest
-                except Exception as error:
+                except Exception as error:  # any error of a handler ends its stream
                     stopped = self._close(shift, error)
                 else:
                     stopped = self._close(shift, None, finished=finished is True)
                 now = copy_context()
-                # As `differ`, without its call where there is nothing to compare.
+                # Saves the call of `differ` if there is nothing to compare.
                 if differ(now, clean) if clean else now:
                     return False
                 if stopped and scope.cancel_called:
-                    return True  # too late for the request, but not for what comes next
+                    return True  # a cancelled scope must not cancel the next work
         return False
 
     def _close(self, shift: Shift, error: Exception | None, *, finished: bool = False) -> bool:
-        """A request that had waited is done with.
+        """End a request that had waited.
 
         Args:
-            shift: Has it.
-            error: What came out of it.
-            finished: It has told the peer, and left the table of streams.
+            shift: Holds the request.
+            error: The error that it raised.
+            finished: It has answered the peer already, and left the table of streams.
 
         Returns:
-            Whether somebody has stopped it, so that its scope may have been cancelled.
+            Whether it was stopped from outside, so that its scope may have been cancelled.
         """
         operation = shift.operation
         if operation is None:
@@ -268,14 +268,14 @@ class Crew:
             workload.on_done()
         return stopped
 
-    def _came_out(self, operation: ResponderOperation | None, error: BaseException) -> None:
-        """Something that is no `Exception` came out of a handler that had waited.
+    def _handle_escaped(self, operation: ResponderOperation | None, error: BaseException) -> None:
+        """Deal with a `BaseException` that escaped from a handler that had waited.
 
-        Or of a scope that a handler had left open, when it was cancelled. The cancellation of the
-        connection ends here: this task is about to end.
+        It may also come from a cancelled scope that a handler had left open. The cancellation of
+        the connection ends here: this task is about to end.
 
         Raises:
-            BaseException: What is not the handler's own.
+            BaseException: If it does not come from a handler.
         """
         cancelled = being_cancelled()
         if cancelled:
@@ -292,32 +292,32 @@ class Crew:
         self._workload.done(operation)
         if not cancelled:
             if isinstance(error, Exception) and not operation.live:
-                # Beside the cancellation, which its scope has absorbed.
+                # The handler raised this in addition to the cancellation, which its scope absorbed.
                 logger.error(_FAILED, exc_info=error)
             settle(operation, error)
             return
         operation.close(None)
-        # A handler's nursery may raise beside the cancellation.
+        # A handler's nursery may raise other errors together with the cancellation.
         _, failure = split(error, trio.Cancelled)
         if failure is not None:
             logger.error(_FAILED, exc_info=outcome_of(failure))
 
-    # -- who does what ----------------------------------------------------------------------
+    # -- the division of the work -----------------------------------------------------------
 
     def _hand_over(self) -> None:
-        """This task is going to wait, or to end: let others run requests, and read."""
+        """Let other tasks run requests and read: this task is going to wait, or to end."""
         if self._workload.over:
             return
-        waiting = 0 if self._paused else len(self._workload.queue)
+        waiting = 0 if self._waits_for_room else len(self._workload.queue)
         if not waiting:
             self._hand_over_reading()
         elif not self._woken:
-            # Those who have been woken, and do not get on, wake more.
-            self._wake(min(self._ramp, waiting))
-            self._ramp = min(2 * self._ramp + 1, _MAX_WOKEN)
+            # Each woken task that has to wait too wakes more.
+            self._wake(min(self._wake_next, waiting))
+            self._wake_next = min(2 * self._wake_next + 1, _MAX_WOKEN)
 
     def _hand_over_reading(self) -> None:
-        """This task is busy: let another read, if none does."""
+        """Let another task read, if no task reads: this task is busy."""
         if not self._reading and not self._woken:
             self._wake(1)
 
@@ -328,23 +328,22 @@ class Crew:
             if idle:
                 reschedule(idle.popitem()[0])
             else:
-                # A new task has the context of the one that starts it, which a handler may have
-                # changed by now.
-                self._context.run(self._nursery.start_soon, self._attend)
+                # A new task gets the context of its starter, which a handler may have changed.
+                self._context.run(self._nursery.start_soon, self._work)
 
     async def _wait_for_room(self) -> bool:
-        """Stand in line for room in the outbox; False: the connection is over."""
-        self._paused = True
+        """Wait in the queue for room in the outbox; return False if the connection is over."""
+        self._waits_for_room = True
         self._hand_over_reading()
         try:
             await self._outbox.wait_unclogged()
             await self._outbox.reserve(0)
         except (RSocketError, trio.ClosedResourceError):
-            # These are what an outbox is closed with. Others must not try in this one's place: none
-            # would ever wait, and be cancelled.
+            # An outbox is closed with these errors. Other tasks must not try this again: they
+            # would fail at once in a loop without a checkpoint, and could not be cancelled.
             self._workload.over = True
             return False
         finally:
-            self._paused = False
-        # Those who waited behind this may have got all the room there was. It was its turn.
+            self._waits_for_room = False
+        # It is this task's turn, although tasks behind it may have got all the room by now.
         return True

@@ -1,8 +1,8 @@
-"""Diallers: functions that make transports, as applications write them: `Dial`, `Dialled`.
+"""Diallers: functions of applications that make transports: `Dial`, `Dialled`.
 
-Whatever a dialler raises because there is no connection now becomes `ConnectFailed`, here and
-nowhere else: so `connect` raises one type of error, and resumption knows what to try again. All
-else that it raises is a fault in it, which trying again would only hide.
+An error of a dialler that means "no connection now" becomes `ConnectFailed`, only here. So
+`connect` raises one type of error, and resumption knows when to try again. Any other error of a
+dialler is a fault in the dialler, and another attempt would only hide it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
     On entering:
 
     Raises:
-        ConnectFailed: There is no connection now; ``__cause__`` holds what the dialler raised.
+        ConnectFailed: There is no connection now; ``__cause__`` holds the error of the dialler.
         TypeError: The dialler returned no asynchronous context manager.
-        Exception: Whatever else it raised, as it is.
+        Exception: Any other error of the dialler, unchanged.
 
-    On leaving, what it raises because its connection is broken already is of no interest. Where
-    nobody could be told of anything else (``patience``), that is logged.
+    On leaving, errors that say that the connection is broken are dropped. With ``patience`` any
+    other error is logged.
 
     Args:
         dial: Called on entering.
-        patience: How long leaving may take, in seconds, for those who have to go on. By default it
-            may take as long as it likes, and what it raises is raised.
+        patience: How long leaving may take, in seconds, for a caller that has to go on. By default
+            there is no limit, and errors are raised.
     """
 
     def __init__(self, dial: Dial, *, patience: float | None = None) -> None:
@@ -54,7 +54,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         try:
             manager = _called(self._dial)
             transport = await manager.__aenter__()
-        except Exception as error:
+        except Exception as error:  # from the application's dialler; raised again if unknown
             alone = single_error(error)
             if isinstance(alone, ConnectFailed):
                 raise alone from alone.__cause__
@@ -80,8 +80,8 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         except NO_CONNECTION as closing:
             if closing is error:
                 raise
-            # It was to be closed, and closed it is; how it broke is nobody's concern any more.
-        except Exception as closing:
+            # The connection was to be closed, so it does not matter that it is broken.
+        except Exception as closing:  # from the application's dialler
             if self._patience is None or closing is error:
                 raise
             logger.exception("the dialler failed to close a connection")
@@ -89,7 +89,7 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
 
 
 def _is_no_connection(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):  # of several attempts, say
+    if isinstance(error, BaseExceptionGroup):  # for example of several attempts
         return error.split((ConnectFailed, *NO_CONNECTION))[1] is None
     return isinstance(error, NO_CONNECTION)
 
@@ -99,8 +99,8 @@ def _called(dial: Dial) -> AbstractAsyncContextManager[FrameTransport]:
     if isinstance(manager, AbstractAsyncContextManager):
         return manager
     if iscoroutine(manager):
-        manager.close()  # It is not going to be awaited, and need not say so too.
+        manager.close()  # Avoids the warning that the coroutine was never awaited.
     raise TypeError(
-        "a function that dials returns an asynchronous context manager (see "
+        "a function that dials must return an asynchronous context manager (see "
         f"contextlib.asynccontextmanager), not {type(manager).__name__}"
     )

@@ -1,8 +1,8 @@
-"""Frames in, to whom they belong: `Dispatcher`. Synchronous: it never waits for a consumer.
+"""Deliver received frames: `Dispatcher`. It is synchronous: it never waits for a consumer.
 
-To the operation of a stream, to `IncomingRequests` for new ones, to `StreamZero` for those of the
-connection. What is no frame ends the connection with CONNECTION_ERROR, unless its I flag says to
-skip it (Protocol.md, "Frame Header Format").
+A frame goes to the operation of its stream, to `IncomingRequests` if it is a new request, or to
+`StreamZero` if it concerns the connection. A malformed frame closes the connection with
+CONNECTION_ERROR, unless its I flag says to skip it (Protocol.md, "Frame Header Format").
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Dispatcher"]
 
 _HEADER_SIZE: Final = HEADER.size
 _unpack_header: Final = HEADER.unpack_from
-# Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
+# Plain numbers: on the hottest path, a member of an enum costs ten times as much.
 _PAYLOAD: Final = FrameType.PAYLOAD.value
 _BARE_PAYLOAD: Final = _PAYLOAD << 10
 _TYPE_AND_METADATA: Final = 0x3F << 10 | METADATA
@@ -43,8 +43,8 @@ class Dispatcher:
 
     Args:
         table: The streams.
-        requests: Takes on the peer's.
-        zero: Takes what concerns the connection.
+        requests: Receives the peer's requests.
+        zero: Receives the frames of the connection itself.
         client: Whether we dialled.
     """
 
@@ -75,7 +75,7 @@ class Dispatcher:
             if _HEADER_SIZE <= size <= MAX_FRAME_SIZE:
                 stream_id, type_and_flags = unpack(frame)
                 if type_and_flags & _TYPE_AND_METADATA == _BARE_PAYLOAD:
-                    # What most frames are, without a call more.
+                    # Most frames are of this kind; this saves them a call.
                     operation = find(stream_id)
                     if operation is not None:
                         operation.receive_payload(type_and_flags, None, frame[_HEADER_SIZE:])
@@ -93,12 +93,12 @@ class Dispatcher:
         """Deliver one frame.
 
         Raises:
-            RemoteProtocolError: It ends the connection (unless it is an ignorable
+            RemoteProtocolError: The frame ends the connection (except an ignorable
                 `MalformedFrame`).
         """
         if not _HEADER_SIZE <= len(frame) <= MAX_FRAME_SIZE:
             # The upper bound holds on any transport (Protocol.md, "Framing Format").
-            read_header(frame)  # raises, and says which of the two it is
+            read_header(frame)  # raises, and says whether the frame is too short or too long
         stream_id, type_and_flags = HEADER.unpack_from(frame)
         frame_type = type_and_flags >> 10
         if frame_type == _PAYLOAD:
@@ -119,21 +119,21 @@ class Dispatcher:
             self._dispatch_rare(frame, frame_type, stream_id, type_and_flags & 0x3FF)
 
     def _dispatch_rare(self, frame: bytes, frame_type: int, stream_id: int, flags: int) -> None:
-        """All but PAYLOAD and requests: decoded whole."""
+        """Deliver a frame that is no PAYLOAD and no request; it is decoded as a whole."""
         verdict = judge(frame_type, flags, stream_id, client=self._client)
         if verdict is Verdict.IGNORE:
             return
         decoded = decode(frame)
         if verdict is Verdict.REFUSE:
-            raise RemoteProtocolError(f"{decoded.frame_type.name} is not understood here")
+            raise RemoteProtocolError(f"{decoded.frame_type.name} is not supported here")
         if not stream_id:
             self._zero.receive(decoded)
             return
         operation = self._table.get(stream_id)
         if operation is None:
-            return  # it is over, or never was (Protocol.md, "Handling the Unexpected")
+            return  # the stream is over, or never existed (Protocol.md, "Handling the Unexpected")
         if isinstance(decoded, RequestNFrame):
-            # n MUST be > 0; no reaction is named, so the lenient rule applies.
+            # n MUST be > 0. The specification names no reaction, so the frame is ignored.
             if decoded.n:
                 operation.receive_request_n(decoded.n)
         elif isinstance(decoded, CancelFrame):

@@ -1,9 +1,9 @@
 """How a connection begins, on both sides (Protocol.md, "Connection Establishment").
 
-The server reads the first frame, under a deadline, and judges it; nothing behind it is looked at
-before the SETUP has been accepted. The client sends SETUP first of all, and where
-`ConnectionConfig.confirm_setup` is set a KEEPALIVE right behind it: SETUP has no acknowledgement
-of its own, and the answer to that KEEPALIVE is one.
+The server waits for the first frame, with a timeout, and checks it; it decodes no other frame
+before it has accepted the SETUP. The client sends SETUP first, and with
+`ConnectionConfig.confirm_setup` a KEEPALIVE right behind it: SETUP has no acknowledgement of its
+own, so the answer to that KEEPALIVE serves as one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 _LINGER: Final = 1.0
-"""How long the peer may take to read what was sent last and to close too, in seconds."""
+"""How long the peer may take to read the last frames and to close too, in seconds."""
 
 __all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait_accepted"]
 
@@ -53,26 +53,26 @@ async def receive_setup(
     resume_offered: bool = False,
     lease_offered: bool = False,
 ) -> tuple[SetupFrame | ResumeFrame, list[bytes]]:
-    """Server: wait for the first frame and judge it.
+    """Server: wait for the first frame and check it.
 
     Args:
         receive: Receives frames, as `FrameTransport.receive_frames` does.
-        config: How long it may take.
+        config: Has the timeout and the limits.
         resume_offered: Whether sessions are kept for resumption.
         lease_offered: Whether leases are granted.
 
     Returns:
-        The SETUP, its max lifetime within our limit; or a RESUME, where that is offered; and what
-        came right behind it, unread.
+        The SETUP, with its max lifetime limited, or a RESUME, if resumption is offered; and the
+        frames right behind it, not decoded.
 
     Raises:
         SetupError: To be answered with `refuse`.
-        RejectedResume: Likewise.
-        RemoteProtocolError: Likewise: what came is no frame.
-        ConnectionLost: The peer went away before it had said anything, or the transport was closed.
+        RejectedResume: To be answered with `refuse`.
+        RemoteProtocolError: The frame is malformed; to be answered with `refuse`.
+        ConnectionLost: The peer went away before its first frame, or the transport was closed.
 
     Checkpoint: always.
-    If cancelled: nothing is known; close the transport.
+    If cancelled: close the transport.
     """
     frames: list[bytes] = []
     with trio.move_on_after(config.setup_timeout):
@@ -89,7 +89,7 @@ async def receive_setup(
     try:
         first = decode(frames[0])
     except MetadataLengthError:
-        raise  # CONNECTION_ERROR, as everywhere
+        raise  # CONNECTION_ERROR, as for any frame
     except MalformedFrame as error:
         raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
     setup = check_first_frame(first, resume_offered=resume_offered)
@@ -109,15 +109,15 @@ async def refuse(
     error: SetupError | RejectedResume | RemoteProtocolError,
     config: ConnectionConfig,
 ) -> None:
-    """Server: tell the client why there is no connection; its owner closes the transport.
+    """Server: tell the client why it is refused. The owner of the transport closes it.
 
     Checkpoint: always.
-    If cancelled: it may or may not have been told.
+    If cancelled: the ERROR frame may or may not have been sent.
     """
     data = str(error).encode() if isinstance(error, RemoteProtocolError) else error.data
     with trio.move_on_after(config.close_timeout):
-        # A peer that does not listen, or talks nonsense, is refused all the same; and so is one
-        # whose transport was closed by whoever brought it.
+        # The transport may be broken or closed, and the peer may send malformed frames: the client
+        # is refused all the same.
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, RemoteProtocolError):
             at_most = config.limits.max_frame_size
             await transport.send_frames([encode_fitting_error(0, error.code, data, at_most)])
@@ -125,14 +125,14 @@ async def refuse(
 
 
 async def close_politely(transport: FrameTransport) -> None:
-    """Say that nothing more comes, and give the peer a moment to read what came last.
+    """Close the sending side, and give the peer a moment to read the last frames.
 
-    Closing a socket with data unread resets the connection, and what was sent last may never be
-    read then. So this takes and drops what still comes until the peer closes too.
+    Closing a socket with unread data resets the connection, and the peer may never read the last
+    frames. So this receives and drops all frames until the peer closes too.
 
     Raises:
         trio.BrokenResourceError: The transport is gone.
-        RemoteProtocolError: The peer talks nonsense.
+        RemoteProtocolError: The peer sends malformed frames.
 
     Checkpoint: always.
     If cancelled: close the transport.
@@ -151,17 +151,17 @@ def begin_as_client(
     *,
     resume_token: bytes | None = None,
 ) -> None:
-    """Client: queue SETUP, and what asks for its confirmation.
+    """Client: queue SETUP, and the KEEPALIVE that asks for its confirmation.
 
     Args:
-        connection: Not running yet.
+        connection: The connection; it does not run yet.
         setup: The setup payload.
-        data_mime_type: Of all payloads.
-        metadata_mime_type: Likewise.
-        resume_token: Names the session, where it is to be resumed.
+        data_mime_type: The MIME type of the data of all payloads.
+        metadata_mime_type: The MIME type of the metadata of all payloads.
+        resume_token: Identifies the session, if it can be resumed.
 
     Raises:
-        LocalProtocolError: The SETUP does not fit a frame, or a MIME type is none.
+        LocalProtocolError: The SETUP does not fit into a frame, or a MIME type is invalid.
     """
     config = connection.config
     frame = build_setup(
@@ -176,10 +176,10 @@ def begin_as_client(
     at_most = config.limits.max_frame_size
     if len(frame) > at_most:
         raise LocalProtocolError(
-            f"SETUP would be {len(frame)} bytes long, which cannot be cut into fragments, and "
-            f"{at_most} may be (Limits.max_frame_size)"
+            f"SETUP would be {len(frame)} bytes long, but a frame has at most {at_most} bytes "
+            "(Limits.max_frame_size), and SETUP cannot be cut into fragments"
         )
-    # Urgent, as all of stream 0: nothing can be before them.
+    # Urgent, like all frames of stream 0: no other frame can leave before them.
     connection.outbox.put_urgent(frame)
     if config.confirm_setup:
         connection.outbox.put_urgent(encode_keepalive(True, 0, b""))
@@ -189,13 +189,13 @@ async def wait_accepted(connection: Connection) -> None:
     """Client: wait until the SETUP is known to be accepted.
 
     Raises:
-        SetupError: It was refused.
+        SetupError: The server refused it.
         ClosedByPeer: The peer closed with CONNECTION_ERROR or CONNECTION_CLOSE.
         ConnectionLost: The connection broke meanwhile.
-        ConnectFailed: The peer said nothing within `ConnectionConfig.setup_timeout`.
+        ConnectFailed: The peer sent nothing within `ConnectionConfig.setup_timeout`.
 
     Checkpoint: always.
-    If cancelled: nothing is known.
+    If cancelled: nothing changes.
     """
     timeout = connection.config.setup_timeout
     with trio.move_on_after(timeout) as scope:
@@ -207,6 +207,6 @@ async def wait_accepted(connection: Connection) -> None:
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
         connection.lifecycle.end(ConnectionLost(reason), last_words=last_words)
         raise ConnectFailed(
-            f"{reason}: it is no RSocket server, or one that answers no KEEPALIVE, which needs "
+            f"{reason}: it is no RSocket server, or it answers no KEEPALIVE; for such a server set "
             "confirm_setup=False (--no-confirm-setup)"
         )

@@ -1,13 +1,14 @@
-"""Handlers, up to their first wait: `FirstSteps`.
+"""Run handlers up to their first wait: `FirstSteps`.
 
 Most handlers end without waiting, so one step of their coroutine gives the answer. The handler of a
-request_response is run right where its frame is dispatched; then there has been no operation, no
-entry in the table of streams, no queue. All other requests, and those behind others that wait, go
-through the queue of the crew: requests begin in the order of their arrival.
+request_response runs where its frame is dispatched. If it ends there, the request needs no
+operation, no entry in the table of streams and no queue. All other requests go through the queue
+of the crew. So does a request_response behind queued requests: requests begin in the order of their
+arrival.
 
-A handler that waits becomes an operation at its first wait. The dispatching goes on to the end of
-what was read; then the task that reads leaves the reading to others and stays with this handler
-(`rsocket_trio.connection.crew`). What is run in a row is limited in number and in time.
+A handler that waits becomes an operation at its first wait. The task that reads dispatches the rest
+of the frames it has read, leaves the reading to other tasks, and stays with this handler
+(`rsocket_trio.connection.crew`). The number of handlers run in a row, and their time, are limited.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ class FirstSteps:
     """Runs handlers by one step each, in the task that calls it.
 
     Attributes:
-        responder: Whose they are; set once the connection is accepted.
-        left: Requests of this read that may still be run. The crew sets it for the time of a read.
-        count: Requests that have been run since the crew looked.
+        responder: Has the handlers; set once the connection is accepted.
+        left: How many requests of this read may still be run. The crew sets it for each read.
+        count: How many requests have been run since the crew reset this number.
         clean: The context of a task that has run no handler.
-        dirty: A handler has changed the context of the task that reads.
-        operation: The request that waits in it now, if one does.
-        rest: Its rest, to be awaited in that task.
+        dirty: Whether a handler has changed the context of the task that reads.
+        operation: The request whose handler waits in the task that reads, if there is one.
+        rest: The rest of that handler, to be awaited in that task.
     """
 
     __slots__ = (
@@ -94,25 +95,25 @@ class FirstSteps:
         self.rest: Awaitable[object] | None = None
 
     def run(self, stream_id: int, payload: Payload, size: int) -> bool:
-        """Run a handler up to its first wait, where that is possible now.
+        """Run the handler of a request_response up to its first wait, if that is possible now.
 
         Args:
-            stream_id: Of a request that is taken on.
+            stream_id: The stream of the request, which is accepted.
             payload: The request.
-            size: Its bytes.
+            size: The bytes of the payload.
 
         Returns:
-            Whether it was; if not, the request belongs in the queue.
+            Whether the handler ran; if not, the request belongs in the queue.
 
         Raises:
-            KeyboardInterrupt: And its like, out of a handler.
+            KeyboardInterrupt: Or another `BaseException` that a handler raised.
         """
         room = self._room
         outbox = self._outbox
         if self._workload.queue:
-            return False  # what the same read has brought before it begins first
+            return False  # earlier requests of the same read begin first
         if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
-            return False  # the answer would only have to wait
+            return False  # the answer would have to wait
         left = self.left
         if not left & LOOK:
             time = perf_counter()
@@ -124,7 +125,7 @@ class FirstSteps:
         self.left = left - 1
         self.count += 1
         workload = self._workload
-        workload.active += 1  # for what the handler may do: begin to drain the connection, say
+        workload.active += 1  # because the handler may, for example, drain the connection
         sender = self._sender
         table = self._table
         try:
@@ -144,28 +145,28 @@ class FirstSteps:
                     and room.used < room.limit
                     and table.failure is None
                 ):
-                    # As `StreamSender.try_send_payload`, without its call.
+                    # Does the same as `StreamSender.try_send_payload`, but saves the call.
                     outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
                 elif response is None:
                     sender.send_control(encode_payload(stream_id, COMPLETE, None, b""))
                 elif table.failure is None and not sender.try_send_payload(
                     stream_id, _ANSWER, response
                 ):
-                    operation = self._operation(stream_id, payload, size)
+                    operation = self._make_operation(stream_id, payload, size)
                     self.rest = operation.respond(response)
                     return True
             else:
-                operation = self._operation(stream_id, payload, size)
+                operation = self._make_operation(stream_id, payload, size)
                 self.rest = operation.rest(coroutine, trap)
                 return True
-        except BaseException as error:
+        except BaseException as error:  # any error of a handler ends its stream
             self._failed(stream_id, payload, error)
         workload.active -= 1
         if workload.on_done is not None:
             workload.on_done()
         now = _copy_context()
         clean = self.clean
-        # As `differ`, without its call where there is nothing to compare.
+        # Saves the call of `differ` if there is nothing to compare.
         if differ(now, clean) if clean else now:
             self.dirty = True
             self.left = 0
@@ -174,16 +175,16 @@ class FirstSteps:
     def run_queued(
         self, shift: Shift, scope: trio.CancelScope, *, due: bool
     ) -> Awaitable[object] | None:
-        """Run the requests that wait in the queue, by one step each.
+        """Run the requests of the queue, by one step each.
 
         Args:
-            shift: Counts them, and holds the one that waits.
-            scope: Of this task; the one that waits gets hold of it.
-            due: The first may begin although the outbox is full.
+            shift: Counts the requests, and holds the one that waits.
+            scope: The cancel scope of this task; the request that waits keeps it.
+            due: Whether the first request may begin although the outbox is full.
 
         Returns:
-            The rest of the request that waits now; ``None``: there are no more, or it is time
-            for others.
+            The rest of the request that waits now; ``None`` if the queue is empty, or it is time
+            for other tasks.
         """
         clean = shift.clean
         workload = self._workload
@@ -201,11 +202,11 @@ class FirstSteps:
             if operation.live:
                 try:
                     rest = operation.begin()
-                except BaseException as error:
+                except BaseException as error:  # any error of a handler ends its stream
                     settle(operation, error)
                 else:
                     if rest is not None:
-                        # Its first wait: task and scope are its own from here on.
+                        # Its first wait: the request keeps this task and its scope.
                         shift.served += served + 1
                         shift.operation = operation
                         operation.attach(scope)
@@ -215,7 +216,7 @@ class FirstSteps:
             if workload.on_done is not None:
                 workload.on_done()
             now = _copy_context()
-            # As `differ`, without its call where there is nothing to compare.
+            # Saves the call of `differ` if there is nothing to compare.
             if differ(now, clean) if clean else now:
                 break
             served += 1
@@ -228,7 +229,7 @@ class FirstSteps:
         return None
 
     def hand_out(self, shift: Shift, scope: trio.CancelScope) -> Awaitable[object] | None:
-        """What waits now is of the task that calls this, and of its scope; see `run_queued`."""
+        """Give the request that waits to the calling task and its scope; see `run_queued`."""
         operation, rest = self.operation, self.rest
         self.operation = self.rest = None
         if operation is not None:
@@ -236,10 +237,10 @@ class FirstSteps:
             operation.attach(scope)
         return rest
 
-    def _operation(
+    def _make_operation(
         self, stream_id: int, payload: Payload, size: int
     ) -> RequestResponseResponder[Payload]:
-        """The request waits: it becomes an operation, and the next ones are for the queue."""
+        """Make the request that waits an operation; the next requests go to the queue."""
         self.left = 0
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size

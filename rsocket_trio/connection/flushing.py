@@ -1,14 +1,13 @@
-"""Sending at the end of a turn of trio's loop: `FlushHook`.
+"""Send at the end of a turn of trio's loop: `FlushHook`.
 
-Between a task that queues a frame and the writer that sends it lie a task switch and a turn of
-the loop, for each batch of frames. But the loop says when everybody who can run has run: right
-before it waits for I/O it calls `trio.abc.Instrument.before_io_wait`. There, whatever has been
-queued in that turn, by however many tasks, leaves in one write that does not wait
-(docs/performance.md has what it bought).
+If only the writer sends, each batch of frames costs a task switch and a turn of the loop. But trio
+calls `trio.abc.Instrument.before_io_wait` right before the loop waits for I/O, when every task that
+could run has run. There the hook sends all frames that any tasks have queued in that turn, in one
+write that does not wait (docs/performance.md has the gain).
 
-It is the writer's own write, done for it while it sleeps. Where the kernel does not take all, or
-there is an error, the writer is woken and goes on; so there is one sender at a time, and errors
-arise in a task.
+The loop sends only while the writer sleeps. If the kernel does not take all bytes, or there is an
+error, the writer is woken and goes on. So there is one sender at a time, and errors are raised in
+a task.
 """
 
 from __future__ import annotations
@@ -46,25 +45,28 @@ class FlushHook(trio.abc.Instrument):
         self._token = current_trio_token()
 
     def marker(self, outbox: Outbox, transport: FrameTransport) -> Callable[[], object]:
-        """What asks for a flush of this outbox, at the end of the turn; once in a turn."""
+        """Return a function that asks for a flush of this outbox at the end of the turn.
+
+        It is called once in a turn.
+        """
         marked = (outbox, transport.send_frames_nowait)
 
         def mark() -> None:
             if in_trio_task():
                 self._marked.append(marked)
             else:
-                # Code of the host, in guest mode: trio's loop may be waiting for I/O already.
+                # In guest mode, code of the host loop: trio may be waiting for I/O already.
                 self._token.run_sync_soon(outbox.wake_writer)
 
         return mark
 
     def before_io_wait(self, timeout: float) -> None:
-        """Flush what has been marked. Raises nothing: trio would switch this off."""
+        """Flush the marked outboxes. Raises nothing: trio would disable the instrument."""
         if self._marked:
             marked, self._marked = self._marked, []
             for outbox, send_nowait in marked:
                 if not outbox.flush(send_nowait):
-                    # Not woken here: trio has decided already how long it is going to wait.
+                    # Not woken here: trio has already decided how long it waits for I/O.
                     self._token.run_sync_soon(outbox.wake_writer)
 
 
@@ -73,9 +75,9 @@ _hook: Final[RunVar[FlushHook | None]] = RunVar("rsocket_trio_flush_hook", None)
 
 @contextmanager
 def flushed_by_loop(outbox: Outbox, transport: FrameTransport) -> Iterator[None]:
-    """While in the block, have the loop flush ``outbox``, if the transport can without waiting.
+    """Within the block the loop flushes ``outbox``, if the transport can send without waiting.
 
-    A run has one hook, and only while it has connections.
+    A run of trio has one hook, and only while it has connections.
     """
     if not transport.immediate:
         yield

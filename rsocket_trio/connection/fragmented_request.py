@@ -1,6 +1,6 @@
-"""A request of which fragments are still to come: `FragmentedRequest`.
+"""A request of the peer that is not whole yet: `FragmentedRequest`.
 
-It stands in the table of streams until the request is whole, or until there are data and the
+It is in the table of streams until the request is whole, or until data have arrived and the
 responder wants to read them while they arrive.
 """
 
@@ -33,7 +33,7 @@ _INTERACTIONS: Final = {
 
 
 class FragmentedRequest(Operation):
-    """A request of which fragments are still to come (PAYLOAD frames on its stream)."""
+    """A request whose next fragments are still to come (PAYLOAD frames on its stream)."""
 
     __slots__ = ("complete", "frame_type", "initial_n", "requests", "undecided")
 
@@ -49,8 +49,9 @@ class FragmentedRequest(Operation):
         self.requests = requests
         self.frame_type = frame_type
         self.initial_n = initial_n
-        self.complete = 0  # or COMPLETE, once a frame has had it
-        # Whether the responder reads it while it arrives; nobody reads channels so.
+        self.complete = 0  # or COMPLETE, once a frame has had this flag
+        # Whether the responder may still choose to read the data while they arrive. It cannot
+        # choose this for a channel.
         self.undecided = frame_type != _REQUEST_CHANNEL
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
@@ -59,7 +60,7 @@ class FragmentedRequest(Operation):
             whole = self.whole(flags, metadata, data)
         except RemoteProtocolError as error:
             self._drop()
-            self.requests.answer(self.stream_id, self.frame_type, error.code, str(error))
+            self.requests.refuse(self.stream_id, self.frame_type, error.code, str(error))
             return
         if whole is not None:
             payload, _ = whole
@@ -72,22 +73,25 @@ class FragmentedRequest(Operation):
             self._decide()
 
     def _decide(self) -> None:
-        """There are data, so the metadata are complete: the responder knows who it is for."""
+        """Ask the responder whether to read the data while they arrive.
+
+        Data have arrived, so the metadata are complete, and the responder can route the request.
+        """
         self.undecided = False
         assembling = self.assembling
         if assembling is None:
             return
         refusal = self.requests.refusal(assembling.size)
         if refusal is not None:
-            # Before anything of the metadata is read.
+            # The request is refused before the metadata are read.
             self._drop()
-            self.requests.answer(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
+            self.requests.refuse(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
             return
         interaction = _INTERACTIONS[self.frame_type]
         try:
             responder = self.requests.responder.body_responder(interaction, assembling.metadata)
         except BaseException as error:
-            # As where a handler fails: it ends this one request.
+            # `BaseException`, as for a handler: its error ends this one request.
             self._drop()
             failure = outcome_of(error)
             answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)
@@ -101,7 +105,7 @@ class FragmentedRequest(Operation):
             self.requests.take_on_body(self, so_far, responder)
 
     def receive_request_n(self, n: int) -> None:
-        # A requester may grant more at any time, also before its request is whole.
+        # A requester may grant more demand at any time, also before its request is whole.
         if self.frame_type >= _REQUEST_STREAM:
             self.initial_n += n
 

@@ -1,7 +1,7 @@
 """One session after the other: `Succession`, for `Resume.fresh_session`.
 
-Where the server refuses to resume, the streams of the session are lost, and the requester may go on
-in a new session, with a token and a SETUP of its own. Nothing is carried over.
+If the server refuses to resume, the streams of the session are lost, and the requester may go on in
+a new session, with a token and a SETUP of its own. The new session keeps nothing of the old one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Succession:
     """The sessions of one client.
 
     Args:
-        first: The first of them.
+        first: The first session.
         begin: Makes the connection of a new session, with SETUP queued.
 
     Attributes:
-        ended: Set when the last of them has ended.
+        ended: Set when the last session has ended.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Succession:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Drive the first session, and those that follow, until one ends for another reason.
+        """Run the first session, and new ones, until one ends for another reason than a refusal.
 
         Checkpoint: always.
         If cancelled: as `ClientSession.run`.
@@ -69,15 +69,15 @@ class Succession:
             await self._drive(session, connection, task_status)
             with self._between:
                 while session.refused and not self._closed:
-                    following = await self._follow()
-                    if following is None:
+                    successor = await self._run_next()
+                    if successor is None:
                         return
-                    session = following
+                    session = successor
         finally:
             self.ended.set()
 
     def close(self) -> None:
-        """End the session there is, and let none follow."""
+        """End the present session, and begin no new one."""
         self._closed = True
         self.ended.set()
         if self._current is not None:
@@ -98,8 +98,8 @@ class Succession:
         finally:
             self._driving = False
 
-    async def _follow(self) -> ClientSession | None:
-        """Begin a new session and drive it to its end; ``None``: there is none."""
+    async def _run_next(self) -> ClientSession | None:
+        """Begin a new session and run it to its end; ``None`` if no session could begin."""
         lifetime = self._resume.session_lifetime
         end = trio.current_time() + lifetime
         for delay in self._attempts.within(lifetime):
@@ -116,7 +116,7 @@ class Succession:
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise
-                        except Exception:
+                        except Exception:  # from the application's dialler
                             logger.exception("the dialler failed: no fresh session")
                             return None
                         attempt.deadline = inf
@@ -124,7 +124,7 @@ class Succession:
                         try:
                             connection = await self._begin(session)
                         except Exception:
-                            # The application's acceptor; there is nobody to raise it in.
+                            # The application's acceptor failed; no caller could get its error.
                             logger.exception("the acceptor failed: no fresh session")
                             return None
                         began = trio.current_time()

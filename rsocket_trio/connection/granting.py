@@ -69,31 +69,31 @@ class _Granting:
         if first is not None:
             self._leases.grant(first)
         if source is not None:
-            await self._drive(source, begun=first is not None)
-        self._settle()
+            await self._run_source(source, begun=first is not None)
+        self._report_started()
         await trio.sleep_forever()
 
-    def _settle(self) -> None:
+    def _report_started(self) -> None:
         """The first lease is queued, or has to be waited for."""
         if self._started is not None:
             started, self._started = self._started, None
             started()
 
-    async def _drive(
+    async def _run_source(
         self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
     ) -> None:
         try:
             # A scope that the source leaves open, and that is cancelled later, ends here.
             with trio.CancelScope():
                 if isinstance(source, AsyncIterable):
-                    await self._take(aiter(source))
+                    await self._grant_from_iterable(aiter(source))
                     return
                 if begun:
-                    await self._until_ended(in_vain=False)
+                    await self._wait_until_ended(no_answer=False)
                 if isinstance(source, Lease):
-                    await self._ask(lambda now: None if now.expires_in else source)
+                    await self._grant_by_asking(lambda now: None if now.expires_in else source)
                 else:
-                    await self._ask(source)
+                    await self._grant_by_asking(source)
         except BaseException as error:
             # The application's source failed. Its other requests and connections go on.
             logger.error(
@@ -101,8 +101,8 @@ class _Granting:
                 exc_info=failure_of(error),
             )
 
-    async def _take(self, leases: AsyncIterator[Lease]) -> None:
-        self._settle()
+    async def _grant_from_iterable(self, leases: AsyncIterator[Lease]) -> None:
+        self._report_started()
         try:
             async for lease in leases:
                 self._leases.grant(lease)
@@ -112,40 +112,40 @@ class _Granting:
         finally:
             await close_iterator(leases)
 
-    async def _ask(self, source: AskForLease) -> None:
+    async def _grant_by_asking(self, source: AskForLease) -> None:
         leases = self._leases
         while True:
             question = leases.statistics()
             leases.latency.begin_anew()
             answer = source(question)
             if isinstance(answer, Awaitable):
-                self._settle()
+                self._report_started()
                 answer = await answer
             if answer is not None:
                 leases.grant(answer)
-            await self._until_ended(in_vain=answer is None)
+            await self._wait_until_ended(no_answer=answer is None)
 
-    async def _until_ended(self, *, in_vain: bool) -> None:
+    async def _wait_until_ended(self, *, no_answer: bool) -> None:
         """Wait until there is reason to ask the source.
 
         That is when a lease has been used up, or has expired. A lease that never allowed anything
-        must have expired. So must one that the source has been asked about already (``in_vain``).
+        must have expired. So must one that the source has been asked about already (``no_answer``).
         """
-        self._settle()
+        self._report_started()
         leases = self._leases
         granted = leases.granted
         version = granted.version
-        done = in_vain and trio.current_time() >= granted.expires
+        done = no_answer and trio.current_time() >= granted.expires
         while True:
             if granted.version != version:
                 version = granted.version
-                in_vain = done = False
+                no_answer = done = False
             now = trio.current_time()
             if granted.stopped or done:
                 deadline = inf
             elif now >= granted.expires:
                 return
-            elif granted.left(now) or in_vain or not granted.requests:
+            elif granted.left(now) or no_answer or not granted.requests:
                 deadline = granted.expires
             else:
                 return

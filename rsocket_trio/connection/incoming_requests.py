@@ -1,11 +1,11 @@
 """Requests of the peer, from the frame to the crew: `IncomingRequests`.
 
-Here it is decided whether a request is taken on, refused (REJECTED, INVALID) or ignored, and here
-requests in fragments become whole.
+This module decides whether a request is accepted, refused (REJECTED, INVALID) or ignored, and
+assembles requests in fragments.
 
-Where leases are in use each request is counted against the one we granted. What goes beyond it is
-answered with REJECTED, also before the first lease (Protocol.md, "Lease Semantics"). A request in
-fragments is counted with its first one, before anything of it is kept.
+If leases are in use, each request counts against the lease that we granted. Requests beyond the
+lease are answered with REJECTED, also before the first lease (Protocol.md, "Lease Semantics"). A
+request in fragments counts with its first fragment, before any of its bytes are kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IncomingRequests"]
 
-# Plain numbers: looking one up in its enum costs ten times as much, on the hottest path.
+# Plain numbers: on the hottest path, a member of an enum costs ten times as much.
 _REQUEST_RESPONSE: Final = FrameType.REQUEST_RESPONSE.value
 _REQUEST_FNF: Final = FrameType.REQUEST_FNF.value
 _REQUEST_STREAM: Final = FrameType.REQUEST_STREAM.value
@@ -63,13 +63,13 @@ _BEYOND: Final = "beyond the lease"
 
 
 class IncomingRequests:
-    """Takes on the requests of the peer.
+    """Accepts or refuses the requests of the peer.
 
     Attributes:
-        responder: Who answers them; set once the connection is accepted.
-        dropped: Messages without an answer that were not taken on, by interaction.
+        responder: Answers them; set once the connection is accepted.
+        dropped: How many messages without an answer were dropped, by interaction.
         refused: While set, every new request is answered with REJECTED and this text.
-        uncredited: An initial n of 0 is legal (`Capabilities.uncredited_requests`).
+        uncredited: Whether an initial n of 0 is legal (`Capabilities.uncredited_requests`).
     """
 
     responder: Handlers
@@ -102,18 +102,18 @@ class IncomingRequests:
     # -- the hot path -----------------------------------------------------------------------
 
     def receive(self, frame_type: int, stream_id: int, flags: int, frame: bytes) -> None:
-        """A REQUEST_* frame.
+        """Receive a REQUEST_* frame.
 
         Raises:
-            MalformedFrame: It is too short, or its metadata length or its n is impossible.
+            MalformedFrame: It is too short, or its metadata length or its n is invalid.
         """
         if stream_id & 1 != self._parity or stream_id in self._table or not stream_id:
-            # Not an id of the peer's, or one in use: ignored (Protocol.md, "Handling the
-            # Unexpected"). Finished ids may come again, once the peer has used all up.
+            # The peer may not use this id, or it is in use: ignored (Protocol.md, "Handling the
+            # Unexpected"). The ids of finished streams may come again, once all are used up.
             return
         if stream_id > MAX_U31:
             read_header(frame)  # raises: the reserved bit before the stream id is set
-        initial_n = 1  # of those that have none: there is nothing to refuse
+        initial_n = 1  # for requests without an initial n, so that they are not refused
         head = PAYLOAD_HEAD
         if frame_type >= _REQUEST_STREAM:
             head = REQUEST_N_HEAD
@@ -123,29 +123,29 @@ class IncomingRequests:
         else:
             metadata, data = None, frame[head:]
         if not initial_n and not self.uncredited:
-            self.answer(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
+            self.refuse(stream_id, frame_type, ErrorCode.INVALID, "the initial n must be above 0")
         elif self._leases is not None and not self._leases.spend():
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, _BEYOND)
         elif metadata is not None and len(metadata) > self._max_metadata:
             text = too_much_metadata(self._max_metadata)
-            self.answer(stream_id, frame_type, ErrorCode.INVALID, text)
+            self.refuse(stream_id, frame_type, ErrorCode.INVALID, text)
         elif flags & FOLLOWS:
-            self._begin(frame_type, stream_id, flags, initial_n, metadata, data)
+            self._begin_fragmented(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
             payload = Payload(data, metadata)
             size = len(frame) - head
             self.take_on(frame_type, stream_id, flags, initial_n, payload, size)
 
     def receive_bare(self, stream_id: int, frame: bytes) -> None:
-        """A REQUEST_RESPONSE frame without flags, of a possible id: what most requests are.
+        """Receive a REQUEST_RESPONSE frame without flags, with a valid id: most requests.
 
-        As `receive` and `take_on`, without their calls.
+        Does the same as `receive` and `take_on`, but saves their calls.
         """
         table = self._table
         if stream_id & 1 != self._parity or stream_id in table or not stream_id:
             return
         if self._leases is not None and not self._leases.spend():
-            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
             return
         workload = self._workload
         first_steps = self._first_steps
@@ -157,10 +157,10 @@ class IncomingRequests:
             and (not workload.active or workload.has_room(size))
             and first_steps.run(stream_id, payload, size)
         ):
-            self._answer(stream_id, payload, size)
+            self._receive_request_response(stream_id, payload, size)
 
-    def _answer(self, stream_id: int, payload: Payload, size: int) -> None:
-        """A whole REQUEST_RESPONSE: run it, queue it, or refuse it."""
+    def _receive_request_response(self, stream_id: int, payload: Payload, size: int) -> None:
+        """Run, queue or refuse a whole REQUEST_RESPONSE."""
         workload = self._workload
         active = workload.active
         if (
@@ -169,7 +169,7 @@ class IncomingRequests:
             or (active and workload.size + size > workload.max_size)
         ):
             text = self.refused or _TOO_MANY
-            self.answer(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
             return
         first_steps = self._first_steps
         if first_steps.left and first_steps.run(stream_id, payload, size):
@@ -190,20 +190,20 @@ class IncomingRequests:
         payload: Payload,
         size: int,
     ) -> None:
-        """A whole request of ``size`` bytes: hand it to the crew, or refuse it.
+        """Hand a whole request of ``size`` bytes to the crew, or refuse it.
 
-        Of ``flags`` only COMPLETE counts here, and only for a channel.
+        Only the flag COMPLETE is used here, and only for a channel.
         """
         if frame_type == _REQUEST_RESPONSE:
-            self._answer(stream_id, payload, size)
+            self._receive_request_response(stream_id, payload, size)
             return
         workload = self._workload
         if self.refused is not None or not workload.has_room(size):
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
-            # The stream is over with its arrival, so it is not entered in the table.
+            # The stream ends when the request arrives, so it does not enter the table.
             operation = FireAndForgetResponder(self._sender, stream_id, payload, self.responder)
             workload.add(operation, size)
             return
@@ -229,17 +229,17 @@ class IncomingRequests:
         self._table[stream_id] = operation
         workload.add(operation, size)
 
-    # -- the rest ---------------------------------------------------------------------------
+    # -- less frequent calls ----------------------------------------------------------------
 
     def take_on_body(
         self, request: FragmentedRequest, payload: Payload, responder: Answers[PayloadBody]
     ) -> None:
-        """A request that is read while it arrives, by ``responder``; ``payload`` is here."""
+        """Accept a request that ``responder`` reads while it arrives; ``payload`` has arrived."""
         stream_id = request.stream_id
         size = len(payload.data) + len(payload.metadata or b"")
         refusal = self.refusal(size)
         if refusal is not None:
-            self.answer(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
+            self.refuse(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
             return
         operation = responder_of_body(
             request.frame_type,
@@ -253,7 +253,7 @@ class IncomingRequests:
         self._workload.add(operation, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:
-        """A METADATA_PUSH frame: best effort, so past the limits it is dropped."""
+        """Receive a METADATA_PUSH frame; it is best effort, so beyond the limits it is dropped."""
         size = len(metadata)
         if size > self._max_metadata:
             self._drop(Interaction.METADATA_PUSH, too_much_metadata(self._max_metadata))
@@ -263,29 +263,32 @@ class IncomingRequests:
             operation = MetadataPushResponder(self._sender, metadata, self.responder)
             self._workload.add(operation, size)
 
-    def answer(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
-        """Refuse a request; fire_and_forget never hears of it."""
+    def refuse(self, stream_id: int, frame_type: int, code: int, text: str) -> None:
+        """Refuse a request; a fire_and_forget is dropped without an answer."""
         if frame_type != _REQUEST_FNF:
             self._sender.send_control(encode_error(stream_id, code, text.encode()))
         else:
             self._drop(Interaction.FIRE_AND_FORGET, text)
 
     def drain(self, _error: Exception) -> None:
-        """Refuse what comes from now on; what has been taken on is answered."""
+        """Refuse new requests from now on; accepted requests are answered."""
         self.refused = "the connection is being closed"
 
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
-        """The connection is over: nothing of what the last read still brings is taken on."""
+        """Refuse the remaining requests of the last read: the connection is over."""
         self.refused = "the connection is over"
 
     def _drop(self, what: Interaction, reason: str) -> None:
-        """Nobody is told but the log, and that once: a peer must not be able to fill a disk."""
+        """Count and log a dropped message. Only the first is a warning: a peer cannot fill a disk.
+
+        The peer is not told.
+        """
         self.dropped[what] += 1
         count = self.dropped[what]
         level = logging.WARNING if count == 1 else logging.DEBUG
         logger.log(level, "%s dropped (number %d of this connection): %s", what, count, reason)
 
-    def _begin(
+    def _begin_fragmented(
         self,
         frame_type: int,
         stream_id: int,
@@ -294,20 +297,20 @@ class IncomingRequests:
         metadata: bytes | None,
         data: bytes,
     ) -> None:
-        """The first fragment of a request."""
+        """Begin to assemble a request, with its first fragment."""
         if self.refused is not None or not self._has_room_for_fragments():
-            self.answer(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
             return
         request = FragmentedRequest(self, self._sender, frame_type, stream_id, initial_n)
         request.assembling = self._sender.account.reassembler(stream_id, self._max_metadata)
-        # Where C stands beside F in REQUEST_CHANNEL, it means the whole payload.
+        # C beside F in REQUEST_CHANNEL applies to the whole payload.
         request.complete = flags & COMPLETE
         self._incomplete += 1
         self._table[stream_id] = request
         request.receive_payload(FOLLOWS, metadata, data)
 
     def refusal(self, size: int) -> str | None:
-        """Why a request of ``size`` bytes is not taken on now; ``None`` where it is."""
+        """Why a request of ``size`` bytes is refused now; ``None`` if it is accepted."""
         if self.refused is not None or not self._workload.has_room(size):
             return self.refused or _TOO_MANY
         return None
@@ -316,6 +319,6 @@ class IncomingRequests:
         return self._workload.active + self._incomplete < self._limits.max_streams
 
     def forget(self, request: FragmentedRequest) -> None:
-        """A request in fragments is whole, or will never be."""
+        """Remove a request in fragments that is whole, or will never be."""
         self._incomplete -= 1
         self._sender.finish(request)

@@ -1,14 +1,13 @@
-"""The task that watches the peer, and shows it that we live: `watch`.
+"""The task that sends KEEPALIVEs and watches whether the peer is alive: `watch`.
 
-It drives the pure `rsocket_trio.protocol.keepalive_clock`. A client sends KEEPALIVEs; both ends
-close a connection whose peer was silent for the max lifetime, really close it. It never waits for
-anything but the time, so it shares no fate with a full outbox: a peer that does not *read* for a
-whole lifetime is found dead too.
+It runs the pure `rsocket_trio.protocol.keepalive_clock`. A client sends KEEPALIVEs. Both ends close
+a connection whose peer was silent for the max lifetime. The task waits only for time, so a full
+outbox does not block it: a peer that does not *read* for a whole lifetime is found dead too.
 
-What counts as life is bytes, not frames: a peer that is in the middle of a large frame is alive,
-and so is one that takes a large batch of ours bit by bit (`Pulse`). And nobody is called dead
-before what the kernel holds of it has been read: after a loop that stood still, this task may run
-first.
+Bytes count as a sign of life, not only frames: a peer in the middle of a large frame is alive, and
+so is a peer that reads a large batch of ours slowly (`Pulse`). After the loop was blocked, this
+task may run before the task that reads. So it gives that task time to read the bytes that the
+kernel holds before it calls the peer dead.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["Pulse", "watch"]
 
 _LOOKS: Final = 4
-"""Turns of the loop before a peer is called dead: one for the task that reads to be woken by what
-has arrived, the others in case the reading is just being handed on."""
+"""Turns of the loop before a peer is called dead. In the first, bytes that have arrived wake the
+task that reads; the others are for the case that the reading is just moving to another task."""
 
 
 class Pulse:
     """The signs of life of one peer.
 
     Args:
-        clock: When the peer was heard last, and what follows from it.
-        transport: Knows of bytes that are no whole frame yet.
+        clock: Knows when the peer was last heard, and the deadlines that follow.
+        transport: Knows when bytes arrived that are no whole frame yet.
     """
 
     def __init__(self, clock: KeepaliveClock, transport: FrameTransport) -> None:
@@ -49,13 +48,13 @@ class Pulse:
         self._progress = clock.last_received
 
     def look(self, now: float, *, sending: bool, batch: int, since: float | None = None) -> None:
-        """Note what has happened.
+        """Record the signs of life since the last call.
 
         Args:
             now: The time, in seconds.
-            sending: Something has been given to the transport and has not left yet.
-            batch: Its number.
-            since: When it was given, where that is known; else when it was seen first.
+            sending: Whether the transport has a batch of frames that has not left yet.
+            batch: The number of that batch.
+            since: When the transport got the batch; ``None`` if that is not known.
         """
         clock = self.clock
         transport = self.transport
@@ -68,7 +67,7 @@ class Pulse:
             self._progress = transport.sent_at
 
     def death(self, now: float) -> str | None:
-        """Why the peer counts as dead; ``None`` while it lives."""
+        """Why the peer counts as dead; ``None`` while it is alive."""
         lifetime = self.clock.max_lifetime
         if self.clock.dead(now):
             return f"the peer was silent for {lifetime:g} s"
@@ -92,7 +91,7 @@ async def watch(
     """Send KEEPALIVEs when due, until the peer is found dead.
 
     Checkpoint: always.
-    If cancelled: nobody watches any more.
+    If cancelled: the peer is not watched any more.
     """
     pulse = Pulse(clock, transport)
     while True:

@@ -1,6 +1,6 @@
-"""How long handlers take: `Latency`, and `Timed`, which stands in front of a responder.
+"""How long handlers take: `Latency`, and `Timed`, which wraps a responder.
 
-Only connections that use leases have one: what decides about the next lease may want to know.
+Only connections that use leases have one, because a source of leases may need the latency.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ class Latency:
 
     @property
     def mean(self) -> float | None:
-        """The mean since `begin_anew`; ``None`` of nothing."""
+        """The mean since `begin_anew`; ``None`` without any times."""
         return self._sum / self._count if self._count else None
 
     def add(self, seconds: float) -> None:
-        """Count one more."""
+        """Add a time."""
         self._sum += seconds
         self._count += 1
 
     def begin_anew(self) -> None:
-        """Forget all so far."""
+        """Forget all times."""
         self._sum = 0.0
         self._count = 0
 
 
 class Timed:
-    """A responder whose request_response handlers are timed. The others last as the peer likes.
+    """A responder whose request_response handlers are timed.
 
-    All else is the responder's own: see `rsocket_trio.Responder`.
+    How long the other handlers take depends on the peer, so they are not timed. They are the
+    responder's own: see `rsocket_trio.Responder`.
     """
 
     def __init__(self, responder: Handlers, latency: Latency) -> None:
@@ -56,11 +57,7 @@ class Timed:
         self.metadata_push = responder.metadata_push
 
     async def request_response(self, payload: Payload, /) -> AnyPayload | None:
-        """Answer, and note how long it took, however it ended.
-
-        Checkpoint: as the handler does.
-        If cancelled: the handler is.
-        """
+        """Run the handler, and record how long it took, also if it fails."""
         start = trio.current_time()
         try:
             return await self._respond(payload)

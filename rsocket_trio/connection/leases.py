@@ -1,9 +1,9 @@
 """The leases of one connection: `ConnectionLeases` for users, `Leases` for the connection.
 
-What a lease allows is decided by the pure `rsocket_trio.protocol.lease_ledger`; here are the clock
-and the LEASE frames. `rsocket_trio.connection.granting` asks the application's source for the next
-lease. Our own requests wait in `rsocket_trio.connection.admission`, the peer's are counted by
-`rsocket_trio.connection.incoming_requests`.
+The pure `rsocket_trio.protocol.lease_ledger` decides what a lease allows. This module has the
+clock and the LEASE frames. `rsocket_trio.connection.granting` asks the application's source for
+the next lease. Our own requests wait in `rsocket_trio.connection.admission`;
+`rsocket_trio.connection.incoming_requests` counts the peer's.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
     @property
     def source(self) -> AnyLeaseSource:
-        """Where the leases come from that we grant.
+        """The source of the leases that we grant.
 
-        An acceptor may set it, to choose for its connection; later it has no effect.
+        An acceptor may set it for its connection; setting it later has no effect.
         """
         return self._leases.source
 
@@ -56,40 +56,42 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
     @property
     def waiting(self) -> int:
-        """How many of our requests wait for a lease or for their turn."""
+        """The number of our requests that wait for a lease or for their turn."""
         return self._leases.waiting
 
     @property
     def left(self) -> int:
-        """How many requests the peer's lease allows us now."""
+        """The number of requests that the peer's lease allows us now."""
         return self._leases.left
 
     def grant(self, lease: Lease) -> None:
-        """Grant a lease to the peer of this connection, in place of the one it has.
+        """Grant a lease to the peer of this connection; it replaces the present one.
 
-        It leaves at once, or as soon as the connection is accepted. When it has ended, the source
-        is asked again.
+        The lease is sent at once, or as soon as the connection is accepted. When it has ended, the
+        source is asked again.
         """
         self._leases.grant(lease)
 
     def statistics(self) -> LeaseStatistics:
-        """Numbers about the leases granted; reading them leaves the mean latency as it is."""
+        """Return numbers about the granted leases. This does not reset the mean latency."""
         return self._leases.statistics()
 
 
 class Leases:
-    """What a connection does about its leases.
+    """The leases of a connection.
 
     Attributes:
-        options: As given.
-        source: See `ConnectionLeases.source`; likewise ``last_lease`` and ``waiting``.
-        held: The peer's lease: what our requests are counted against.
-        granted: Ours: what the peer's requests are counted against.
+        options: The settings.
+        source: See `ConnectionLeases.source`.
+        last_lease: See `ConnectionLeases.last_lease`.
+        waiting: See `ConnectionLeases.waiting`.
+        held: The peer's lease; our requests count against it.
+        granted: Our lease; the peer's requests count against it.
         latency: How long handlers take.
         on_lease: Called when the peer has granted a lease.
         changed: Set when we have granted a lease, or the one granted is used up. The task that
             waits for it replaces it.
-        view: What the user sees of this.
+        view: The object that the user gets.
     """
 
     def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
@@ -136,14 +138,14 @@ class Leases:
         )
 
     def receive(self, frame: LeaseFrame) -> None:
-        """A LEASE frame; its time begins now."""
+        """Receive a LEASE frame; its time begins now."""
         seconds = frame.time_to_live_ms / 1000
         self.last_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
         self.held.replace(frame.number_of_requests, seconds, trio.current_time())
         self.on_lease()
 
     def spend(self) -> bool:
-        """Count a request of the peer; False if it is beyond the lease."""
+        """Count a request of the peer; return False if it is beyond the lease."""
         now = trio.current_time()
         if not self.granted.take(now):
             return False
@@ -162,9 +164,10 @@ class Leases:
         self._running = False
 
     def restart(self) -> None:
-        """The session goes on over another connection, and leases begin anew.
+        """Restart the leases: the session goes on over another connection.
 
-        (Protocol.md, "Resume Operation": they are not carried over.) Their granting is run again.
+        Leases do not carry over (Protocol.md, "Resume Operation"). The caller cancels the granting
+        before this call, and runs it again after it.
         """
         self.pause()
         self.held.clear()
@@ -172,4 +175,4 @@ class Leases:
 
 
 def _nothing() -> None:
-    """There is nobody to tell."""
+    """Do nothing: no callback is set."""

@@ -1,8 +1,9 @@
-"""What becomes of a connection: accepted, draining, over. `Lifecycle`.
+"""The states of a connection: accepted, draining, over. `Lifecycle`.
 
-It depends on nobody. Whoever finds out that the connection is over says so here, and whoever has to
-act on it has registered before. Everything is synchronous: when `end` returns, every stream has
-failed. Only the handlers are cancelled after it, some in each turn (`Connection`).
+It depends on no other part. A part that finds out that the connection is over calls `end`; parts
+that have to act on it have registered callbacks before. Everything is synchronous: when `end`
+returns, every stream has failed. Only the handlers are cancelled later, some in each turn of the
+loop (`Connection`).
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ OnDrain: TypeAlias = Callable[[Exception], None]
 
 
 class Lifecycle:
-    """The states of one connection, and who is told of each.
+    """The states of one connection, and the callbacks for each.
 
     Attributes:
-        established: Client: something has arrived that only an accepted SETUP can cause.
+        established: Whether the connection is accepted. A client knows it from the first frame
+            that a server sends only after it has accepted the SETUP.
         failure: Why the connection is over; ``None`` while it is not.
-        draining: What the connection will end with once its open streams have finished;
-            ``None`` where new streams are welcome.
+        draining: The error with which the connection ends once its open streams have finished;
+            ``None`` while new streams may begin.
         ended: Set when the connection is over.
         acceptance: Set when `established` becomes true, or the connection is over.
-        on_end: Told, in order, why the connection is over, and with which last ERROR frame.
-        on_drain: Told, in order, that no new stream may begin.
-        is_idle: Says whether nothing is left to wait for while draining.
-        peer: Names the peer in the log.
+        on_end: Called, in order, with the reason for the end and the last ERROR frame.
+        on_drain: Called, in order, when no new stream may begin any more.
+        is_idle: Whether all streams and requests have finished, while draining.
+        peer: Returns the name of the peer for the log.
     """
 
     def __init__(self, *, established: bool, peer: Callable[[], str]) -> None:
@@ -53,18 +55,18 @@ class Lifecycle:
         self.peer = peer
 
     def accepted(self) -> None:
-        """Client: the SETUP is accepted."""
+        """Client: record that the server has accepted the SETUP."""
         self.established = True
         self.acceptance.set()
 
     # -- the end ----------------------------------------------------------------------------
 
     def end(self, error: Exception, *, last_words: bytes | None = None) -> None:
-        """The connection is over: everybody learns it now. The first call counts.
+        """End the connection, and call every callback now. Only the first call has an effect.
 
         Args:
-            error: What every stream and every later request gets. `trio.ClosedResourceError`
-                where it was our own wish.
+            error: The error of every stream and every later request. `trio.ClosedResourceError`
+                if we closed the connection.
             last_words: An ERROR frame for the peer.
         """
         if self.failure is not None:
@@ -76,22 +78,22 @@ class Lifecycle:
         self.acceptance.set()
 
     def close(self) -> None:
-        """End the connection because we want to; what is queued is still sent."""
+        """End the connection at our own wish; queued frames are still sent."""
         self.end(trio.ClosedResourceError("the connection was closed here"))
 
     def lost(self, cause: Exception) -> None:
-        """The transport broke."""
+        """End the connection because the transport broke."""
         error = ConnectionLost(f"the connection broke: {cause}")
         error.__cause__ = cause
         self.end(error)
 
     def give_up(self, reason: str, *, code: int = ErrorCode.CONNECTION_ERROR) -> None:
-        """The peer is of no use any more: tell it why, and close."""
+        """End the connection because the peer is dead or unusable, and tell it why."""
         last_words = encode_error(0, code, reason.encode())
         self.end(ConnectionLost(reason), last_words=last_words)
 
     def protocol_error(self, error: RemoteProtocolError) -> None:
-        """The peer broke the rules of the connection: tell it, and close."""
+        """End the connection because the peer broke the protocol, and tell it why."""
         logger.info("closing the connection to %s: %s", self.peer(), error)
         reason = ConnectionClosed(f"the peer broke the protocol: {error}")
         reason.__cause__ = error
@@ -101,7 +103,7 @@ class Lifecycle:
     # -- draining ---------------------------------------------------------------------------
 
     def drain(self, error: Exception) -> None:
-        """No new streams; once the open ones have finished the connection ends with ``error``.
+        """Allow no new streams; end with ``error`` once the open streams have finished.
 
         (Protocol.md, "Error Codes", CONNECTION_CLOSE: both sides wait for outstanding streams.)
         """
@@ -113,7 +115,7 @@ class Lifecycle:
         self.check_drained()
 
     def check_drained(self) -> None:
-        """While draining: a stream or a request is done, which may have been the last."""
+        """While draining, end the connection if the last stream or request has finished."""
         if self.draining is not None and self.is_idle():
             self.end(self.draining)
 

@@ -1,35 +1,48 @@
-"""What waits to be sent: `Outbox`, between everybody who sends and the one writer.
+"""The queue of frames between all senders and the one writer: `Outbox`.
 
-Order: the frames of stream 0 go first (Protocol.md, "QoS": they SHOULD have priority); all others
-leave in the order in which they were put, so the frames of one stream never overtake each other.
-The writer takes all there is and sends it in one go; or the loop sends it for a writer that
+The states of a frame. Only a payload frame can be WAITING or RESERVED; others begin as QUEUED:
+
+    state      begins with                           its bytes count in
+    WAITING    reserve, if there is no room          Room.waiting
+    RESERVED   reserve or Room.hand_out              Room.used
+    QUEUED     put, put_reserved                     Room.used
+               put_control, put_urgent               control_size
+    TAKEN      take (writer) or flush (loop)         nothing; `writing` until the batch is sent
+    DROPPED    from WAITING: Room.fail_waiting       nothing
+               from RESERVED: release                nothing
+               from QUEUED: take_back                nothing
+               from QUEUED: discard                  as before; the connection is over
+
+What a call does depends on the state of the writer (`rsocket_trio.connection.writer_state`):
+
+    call          AWAKE                 ASLEEP                MARKED                GONE
+    put...        queues                queues; MARKED (1)    queues                queues in vain
+    take          takes all, or ASLEEP  - (3)                 - (3)                 - (3)
+                  until woken
+    flush         does nothing          sends all; ASLEEP (2) sends all; ASLEEP (2) does nothing
+    wake_writer   take returns once     AWAKE                 AWAKE                 does nothing
+                  more, maybe empty
+    discard       drops all; GONE       - (3)                 - (3)                 drops all
+    close         in every state: gives no more room; queued frames are sent, more may be put
+
+    (1)  AWAKE if the loop does not flush, or a task waits for the writer to take frames.
+    (2)  If not all bytes have left, `wake_writer` follows: AWAKE; the writer goes on, or raises.
+    (3)  Does not happen: only the writer's own task makes this call.
+
+Order: the frames of stream 0 go first (Protocol.md, "QoS": they SHOULD have priority). All others
+leave in the order of the put calls, so the frames of one stream never overtake each other. The
+writer takes all queued frames and sends them in one call, or the loop sends them while the writer
 sleeps (`rsocket_trio.connection.flushing`).
 
-Payload frames need room (`rsocket_trio.connection.room`). Frames that must get out whatever happens
-(CANCEL, ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. They are counted apart: past
-`max_control_size` no request of the peer begins (`clogged`), and past `max_unsent_size` the
-connection ends (`on_overrun`). Nobody stops reading because of them: a peer that waits for us to
-read before it reads would wait for ever.
+Payload frames need room (`rsocket_trio.connection.room`). Frames that must always leave (CANCEL,
+ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted apart: beyond
+`max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_size` the
+connection ends (`on_overrun`). The reading never stops because of them: a peer may read only after
+we read, and then both sides would wait without end.
 
-    Outbox        order and sizes of what waits
-    Room          bytes of payload frames, and the tasks that wait for room
-    WriterState   whether the writer sleeps, and who wakes it
-
-What each call does depends on the writer (`rsocket_trio.connection.writer_state` draws its states):
-
-    call          AWAKE                ASLEEP                MARKED              GONE
-    put, and kin  queues               queues; MARKED *      queues              queues, in vain
-    take          all there is, or     -                     -                   -
-                  ASLEEP till woken
-    flush         nothing              sends all; ASLEEP **  likewise            nothing
-    wake_writer   take returns once    AWAKE                 AWAKE               nothing
-                  more, maybe empty
-    close         no more room; what is queued is sent, and more may be put: in every state
-    discard       drops all; GONE      -                     -                   drops all
-
-    *   AWAKE where the loop does not flush, or somebody waits for the writer to take frames.
-    **  Where not all has left `wake_writer` follows, so AWAKE: the writer goes on, and raises.
-    -   Does not happen: the writer's own task calls it, and only that.
+    Outbox        the order of the frames, and their sizes
+    Room          the bytes of payload frames, and the tasks that wait for room
+    WriterState   whether the writer sleeps, and how it is woken
 """
 
 from __future__ import annotations
@@ -53,14 +66,14 @@ class Outbox:
     """The frames of one connection that wait for its writer.
 
     Attributes:
-        room: For payload frames.
-        writer: Where the writer stands.
-        control_size: Bytes of other frames that wait.
-        max_control_size: Past this the outbox is `clogged`.
-        max_unsent_size: Past this `on_overrun` is called, once.
-        on_overrun: Told how many bytes of answers the peer has left unread.
-        writing: Whether frames were taken that have not left yet.
-        batches: How often frames were taken: by the writer, or sent in its place.
+        room: The space for payload frames.
+        writer: The state of the writer.
+        control_size: The bytes of all other queued frames.
+        max_control_size: Beyond this the outbox is `clogged`.
+        max_unsent_size: Beyond this `on_overrun` is called, once.
+        on_overrun: Called with the number of bytes of answers that the peer has not read.
+        writing: Whether a batch was taken that has not left yet.
+        batches: The number of batches that the writer has taken or the loop has sent.
     """
 
     __slots__ = (
@@ -92,21 +105,21 @@ class Outbox:
         self._watchers: dict[Task, None] = {}
         self._broken = False
 
-    # -- for those who send -----------------------------------------------------------------
+    # -- for senders ------------------------------------------------------------------------
 
     @property
     def clogged(self) -> bool:
-        """The peer makes us answer more than it reads."""
+        """Whether too many control frames wait: the peer does not read our answers."""
         return self.control_size > self.max_control_size
 
     @property
     def full(self) -> bool:
-        """What the peer asks for now would only have to wait: there is no room, or too much."""
+        """Whether a new answer would have to wait: there is no room, or the outbox is clogged."""
         room = self.room
         return room.used >= room.limit or self.control_size > self.max_control_size
 
     def put(self, frame: bytes) -> None:
-        """Queue a payload frame. Only where there is room: look first, without a checkpoint."""
+        """Queue a payload frame. The caller has checked that there is room, in the same turn."""
         self._frames.append(frame)
         self.room.used += len(frame)
         if self.writer.asleep:
@@ -114,15 +127,15 @@ class Outbox:
 
     @property
     def last(self) -> bytes | None:
-        """The frame that was put last, if it is still here; not one of stream 0."""
+        """The last queued frame that is not of stream 0; ``None`` if there is none."""
         return self._frames[-1] if self._frames else None
 
     def take_back(self) -> None:
-        """Forget `last`, a payload frame: it has not left, and is not wanted any more."""
+        """Remove `last`, a payload frame, from the queue."""
         self.release(len(self._frames.pop()))
 
     def put_control(self, frame: bytes) -> None:
-        """Queue a frame that must get out, behind what is queued already."""
+        """Queue a frame that must always leave, behind the frames that are queued already."""
         self._frames.append(frame)
         self._count(len(frame))
 
@@ -137,17 +150,17 @@ class Outbox:
         if self.writer.asleep:
             self._announce()
         if before > self.max_unsent_size and self.on_overrun is not None:
-            # One frame may go past it, however large: there are KEEPALIVEs of 16 MiB.
+            # One frame of any size may exceed the limit: there are KEEPALIVEs of 16 MiB.
             tell, self.on_overrun = self.on_overrun, None
             tell(before)
 
     async def reserve(self, size: int) -> None:
         """Wait for room for ``size`` bytes.
 
-        Then call `put_reserved`, or `release` what is not needed any more; no checkpoint between.
+        Then call `put_reserved`, or `release` the room, without a checkpoint in between.
 
         Raises:
-            Exception: What the outbox was closed with.
+            Exception: The error with which the outbox was closed.
 
         Checkpoint: only if there is no room.
         If cancelled: nothing is reserved.
@@ -157,7 +170,7 @@ class Outbox:
             await self.room.wait(size)
 
     def release(self, size: int) -> None:
-        """Give back room that was reserved and is not needed: others may be waiting for it."""
+        """Give back reserved room that is not needed; tasks that wait may get it."""
         self.room.give_back(size)
 
     def put_reserved(self, frame: bytes) -> None:
@@ -167,7 +180,7 @@ class Outbox:
             self._announce()
 
     async def wait_idle(self) -> None:
-        """Wait until all that is queued has been sent, or the outbox is closed.
+        """Wait until all queued frames have been sent, or the transport has broken.
 
         Checkpoint: always.
         If cancelled: nothing changes.
@@ -179,7 +192,7 @@ class Outbox:
             await self._watch()
 
     async def wait_unclogged(self) -> None:
-        """Wait until what made this outbox `clogged` has been taken.
+        """Wait until the outbox is not `clogged` any more, or the transport has broken.
 
         Checkpoint: only if it is clogged.
         If cancelled: nothing changes.
@@ -188,7 +201,7 @@ class Outbox:
             await self._watch()
 
     async def _watch(self) -> None:
-        """Wait until the writer takes frames, or finds none."""
+        """Wait until the writer takes frames, or finds the queue empty."""
         task = current_task()
         self._watchers[task] = None
         self._wake_for_waiters()
@@ -200,15 +213,15 @@ class Outbox:
         await wait_task_rescheduled(abort)
 
     def close(self, error: Exception) -> None:
-        """No room will come any more: those who wait for it get ``error``, by `Room.let_go`.
+        """Give no more room: tasks that wait for room get ``error``, by `Room.fail_waiting`.
 
-        What is queued is still sent, and frames may still be put (the last ERROR).
+        Queued frames are still sent, and frames may still be put (the last ERROR).
         """
         self.on_overrun = None
         self.room.close(error)
 
     def discard(self) -> None:
-        """Nothing can be sent any more: forget what is queued. After `close`."""
+        """Drop all queued frames: the transport is broken. Called after `close`."""
         self._broken = True
         self._frames.clear()
         self._urgent.clear()
@@ -217,24 +230,24 @@ class Outbox:
         self._release_watchers()
 
     def flush(self, send_nowait: Callable[[list[bytes]], bool]) -> bool:
-        """Send what is queued in place of a writer that sleeps. For no task to call.
+        """Send the queued frames while the writer sleeps. Only the loop calls this, no task.
 
         Args:
             send_nowait: `rsocket_trio.transports.base.FrameTransport.send_frames_nowait`.
 
         Returns:
-            Whether that was all; else `wake_writer` must follow.
+            Whether all bytes have left; if not, `wake_writer` must follow.
         """
         writer = self.writer
         if writer.task is None:
-            return True  # awake, or gone: what is queued is its business
+            return True  # the writer is awake and sends the frames itself, or it is gone
         frames = self._frames
         try:
             done = send_nowait(self._urgent + frames if self._urgent else frames)
         except Exception:
-            # It happens again in the writer, whose business it is.
+            # The writer meets the same error when it sends, and raises it.
             return False
-        frames.clear()  # a new list would be one more object for the garbage collector to look at
+        frames.clear()  # a new list would be one more object for the garbage collector
         if self._urgent:
             self._urgent = []
         self.batches += 1
@@ -246,23 +259,23 @@ class Outbox:
         return done
 
     def _announce(self) -> None:
-        """There is something to send, and the writer sleeps."""
+        """Tell the sleeping writer, or the loop, that there are frames to send."""
         self.writer.announce(at_once=bool(self.room.waiting or self._watchers))
 
     def _wake_for_waiters(self) -> None:
-        """Somebody waits for the writer to take frames; a `flush` would not tell them."""
+        """Wake the writer for a task that waits until frames are taken: `flush` wakes no task."""
         if self._frames or self._urgent:
             self.wake_writer()
 
     # -- for the writer ---------------------------------------------------------------------
 
     def wake_writer(self) -> None:
-        """Let the writer look again; transports call it for what they have to send themselves."""
+        """Wake the writer. Transports call this if they have something of their own to send."""
         self.writer.due = True
         self.writer.wake()
 
     async def take(self) -> list[bytes]:
-        """Wait for frames and take them all. Empty where only the transport has to send.
+        """Wait for frames and take them all. Empty if only the transport has something to send.
 
         Checkpoint: only if there is nothing to send.
         If cancelled: nothing is taken.

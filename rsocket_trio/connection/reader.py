@@ -1,7 +1,7 @@
-"""Reading, one turn at a time: `Reader`. Whichever task of the crew reads calls it.
+"""Read, one turn at a time: `Reader`. The task of the crew that reads calls it.
 
-It never waits for a consumer, nor for the peer to read: only for the transport, and between two
-batches of a read that brought very many frames.
+It never waits for a consumer, nor for the peer to read. It waits only for the transport, and for
+one turn of the loop between two batches of a read that brought very many frames.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ _BATCH: Final = 1024
 """Frames dispatched in a row without letting another task run."""
 
 _END: Final = (b"",)
-"""Stands for the end of what the peer sends."""
+"""A marker: the peer has closed its sending side."""
 
 READ_ERRORS: Final = (RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""What ends the reading, and the connection."""
+"""The errors that end the reading, and the connection."""
 
 
 class Reader:
     """Receives frames and has them dispatched.
 
     Args:
-        transport: Where they come from.
-        dispatcher: Where they go to.
+        transport: Receives the frames.
+        dispatcher: Delivers the frames.
         zero: Looks for the acceptance of our SETUP.
-        lifecycle: Learns how reading ends.
-        clock: Learns that the peer lives.
-        frames: What came right behind the first one, before this.
+        lifecycle: Is told how reading ends.
+        clock: Is told when frames arrive.
+        frames: The frames right behind the first one, received already.
 
     Attributes:
-        frames: What has come and has not been dispatched.
-        wait_received: What `wait` is while there is nothing of that, if the transport has it: the
-            task that reads calls it by itself, to save a call for each read.
+        frames: The frames that are received and not dispatched.
+        wait_received: Waits for the transport, if the transport can receive without waiting. The
+            task that reads calls it instead of `wait` while `frames` is empty, to save a call for
+            each read.
     """
 
     def __init__(
@@ -67,13 +68,14 @@ class Reader:
         self._clock = clock
         self._now = current_clock().current_time
         self.frames: Sequence[bytes] = frames
-        self._position = 0  # what of these has been dispatched
+        self._position = 0  # how many of these have been dispatched
         self.wait_received = transport.wait_received if transport.receives_nowait else None
 
     def wait(self) -> Awaitable[None]:
-        """Wait until `deliver` has something to do. To be awaited at once.
+        """Wait until `deliver` has something to do. The caller awaits it at once.
 
-        It may raise what `failed` is for.
+        Raises:
+            Exception: One of `READ_ERRORS`.
 
         Checkpoint: always.
         If cancelled: nothing is lost.
@@ -90,13 +92,13 @@ class Reader:
             self.frames = _END
 
     def deliver(self) -> bool:
-        """Dispatch what has come, or, of very many frames, the next batch.
+        """Dispatch the received frames; if there are very many, the next batch of them.
 
         Returns:
-            Whether there may be more; if not the connection is over.
+            Whether there may be more frames; if not, the connection is over.
 
         Raises:
-            Exception: `failed` is for it.
+            Exception: One of `READ_ERRORS`.
         """
         frames = self.frames
         if not frames:
@@ -125,14 +127,14 @@ class Reader:
         if self._lifecycle.established:
             self._dispatch_all(frames)
         else:
-            # One by one: what an ERROR means depends on the frames before it.
+            # One by one: the meaning of an ERROR depends on the frames before it.
             for frame in frames:
                 self._dispatch_all([frame])
                 self._zero.look_for_acceptance(frame)
         return True
 
     def failed(self, error: Exception) -> None:
-        """`wait` or `deliver` has raised one of `READ_ERRORS`: the connection is over."""
+        """End the connection: `wait` or `deliver` has raised one of `READ_ERRORS`."""
         if isinstance(error, RemoteProtocolError):
             self._lifecycle.protocol_error(error)
         else:

@@ -1,23 +1,23 @@
 """A transport that outlives the connections below it: `ResumableLink`.
 
-It stands between the engine, which knows nothing of resumption, and the real transport of the
-moment (`Attachment`). When that is lost the engine notices only that nothing comes and nothing
-leaves: its reader waits in `receive_frames`, its writer in `send_frames`, the outbox fills and
-producers wait. A task beside the connection dials again (client) or a new connection brings a
-RESUME (server); `attach` then continues: the writer sends again what the peer has not received
-(Protocol.md, "Resume Operation"), and goes on.
+The link is between the engine, which does not know about resumption, and the current transport
+(`Attachment`). When that transport is lost, the engine notices only that no frame arrives or
+leaves: its reader waits in `receive_frames`, its writer in `send_frames`, the outbox fills, and
+producers wait. On a client a task beside the connection dials again; on a server a new connection
+brings a RESUME. Then `attach` continues the session: the writer sends the frames again that the
+peer has not received (Protocol.md, "Resume Operation"), and goes on.
 
     engine: reader, writer, outbox
        |
     ResumableLink: positions, retained frames, KEEPALIVE
        |
-    Attachment: the FrameTransport of the moment, or none
+    Attachment: the current FrameTransport, if there is one
 
-KEEPALIVEs are the link's, not the engine's: silence costs the transport here and not the
-connection (`rsocket_trio.connection.link_watch`), and each carries the position received
+The link sends the KEEPALIVEs, not the engine: a silent peer loses only its transport, not the
+connection (`rsocket_trio.connection.link_watch`), and each KEEPALIVE carries the position received
 (`rsocket_trio.connection.session_frames`). Frames of stream 0 have no position and are not
-retained. Once CONNECTION_CLOSE or CONNECTION_ERROR went either way the session is being closed, and
-does not survive its transport: that is how a close is told from a loss.
+retained. Once either side has sent CONNECTION_CLOSE or CONNECTION_ERROR, the session is closing and
+ends with its transport. This distinguishes a close from a loss.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Attachment:
     """One transport below a link, from `ResumableLink.attach` until it is lost.
 
     Attributes:
-        transport: What carries the frames.
-        lost: Set when the link does not use it any more; whoever brought it closes it.
-        clock: Of its KEEPALIVEs.
+        transport: Carries the frames.
+        lost: Set when the link does not use it any more; its owner then closes it.
+        clock: The clock of its KEEPALIVEs.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Attachment:
         self.transport = transport
         self.lost = trio.Event()
         self.clock = clock
-        self.first = first  # to be sent before all else
+        self.first = first  # the frames to send before all others
         self.begun = False  # whether the writer has sent them
         self.sending_since: float | None = None  # while a batch is with the transport
         self.batches = 0
@@ -64,16 +64,16 @@ class ResumableLink(FrameTransport):
     """Carries the frames of a session over one transport after the other.
 
     Attributes:
-        log: Positions, and what is retained.
+        log: The positions, and the retained frames.
         retention: Keeps the log within bounds.
-        attachment: The transport of the moment; ``None`` while there is none.
-        failure: Why there will never be one again, once that is so.
+        attachment: The current transport; ``None`` while there is none.
+        failure: Why the session is over; ``None`` while it is not.
 
     Args:
         transport: The first transport; `attach` it too.
-        max_retained_size: Bytes the log may hold.
-        interval: Between our KEEPALIVEs, in seconds; ``None`` on a server.
-        max_lifetime: The peer's silence that costs a transport, in seconds.
+        max_retained_size: The number of bytes that the log may hold.
+        interval: The time between our KEEPALIVEs, in seconds; ``None`` on a server.
+        max_lifetime: After this time of silence, in seconds, a transport is dropped.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class ResumableLink(FrameTransport):
         self._max_lifetime = max_lifetime
         self._frames = SessionFrames(self.retention)
         self._changed = trio.Event()
-        self._early: list[bytes] = []
-        self._own: list[bytes] = []
+        self._received_early: list[bytes] = []
+        self._own_keepalives: list[bytes] = []
 
-    # -- for those who bring transports ------------------------------------------------------
+    # -- for the owners of transports --------------------------------------------------------
 
     def attach(
         self,
@@ -108,14 +108,14 @@ class ResumableLink(FrameTransport):
         first: Sequence[bytes] = (),
         received: Sequence[bytes] = (),
     ) -> Attachment:
-        """Go on over ``transport``; the one before it is let go.
+        """Go on over ``transport``; the previous transport is dropped.
 
         Args:
-            transport: Ready to carry frames of the session. Closed by its owner once
+            transport: Ready to carry frames of the session. Its owner closes it once
                 `Attachment.lost` is set.
-            peer_received: The position the peer has received; must be possible.
-            first: Frames to be sent before what is sent again.
-            received: What has been received on it already.
+            peer_received: The position that the peer has received; must be possible.
+            first: Frames to send before the retained frames are sent again.
+            received: The frames that have been received on it already.
         """
         self.drop("another connection took its place")
         clock = KeepaliveClock(self._interval, self._max_lifetime, trio.current_time())
@@ -123,8 +123,8 @@ class ResumableLink(FrameTransport):
         if self.failure is not None:
             attachment.lost.set()
             return attachment
-        self._early = list(received)
-        self._own = []
+        self._received_early = list(received)
+        self._own_keepalives = []
         self.info = transport.info
         transport.wake_writer = self._wake
         self.attachment = attachment
@@ -134,7 +134,7 @@ class ResumableLink(FrameTransport):
         return attachment
 
     def drop(self, reason: str, cause: Exception | None = None) -> None:
-        """Let the transport of the moment go; the session waits for another, unless it closes."""
+        """Drop the current transport; the session waits for another, unless it is closing."""
         attachment = self.attachment
         if attachment is None:
             return
@@ -150,7 +150,7 @@ class ResumableLink(FrameTransport):
             self._announce()
 
     def fail(self, reason: str, cause: Exception | None = None) -> None:
-        """The session is over; the engine learns that its transport broke. The first counts."""
+        """End the session: the engine sees a broken transport. Only the first call counts."""
         if self.failure is None:
             self.failure = trio.BrokenResourceError(reason)
             self.failure.__cause__ = cause
@@ -171,7 +171,7 @@ class ResumableLink(FrameTransport):
 
     def send_soon(self, frame: bytes) -> None:
         """Send a frame of the link's own, before the next ones of the engine."""
-        self._own.append(frame)
+        self._own_keepalives.append(frame)
         self._wake()
 
     async def wait_attached(self) -> Attachment:
@@ -191,29 +191,22 @@ class ResumableLink(FrameTransport):
         return attachment
 
     async def wait_carried(self) -> trio.Event:
-        """As `wait_attached`; see `FrameTransport.wait_carried`.
-
-        Raises:
-            trio.BrokenResourceError: The session is over.
-
-        Checkpoint: only if there is none.
-        If cancelled: nothing changes.
-        """
+        """See `FrameTransport.wait_carried`; waits as `wait_attached` does."""
         return (await self.wait_attached()).lost
 
     # -- for the engine ----------------------------------------------------------------------
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
-        """Send frames, now or, those of streams, whenever there is a transport again.
+        """Send frames. If the transport breaks, frames of streams are sent over the next one.
 
         Raises:
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
-        If cancelled: frames may have been sent in part; the link is good only for closing.
+        If cancelled: some frames may have been sent; the link can only be closed then.
         """
         attachment = await self.wait_attached()
-        # No checkpoint until all of them are in the log.
+        # No checkpoint until all frames are in the log.
         batch: list[bytes] = []
         if not attachment.begun:
             attachment.begun = True
@@ -225,7 +218,7 @@ class ResumableLink(FrameTransport):
         try:
             await attachment.transport.send_frames(batch)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self._broke(attachment, error)
+            self._transport_broke(attachment, error)
         finally:
             attachment.sending_since = None
 
@@ -233,7 +226,8 @@ class ResumableLink(FrameTransport):
         """See `FrameTransport.send_frames_nowait`.
 
         Raises:
-            trio.WouldBlock: There is no transport that could, or it has not begun.
+            trio.WouldBlock: There is no transport, it cannot send without waiting, or the writer
+                has not yet sent its first frames.
         """
         attachment = self.attachment
         if attachment is None or not attachment.begun or not attachment.transport.immediate:
@@ -243,14 +237,15 @@ class ResumableLink(FrameTransport):
         try:
             return attachment.transport.send_frames_nowait(batch)
         except Exception:
-            # `send_frames` finds the same and drops the transport; what matters is in the log.
+            # `send_frames` gets the same error and drops the transport. The frames of streams are
+            # in the log.
             return False
 
     async def receive_frames(self) -> list[bytes]:
-        """Receive what has arrived, from whichever transport there is.
+        """Receive frames from the current transport; wait for one if there is none.
 
         Raises:
-            RemoteProtocolError: What arrives is no frame.
+            RemoteProtocolError: The peer sends malformed frames.
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
@@ -258,19 +253,19 @@ class ResumableLink(FrameTransport):
         """
         while True:
             attachment = await self.wait_attached()
-            if self._early:
+            if self._received_early:
                 await checkpoint()
                 if self.attachment is not attachment:
-                    continue  # another took its place, and what is here now came over that one
-                frames, self._early = self._early, []
+                    continue  # another transport took its place, and these frames are of that one
+                frames, self._received_early = self._received_early, []
             else:
                 try:
                     frames = await attachment.transport.receive_frames()
                 except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                    self._broke(attachment, error)
+                    self._transport_broke(attachment, error)
                     continue
             if self.attachment is not attachment:
-                continue  # too late: the position given to the peer excludes them
+                continue  # too late: the position sent to the peer does not include these frames
             if frames:
                 attachment.clock.received(trio.current_time())
                 for frame in frames:
@@ -281,15 +276,15 @@ class ResumableLink(FrameTransport):
             self.drop("the peer closed the connection")
 
     async def close_sending(self) -> bool:
-        """Say CONNECTION_CLOSE, unless an end was announced already, and that nothing follows.
+        """Send CONNECTION_CLOSE, unless an end was announced already, and close the sending side.
 
-        Waits for a transport where there is none.
+        Waits for a transport if there is none.
 
         Raises:
             trio.BrokenResourceError: The session is over.
 
         Checkpoint: always.
-        If cancelled: it may or may not have been said.
+        If cancelled: CONNECTION_CLOSE may or may not have been sent.
         """
         goodbye = encode_error(0, ErrorCode.CONNECTION_CLOSE, b"")
         await self.send_frames([] if self.closing else [goodbye])
@@ -297,7 +292,7 @@ class ResumableLink(FrameTransport):
         return attachment is not None and await attachment.transport.close_sending()
 
     async def aclose(self) -> None:
-        """Let the transport go, for good; its owner closes it.
+        """End the session and drop the transport; its owner closes it.
 
         Checkpoint: always.
         If cancelled: closed all the same.
@@ -315,13 +310,13 @@ class ResumableLink(FrameTransport):
         if self.wake_writer is not None:
             self.wake_writer()
 
-    def _broke(self, attachment: Attachment, error: Exception) -> None:
+    def _transport_broke(self, attachment: Attachment, error: Exception) -> None:
         if self.attachment is attachment:
             self.drop(str(error) or "the connection broke", error)
 
     def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
-        """Put frames into a batch that is about to be sent, behind those of the link's own."""
-        own, self._own = self._own, []
+        """Add frames to a batch that is about to be sent, behind the link's own KEEPALIVEs."""
+        own, self._own_keepalives = self._own_keepalives, []
         batch += map(self._frames.outgoing, own)
         batch += map(self._frames.outgoing, frames)
         self.retention.ask(batch)

@@ -1,14 +1,14 @@
 """A session at a client: `ClientSession` (Protocol.md, "Resume Operation").
 
-While the session has no transport a task dials again, by the schedule the application chose, and
-offers to resume. What became of that is for the link, or the connection, to know:
+While the session has no transport, a task dials again, by the schedule of the application, and
+offers to resume. The answer of the server decides:
 
-    RESUME_OK, and we can go on from there    the link goes on
-    RESUME_OK, and we cannot                  CONNECTION_ERROR; the session is over
-    ERROR[CONNECTION_ERROR], or no answer     the next attempt, in time
-    any other ERROR                           `RejectedResume`, and never another attempt
+    RESUME_OK, position still in our log      the link goes on
+    RESUME_OK, with another position          CONNECTION_ERROR; the session is over
+    ERROR[CONNECTION_ERROR], or no answer     the next attempt, within the session lifetime
+    any other ERROR                           `RejectedResume`, and no other attempt
 
-Where there is no connection at all, that is an attempt too. A dialler that fails in another way
+A dialler that makes no connection counts as an attempt too. A dialler that fails in another way
 (`connection/dialling.py`) ends the session: it would fail again.
 """
 
@@ -55,12 +55,12 @@ class ClientSession:
     """One session, from its SETUP to its end.
 
     Attributes:
-        token: Names it.
-        link: What its connection runs on.
-        resume: How it is resumed.
+        token: Identifies the session.
+        link: The transport of its connection.
+        resume: The settings of resumption.
         dial: Makes transports.
-        config: Of its connection.
-        refused: The server does not resume it, and another session may follow.
+        config: The settings of its connection.
+        refused: Whether the server refused to resume it, so that a new session may begin.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class ClientSession:
         await self._first.lost.wait()
         await trio.aclose_forcefully(self._first.transport)
         if not connection.lifecycle.established:
-            # Nobody knows of a session yet that could be resumed.
+            # The server does not keep a session before it has accepted the SETUP.
             link.fail("the connection broke before the server had accepted the SETUP")
         while link.failure is None:
             await self._resume_in_time(connection)
 
     async def _resume_in_time(self, connection: Connection) -> None:
-        """Try until the session goes on, and return when its transport is lost again."""
+        """Try until the session goes on; return when its transport is lost again."""
         link = self.link
         lifetime = self.resume.session_lifetime
         end = trio.current_time() + lifetime
@@ -130,7 +130,7 @@ class ClientSession:
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise
-                        except Exception as error:
+                        except Exception as error:  # from the application's dialler
                             logger.exception("the dialler failed: the session is not resumed")
                             link.fail("the dialler failed", error)
                             return
@@ -145,7 +145,7 @@ class ClientSession:
                 except (ConnectFailed, ConnectionLost, RemoteProtocolError) as error:
                     failure = error
                 except NO_CONNECTION as error:
-                    failure = error  # closed: by whoever dialled
+                    failure = error  # the dialler broke or closed the transport
         attempts = self.resume.retry.attempts
         link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
 
@@ -153,12 +153,12 @@ class ClientSession:
         """Send RESUME and wait for the answer.
 
         Returns:
-            The session goes on; or ``None``: it is over.
+            The attachment over which the session goes on; ``None`` if the session is over.
 
         Raises:
             ConnectionLost: There was no answer, or CONNECTION_ERROR: try again.
-            RemoteProtocolError: Likewise: it made no sense.
-            trio.BrokenResourceError: Likewise: the transport broke.
+            RemoteProtocolError: The answer is malformed or of a wrong type: try again.
+            trio.BrokenResourceError: The transport broke: try again.
         """
         log = self.link.log
         resume = ResumeFrame(
@@ -171,7 +171,7 @@ class ClientSession:
         try:
             answer = decode(frames[0])
         except MalformedFrame as error:
-            raise RemoteProtocolError(f"the answer to RESUME is no frame: {error}") from error
+            raise RemoteProtocolError(f"the answer to RESUME is malformed: {error}") from error
         if isinstance(answer, ErrorFrame) and not answer.stream_id:
             if answer.code == ErrorCode.CONNECTION_ERROR:
                 raise ConnectionLost("the server did not resume, for now")
@@ -181,7 +181,7 @@ class ClientSession:
             raise RemoteProtocolError(f"{answer.frame_type.name} is no answer to RESUME")
         position = answer.last_received_client_position
         if not log.can_replay_from(position):
-            reason = "what the server has not received is not retained any more"
+            reason = "frames that the server has not received are not retained any more"
             last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
             await transport.send_frames([last_words])
             self.link.fail(reason)

@@ -1,4 +1,4 @@
-"""What an application says about resumption: `Resume` (client), `ResumeOptions` (server)."""
+"""The settings of resumption: `Resume` (client), `ResumeOptions` (server)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Resume", "ResumeOptions", "check_resume", "kept_sessions"]
 _MAX_TOKEN: Final = 0xFFFF
 _RETAINED: Final = 16 * 2**20
 _MIN_TOKEN: Final = 16
-"""128 bits, as many as a random UUID has room for: nobody guesses that."""
+"""128 bits, as many as a random UUID has room for: too many to guess."""
 
 
 def _check_token(instance: object, attribute: object, token: bytes | None) -> None:
@@ -31,18 +31,19 @@ class Resume:
     """How a client keeps its session over the loss of a connection.
 
     Attributes:
-        session_lifetime: How long after a loss it tries, in seconds. Not longer than the server
-            keeps the session. 60 s.
-        max_retained_size: Bytes of frames kept until the server is known to have them. Payloads
-            wait where more would be needed, so it bounds what is on the way. 16 MiB.
-        token: Names the session: 1 to 65535 bytes, unique, and not to be guessed, since whoever
-            knows it can take the session over. 16 random bytes by default; servers may refuse
-            fewer (`ResumeOptions.min_token_size`).
+        session_lifetime: How long the client tries to resume after a loss, in seconds. It should
+            not be longer than the server keeps the session. 60 s.
+        max_retained_size: How many bytes of frames are kept until the server is known to have
+            received them. If more are needed, payloads wait, so this limits the bytes on the way.
+            16 MiB.
+        token: Identifies the session: 1 to 65535 bytes, unique, and hard to guess, since anyone
+            who knows it can take the session over. 16 random bytes by default; servers may refuse
+            shorter tokens (`ResumeOptions.min_token_size`).
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
-        fresh_session: Where the server refuses to resume, begin a new session, with a token and a
-            SETUP of its own, and ask the client's acceptor again: open streams fail with
-            `ConnectionLost`, as do requests until it has begun, and the requester goes on.
-            Otherwise everything ends with `RejectedResume`.
+        fresh_session: If the server refuses to resume, begin a new session, with a token and a
+            SETUP of its own, and ask the client's acceptor again. Open streams fail with
+            `ConnectionLost`, and so do requests until the new session has begun; the requester
+            goes on. Without this everything ends with `RejectedResume`.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
@@ -53,10 +54,10 @@ class Resume:
 
 
 def check_resume(resume: object, kind: type) -> None:
-    """Find out early what ``resume=`` of a client or a server is.
+    """Check early the type of ``resume=`` of a client or a server.
 
     Raises:
-        TypeError: It is not of that kind, and not ``None``.
+        TypeError: It is neither of that type nor ``None``.
     """
     if resume is not None and not isinstance(resume, kind):
         name = kind.__name__
@@ -70,19 +71,20 @@ def _check_store(instance: object, attribute: object, store: object) -> None:
 
 @attrs.frozen(kw_only=True)
 class ResumeOptions:
-    """How a server keeps sessions of clients that ask for it.
+    """How a server keeps the sessions of clients that ask for resumption.
 
     Attributes:
         session_lifetime: How long after a loss the client may come back, in seconds. 60 s.
-        max_sessions: So many sessions at a time, connected or not, of all servers with these
-            options; a client more is refused with REJECTED_SETUP. Each may hold all a connection
-            may, and what is retained. 1024.
+        max_sessions: The maximum number of sessions at a time, connected or not, of all servers
+            with these options. Further clients are refused with REJECTED_SETUP. Each session may
+            use as much memory as a connection, and the retained frames. 1024.
         max_retained_size: As `Resume.max_retained_size`, for each session. 16 MiB.
-        min_token_size: The client names its session, and whoever knows the name may take it over:
-            one that is shorter is refused with REJECTED_SETUP, in bytes. 16: what can be guessed
-            in time is shorter. How random a token is nobody but the client can know.
-        store: Where sessions are found. Calls of `serve_transport` and `serve` with the same
-            options, or the same store, resume each other's sessions.
+        min_token_size: The minimum length of a token, in bytes. The client chooses the token, and
+            anyone who knows it may take the session over, so shorter tokens are refused with
+            REJECTED_SETUP. 16: tokens that can be guessed in time are shorter. Only the client
+            can know how random its token is.
+        store: Finds the sessions. Calls of `serve_transport` and `serve` with the same options, or
+            the same store, resume each other's sessions.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
@@ -96,5 +98,5 @@ class ResumeOptions:
 
 
 def kept_sessions(options: ResumeOptions) -> set[ServerSession]:
-    """The sessions there are, of all servers with these options; for `Sessions`, which fills it."""
-    return options._kept  # noqa: SLF001 - of this module
+    """The present sessions of all servers with these options; `Sessions` fills the set."""
+    return options._kept  # noqa: SLF001 - a class of this module

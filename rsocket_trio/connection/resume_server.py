@@ -1,8 +1,8 @@
 """Sessions at a server: `Sessions`, `ServerSession` (Protocol.md, "Resume Operation").
 
-A session lives in the task of the connection whose SETUP began it, also while it has no
-transport, and while its transport came with a RESUME on another connection, whose task then only
-waits for the loss of that transport. So it ends with the server, whatever happens.
+A session lives in the task of the connection whose SETUP began it, also while it has no transport.
+If its transport came with a RESUME on another connection, the task of that connection only waits
+for the loss of that transport. So a session always ends with the server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_SESSION", "ServerSession", "Sessions"]
 
 NO_SESSION: Final = "there is no such session"
-"""What a client hears that may not go on with a session: no more than of one that is unknown."""
+"""The answer to a client that may not resume a session: the same as for an unknown session."""
 
 _STORE_FAILED: Final = "the session store failed"
 
@@ -43,11 +43,11 @@ class ServerSession:
     """One session, from its SETUP to its end.
 
     Attributes:
-        token: Names it.
-        link: What its connection runs on.
-        handle: Stands for it in the store.
-        admit: Asked about the transport of each RESUME; raises `RejectedResume` to refuse it.
-            ``None`` until the acceptor has let the client in: before that nobody may go on.
+        token: Identifies the session.
+        link: The transport of its connection.
+        handle: Represents the session in the store.
+        admit: Called with the transport of each RESUME; raises `RejectedResume` to refuse it.
+            ``None`` until the acceptor has accepted the client: before that no RESUME is admitted.
     """
 
     admit: Callable[[TransportInfo], Awaitable[None]] | None = None
@@ -85,17 +85,17 @@ class ServerSession:
             nursery.cancel_scope.cancel(reason="the session is over")
 
     async def close(self) -> None:
-        """End the session and free its token. Once is enough.
+        """End the session and free its token. Further calls do nothing.
 
         Checkpoint: as the store does.
-        If cancelled: the same; the store has its own limit of time.
+        If cancelled: the same; the call of the store has a timeout.
         """
         self.link.fail("the session is over")
         if self._sessions.forget(self):
             await self._sessions.remove(self)
 
     async def _close_first(self) -> None:
-        """The transport of the SETUP is closed when it is lost, not when the session ends."""
+        """Close the transport of the SETUP when it is lost, not only when the session ends."""
         await self._first.lost.wait()
         await trio.aclose_forcefully(self._first.transport)
 
@@ -105,7 +105,7 @@ class ServerSession:
                 with trio.move_on_after(self._lifetime) as waiting:
                     attachment = await self.link.wait_attached()
             except trio.BrokenResourceError:
-                return  # over, for another reason
+                return  # the session is over for another reason
             if waiting.cancelled_caught:
                 self.link.fail(f"the session was not resumed within {self._lifetime:g} s")
             else:
@@ -116,8 +116,8 @@ class Sessions:
     """The sessions of a server.
 
     Args:
-        options: How they are kept.
-        config: How long the store may take.
+        options: The settings of resumption.
+        config: Has the timeouts for calls of the store.
     """
 
     def __init__(self, options: ResumeOptions, config: ConnectionConfig) -> None:
@@ -129,10 +129,16 @@ class Sessions:
     async def begin(
         self, setup: SetupFrame, token: bytes, transport: FrameTransport, received: list[bytes]
     ) -> ServerSession:
-        """A SETUP that asks for resumption, and what came right behind it.
+        """Begin a session for a SETUP that asks for resumption.
+
+        Args:
+            setup: The SETUP.
+            token: Identifies the session.
+            transport: The transport of the SETUP.
+            received: The frames right behind the SETUP.
 
         Returns:
-            The session; `ServerSession.close` it.
+            The session; the caller closes it with `ServerSession.close`.
 
         Raises:
             RejectedSetup: Its token is too short or in use, there are too many sessions, or the
@@ -152,7 +158,7 @@ class Sessions:
         try:
             with trio.fail_after(self._config.setup_timeout):
                 added = await self.options.store.add(token, session.handle)
-        except BaseException as error:
+        except BaseException as error:  # also if cancelled, the session must be closed
             await session.close()
             if not isinstance(error, Exception):
                 raise
@@ -161,22 +167,22 @@ class Sessions:
         if not added:
             session.link.fail("it was not kept")
             self.forget(session)
-            # "Identification Token Handling": not accepted; the code is left open.
+            # "Identification Token Handling": not accepted; the specification names no error code.
             raise RejectedSetup("the resume token is in use")
         return session
 
     async def resume(
         self, frame: ResumeFrame, transport: FrameTransport, received: list[bytes]
     ) -> Attachment:
-        """A RESUME, and what came right behind it: its session goes on over ``transport``.
+        """Let a session go on over ``transport``; ``received`` came right behind its RESUME.
 
         The newest RESUME wins: a client that comes back knows better than the server whether its
-        old connection is dead. Nothing happens to that one before the new one is admitted.
+        old connection is dead. The old connection is untouched until the new one is admitted.
 
         Raises:
             RejectedResume: There is no such session, the client is not admitted to it, it cannot go
-                on from there, or the store has failed.
-            Exception: What `ServerSession.admit` raised.
+                on from these positions, or the store has failed.
+            Exception: `ServerSession.admit` has failed.
 
         Checkpoint: as the store and `ServerSession.admit` do.
         If cancelled: the session stays as it is.
@@ -207,19 +213,19 @@ class Sessions:
         try:
             with trio.fail_after(self._config.setup_timeout):
                 found: object = await self.options.store.find(token)
-        except Exception as error:
+        except Exception as error:  # from the application's store
             logger.exception(_STORE_FAILED)
-            code = ErrorCode.CONNECTION_ERROR  # for now, and not for good
+            code = ErrorCode.CONNECTION_ERROR  # tells the client to try again
             raise RejectedResume("the session cannot be found now", code=code) from error
         session = session_of(found)
         if found is not None and (session is None or session.token != token):
-            # Whose streams these are is not for the store to say.
-            logger.error("the session store gave what is not the session of that token")
+            # A store must not give a client the streams of another client.
+            logger.error("the session store did not return the session of the token")
             return None
         return session
 
     def forget(self, session: ServerSession) -> bool:
-        """A session is over; whether that was not known yet."""
+        """Remove a session that is over; return False if it was removed already."""
         if session not in self._live:
             return False
         self._live.remove(session)
@@ -230,15 +236,15 @@ class Sessions:
         """Free the token of a session.
 
         Checkpoint: as the store does.
-        If cancelled: the same; the store has its own limit of time.
+        If cancelled: the same; the call of the store has a timeout.
         """
         try:
             with trio.CancelScope(shield=True), trio.fail_after(self._config.close_timeout):
                 await self.options.store.remove(session.token, session.handle)
-        except Exception:
+        except Exception:  # from the application's store
             logger.exception(_STORE_FAILED)
 
     def stop(self) -> None:
-        """The server is being stopped: nobody can come back any more."""
+        """Let no client resume any more: the server is being stopped."""
         for session in list(self._live):
             session.link.resume_no_more("the server is being stopped")

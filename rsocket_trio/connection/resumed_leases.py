@@ -1,8 +1,8 @@
 """Leases of a session that may be resumed: `run_leases`.
 
-Protocol.md, "Resume Operation": leases do not carry over, each connection of a session begins
-them anew. A request that was lost with its connection is sent again, and counts against the first
-lease of the new one.
+Leases do not carry over: each connection of a session begins them anew (Protocol.md, "Resume
+Operation"). A request that was lost with its connection is sent again, and counts against the first
+lease of the new connection.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ async def run_leases(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Grant leases; over what is resumable, once for each transport that carries it.
+    """Grant leases; in a resumable session, anew for each transport that carries it.
 
     Args:
-        leases: Of the connection.
-        outbox: The connection's.
-        transport: The connection's.
-        task_status: Started once the first lease is queued, or has to be waited for.
+        leases: The leases of the connection.
+        outbox: The outbox of the connection.
+        transport: The transport of the connection.
+        task_status: Started once the first lease is queued, or the source makes us wait.
 
     Checkpoint: always.
-    If cancelled: nothing more is granted but by hand.
+    If cancelled: only `Leases.grant` grants leases from then on.
     """
     if not transport.capabilities.resumable:
         await grant_leases(leases, outbox, task_status=task_status)

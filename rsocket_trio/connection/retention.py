@@ -1,10 +1,10 @@
-"""What one end of a session keeps for the other, within bounds: `Retention`.
+"""The frames that one end of a session keeps for the other, within bounds: `Retention`.
 
-What a session costs is bounded by its log. As that fills, the peer is asked, by a KEEPALIVE with R
-*behind* what was sent, how far it has received, and the outbox is closed to payloads until it has
-answered. So an honest peer, however fast the producers are, never makes us forget a frame that it
-may need. A peer that does not say what it has received is not waited for: then the oldest frames
-go, with a warning, and the session may be lost with its connection.
+The log has a maximum size. When it fills, a KEEPALIVE with R *behind* the sent frames asks the peer
+how far it has received, and the outbox accepts no payloads until the peer has answered. So for an
+honest peer we never drop a frame that it may need, even if the producers are fast. If a peer does
+not answer with its position, we do not wait for it: the oldest frames are dropped, with a warning,
+and the session may be lost with its connection.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ __all__ = ["Retention"]
 
 
 class Retention:
-    """Fills the log of one end, has it emptied in time, and holds payloads back meanwhile.
+    """Fills the log of one end, asks the peer in time, and holds payloads back until it answers.
 
     Attributes:
-        log: Positions, and what is retained.
-        asked_since: When the question was sent that is not answered yet, if there is one.
+        log: The positions, and the retained frames.
+        asked_since: When the KEEPALIVE was sent that the peer has not answered yet; ``None`` if
+            there is none.
 
     Args:
-        limit: Bytes the log may hold.
+        limit: The number of bytes that the log may hold.
         wake: Makes the writer call `ask` soon.
     """
 
@@ -43,15 +44,15 @@ class Retention:
         self._wake = wake
         self._outbox: Outbox | None = None
         self._room = 0
-        self._asked = 0  # the position we have asked the peer to confirm
-        self._unasked = 0  # what was retained since, as the log charges it
+        self._asked = 0  # the position that we have asked the peer to confirm
+        self._unasked = 0  # the bytes retained since then, as the log counts them
         self._acknowledges = True
 
     def bind(self, outbox: Outbox) -> None:
-        """Hold payloads back by ``outbox``."""
+        """Hold payloads back by the room of ``outbox``."""
         self._outbox = outbox
-        # All that still leaves once the log is half full must fit into its other half; the
-        # smallest frames are charged some twelve times their size.
+        # The frames that still leave once the log is half full must fit into its other half. The
+        # log counts the smallest frames with about twelve times their size.
         self._room = min(outbox.room.limit, max(1, self.log.limit // 64))
         outbox.room.set_limit(self._room)
 
@@ -63,12 +64,12 @@ class Retention:
         self._unasked += len(frame) + FRAME_COST
         if log.evicted and not evicted:
             logger.warning(
-                "frames were let go before the peer said that it has them: "
+                "frames were dropped before the peer said that it has them: "
                 "the session may be lost with its connection"
             )
 
     def ask(self, batch: list[bytes]) -> None:
-        """Where it is time to, ask the peer how far it has received, behind ``batch``."""
+        """If it is time, add to ``batch`` a KEEPALIVE that asks how far the peer has received."""
         log = self.log
         full = log.size >= log.limit // 2
         if self.asked_since is None and (full or self._unasked >= log.limit // 4):
@@ -80,7 +81,7 @@ class Retention:
             self._outbox.room.set_limit(0)
 
     def confirmed(self, keepalive: KeepaliveFrame) -> None:
-        """The peer said how far it has received."""
+        """Drop the frames that the peer has received, as its KEEPALIVE says."""
         self.log.acknowledge(keepalive.position)
         if (
             self.asked_since is not None
@@ -90,30 +91,30 @@ class Retention:
             self.asked_since = None
             if keepalive.position < self._asked:
                 self.give_up()
-        self._relieve()
+        self._let_payloads_through()
 
     def give_up(self) -> None:
-        """The peer does not say what it has: to wait for it any longer is to wait for ever."""
+        """Stop holding payloads back: the peer does not say how far it has received."""
         self.asked_since = None
         self._acknowledges = False
-        self._relieve()
+        self._let_payloads_through()
 
     def restart(self, peer_received: int) -> None:
-        """On a new connection the peer begins with what it has received."""
+        """Begin a new connection, on which the peer has said how far it has received."""
         self.log.acknowledge(peer_received)
         self.asked_since = None
         self._unasked = self.log.size
-        self._relieve()
+        self._let_payloads_through()
 
-    def _relieve(self) -> None:
-        """Let payloads through again, where they were held back and need not be any more."""
+    def _let_payloads_through(self) -> None:
+        """Let payloads through again, if they were held back and the reason is gone."""
         log = self.log
         if self._outbox is None or self._outbox.room.limit:
             return
         if log.size < log.limit // 2 or not self._acknowledges:
             self._outbox.room.set_limit(self._room)
         elif self.asked_since is None:
-            self._wake()  # what is retained came behind the last question: ask again
+            self._wake()  # the retained frames came behind the last question: ask again
 
     def _question(self) -> bytes:
         return self._asked.to_bytes(8, "big")

@@ -1,9 +1,9 @@
 """Room in the outbox, and the tasks that wait for it: `Room`.
 
-Producers of payloads may be a bounded number of bytes ahead of the writer. Who finds no room waits
-in line and is handed room in order, which makes streams take turns: a fragment of this one, a
-fragment of that one. Whoever gives up waiting leaves the line in constant time, wherever it
-stands: a peer may cancel thousands of streams at once, in any order.
+Producers of payloads may be a limited number of bytes ahead of the writer. Producers that find no
+room wait in a queue and get room in order, so streams take turns: a fragment of one stream, then a
+fragment of the next. A producer that is cancelled leaves the queue in constant time, from any
+position: a peer may cancel thousands of streams at once, in any order.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Room:
     """The bytes of payload frames that may wait for the writer.
 
     Attributes:
-        limit: How many there may be. The last to come may go past it.
-        used: Bytes of frames that wait, or for which room has been handed out.
-        waiting: The tasks in line, and the bytes each wants.
+        limit: The maximum number of bytes. The last frame may exceed it.
+        used: The bytes of frames that wait, and the bytes reserved for frames.
+        waiting: The tasks in the queue, and the bytes that each wants.
     """
 
     __slots__ = ("_closed", "_handed", "limit", "used", "waiting")
@@ -37,14 +37,14 @@ class Room:
         self.limit = limit
         self.used = 0
         self.waiting: OrderedDict[Task, int] = OrderedDict()
-        self._handed = 0  # given to tasks that have not run since
+        self._handed = 0  # bytes given to tasks that have not run since
         self._closed: Exception | None = None
 
     async def wait(self, size: int) -> None:
-        """Stand in line until ``size`` bytes have been handed to this task.
+        """Wait in the queue until this task gets ``size`` bytes.
 
         Raises:
-            Exception: What the room was closed with.
+            Exception: The error with which the room was closed.
 
         Checkpoint: always.
         If cancelled: nothing is taken.
@@ -60,10 +60,10 @@ class Room:
         self._handed -= size
 
     def try_take(self, size: int) -> bool:
-        """Take ``size`` bytes if there is room; then nobody is in line.
+        """Take ``size`` bytes if there is room; if there is room, the queue is empty.
 
         Raises:
-            Exception: What the room was closed with.
+            Exception: The error with which the room was closed.
         """
         if self._closed is not None:
             raise fresh_copy(self._closed)
@@ -73,16 +73,16 @@ class Room:
         return True
 
     def give_back(self, size: int) -> None:
-        """Room that was taken is not needed: others may be waiting for it."""
+        """Give back room that is not needed; tasks in the queue may get it."""
         self.used -= size
         self.hand_out()
 
     def empty(self) -> None:
-        """All frames that waited have been taken; `hand_out` follows where tasks may be woken."""
+        """Free the room of all queued frames, which were taken. `hand_out` wakes tasks for it."""
         self.used = self._handed
 
     def hand_out(self) -> None:
-        """Give the room there is to those in line, in order."""
+        """Give the free room to the tasks in the queue, in order."""
         waiting = self.waiting
         while waiting and self.used < self.limit:
             task, size = waiting.popitem(last=False)
@@ -91,21 +91,18 @@ class Room:
             reschedule(task)
 
     def set_limit(self, limit: int) -> None:
-        """Change ``limit``; 0 lets nothing in. Those in line get the room that comes of it."""
+        """Change ``limit``; 0 allows no payloads. Tasks in the queue get the new room."""
         self.limit = limit
         self.hand_out()
 
     def close(self, error: Exception) -> None:
-        """No room will come any more: those in line get ``error``, each one of its own.
-
-        `let_go` tells them.
-        """
+        """Give no more room; `fail_waiting` raises ``error`` in the tasks of the queue."""
         self._closed = error
 
-    def let_go(self, at_most: int | None = None) -> None:
-        """After `close`, tell those in line; all of them, or so many.
+    def fail_waiting(self, at_most: int | None = None) -> None:
+        """After `close`, raise the error in ``at_most`` tasks of the queue, or in all of them.
 
-        There may be thousands, whose tasks all run in the turn after.
+        There may be thousands, and all that are woken run in the next turn of the loop.
         """
         error = self._closed
         waiting = self.waiting

@@ -1,4 +1,4 @@
-"""Where a server finds its sessions by their tokens: `SessionStore`, `MemorySessionStore`."""
+"""Stores in which a server finds sessions by their tokens: `SessionStore`, `MemorySessionStore`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["MemorySessionStore", "ResumableSession", "SessionStore", "session_of
 
 @final
 class ResumableSession(metaclass=Sealed, given="a server gives one to its SessionStore"):
-    """A session that a client may come back to: opaque, and the same as nothing but itself.
+    """A session that a client may resume: an opaque object, equal only to itself.
 
-    It stands for what lives in this process (open streams, handlers, the frames kept for the
-    client), so it means nothing in another one: it cannot be written down, copied or sent.
+    It represents objects of this process (open streams, handlers, the frames kept for the client),
+    so it has no meaning in another process: it cannot be serialized, copied or sent.
     """
 
     __slots__ = ("__weakref__", "_session")
@@ -30,55 +30,55 @@ class ResumableSession(metaclass=Sealed, given="a server gives one to its Sessio
 
 
 def session_of(found: object) -> ServerSession | None:
-    """The session that a store has given; ``None`` where that is none."""
+    """The session that a store has returned; ``None`` if it returned something else."""
     if isinstance(found, ResumableSession):
-        return found._session  # noqa: SLF001 - of this module
+        return found._session  # noqa: SLF001 - a class of this module
     return None
 
 
 class SessionStore(ABC):
-    """Where a server finds sessions by their tokens; `ResumeOptions.store` takes one of yours.
+    """Finds the sessions of a server by their tokens; pass your own as `ResumeOptions.store`.
 
-    *What is stored*: a token, as the client has sent it, and its `ResumableSession`. Whoever knows
-    a token may take the session over: treat it as a password. The session itself cannot leave the
-    process, so a store may share sessions between the servers of one process, keep hashes of
-    tokens instead of tokens, count, log, or tell a directory which process has which session, so
-    that a proxy sends the client there. It cannot let another process go on with one.
+    *What is stored*: a token, as the client has sent it, and its `ResumableSession`. Anyone who
+    knows a token may take the session over: treat it as a password. The session itself cannot
+    leave the process. A store may share sessions between the servers of one process, keep hashes
+    of tokens instead of tokens, count, log, or tell a directory which process has which session,
+    so that a proxy sends the client there. It cannot let another process resume a session.
 
-    *When*: `add` is called for each SETUP that asks for resumption, before the acceptor is asked;
+    *When*: `add` is called for each SETUP that asks for resumption, before the acceptor is called;
     `find` for each RESUME; `remove` when a session is over, once for each `add` that has not
-    returned False, also where that has raised or was cancelled.
+    returned False, also if `add` raised or was cancelled.
 
-    *Atomicity*: any number of these calls may run at the same time, for one token too. Of all
-    calls of `add` for a token one returns True, until what it has kept is removed.
+    *Atomicity*: any number of these calls may run at the same time, also for one token. Of all
+    calls of `add` for a token only one returns True, until its session is removed.
 
-    *Expiry*: none of the store's. A session ends by `ResumeOptions.session_lifetime` and is
-    removed then. A store that forgets one before makes sure only that its client is refused; what
-    the session costs it costs until its end.
+    *Expiry*: the store has none. A session ends after `ResumeOptions.session_lifetime` and is
+    removed then. If a store forgets a session earlier, the server only refuses its client; the
+    session uses memory until its end.
 
-    *Limits*: `ResumeOptions.max_sessions` is held by the server, whatever the store. A call that
-    takes longer than `ConnectionConfig.setup_timeout` (`remove`: than
-    `ConnectionConfig.close_timeout`) is cancelled, and has failed.
+    *Limits*: the server enforces `ResumeOptions.max_sessions` with any store. A call that takes
+    longer than `ConnectionConfig.setup_timeout` (`remove`: than `ConnectionConfig.close_timeout`)
+    is cancelled, and counts as failed.
 
-    *Failure*: whatever a method raises is logged. Then a SETUP is refused with REJECTED_SETUP, and
-    a RESUME with CONNECTION_ERROR, which tells the client to try again; a session that could not
+    *Failure*: an exception of a method is logged. Then a SETUP is refused with REJECTED_SETUP, and
+    a RESUME with CONNECTION_ERROR, which tells the client to try again. A session that could not
     be removed is over all the same.
     """
 
     @abstractmethod
     async def add(self, token: bytes, session: ResumableSession) -> bool:
-        """Keep a session, unless there is one of that token.
+        """Keep a session, unless the store has a session with that token.
 
         Returns:
-            Whether it is kept; the client is refused where it is not.
+            Whether it is kept; if not, the client is refused.
 
         Checkpoint: as you like.
-        If cancelled: kept or not; `remove` follows.
+        If cancelled: the session may be kept or not; `remove` follows.
         """
 
     @abstractmethod
     async def find(self, token: bytes) -> ResumableSession | None:
-        """The session that is kept under that very token, if there is one.
+        """Return the session that is kept under exactly that token; ``None`` if there is none.
 
         Checkpoint: as you like.
         If cancelled: nothing has happened.
@@ -86,17 +86,17 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def remove(self, token: bytes, session: ResumableSession) -> None:
-        """Forget a session; nothing happens where it is not what is kept under that token.
+        """Remove a session; do nothing if it is not the session kept under that token.
 
-        Called in a scope that is shielded from cancellation.
+        Called in a scope that is shielded from cancellation, with a timeout.
 
         Checkpoint: as you like.
-        If cancelled: kept or not; nobody asks again.
+        If cancelled: the session may be kept or not; the server does not call again.
         """
 
 
 class MemorySessionStore(SessionStore):
-    """Keeps sessions in a dictionary. ``len(store)`` is how many."""
+    """Keeps sessions in a dictionary. ``len(store)`` is their number."""
 
     def __init__(self) -> None:
         self._sessions: dict[bytes, ResumableSession] = {}
@@ -120,10 +120,10 @@ class MemorySessionStore(SessionStore):
         return self._sessions.get(token)
 
     async def remove(self, token: bytes, session: ResumableSession) -> None:
-        """See `SessionStore.remove`. It is gone before any other task runs.
+        """See `SessionStore.remove`. The session is removed before any other task runs.
 
         Checkpoint: always.
-        If cancelled: it is gone.
+        If cancelled: the session is removed.
         """
         if self._sessions.get(token) is session:
             del self._sessions[token]

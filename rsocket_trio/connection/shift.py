@@ -1,4 +1,4 @@
-"""What one task of the crew remembers while it works: `Shift`; and what a handler left."""
+"""The state of one task of the crew: `Shift`; and functions that clean up after a handler."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ __all__ = [
 ]
 
 AT_ONCE: Final = 512
-"""Requests of one read that are run where they are dispatched: as many as a read hands out."""
+"""The number of requests of one read that may run where they are dispatched: as many as a
+transport returns in one read."""
 
 BURST_SECONDS: Final = 0.005
-"""A burst ends after this long as well: handlers that compute must not delay all others."""
+"""A burst also ends after this time: handlers that compute must not delay all others."""
 
 LOOK: Final = 7
-"""The clock is looked at behind every eighth request."""
+"""A mask: the clock is read after every eighth request."""
 
 SCOPE_REQUESTS: Final = 64
-"""A cancel scope lasts for so many requests before it is looked at whether a handler has left one
-open in it. A pair of scopes costs about as much as a turn of trio's loop."""
+"""The number of requests for which one cancel scope lasts. Closing the scope shows whether a
+handler has left a scope open in it. A pair of scopes costs about a turn of trio's loop."""
 
 
 class Shift:
-    """What one task of the crew remembers.
+    """The state of one task of the crew.
 
     Attributes:
-        task: It.
+        task: The task.
         clean: The context of a task that has run no handler.
-        operation: The request that waits in it, if one does.
-        served: Requests run within the present cancel scope.
-        longest: How many there may be: of a new task one, then `SCOPE_REQUESTS`. So a handler that
-            always leaves a scope open is found at once, wherever it runs.
+        operation: The request whose handler waits in the task, if there is one.
+        served: The number of requests run within the present cancel scope.
+        longest: The maximum of ``served``: one for a new task, then `SCOPE_REQUESTS`. So a handler
+            that always leaves a scope open is found at once, in any task.
     """
 
     __slots__ = ("_idle", "clean", "longest", "operation", "served", "task")
@@ -70,10 +71,10 @@ class Shift:
 
 
 def dismiss(shifts: Iterable[Shift], error: Exception) -> Iterator[None]:
-    """The connection is over because of ``error``: each step cancels one request that waits.
+    """Cancel the requests that wait, one in each step: the connection is over with ``error``.
 
-    There may be thousands, whose tasks all run in the turn after: whoever iterates lets others run
-    in between.
+    There may be thousands, and all that are woken run in the next turn of the loop. So the caller
+    lets other tasks run between steps.
     """
     for shift in list(shifts):
         if shift.operation is not None:
@@ -84,8 +85,8 @@ def dismiss(shifts: Iterable[Shift], error: Exception) -> Iterator[None]:
 def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
     """Whether a handler has changed the context.
 
-    Another value counts as a change also where it is equal: a dict that is empty now need not stay
-    so. And to compare values may take time, or raise anything.
+    A different object counts as a change even if it is equal: for example, an empty dict may be
+    filled later. Also, comparing values may take time, or raise any error.
     """
     if len(now) != len(clean):
         return True
@@ -93,14 +94,15 @@ def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
 
 
 def settle(operation: ResponderOperation, error: BaseException) -> None:
-    """Whatever came out of a handler is the outcome of its stream.
+    """End the stream of a handler with the error that it raised.
 
     Raises:
-        KeyboardInterrupt: And its like; the stream is over all the same.
+        KeyboardInterrupt: Or another `BaseException` that is not for the peer; the stream is over
+            all the same.
     """
     try:
         outcome = outcome_of(error)
-    except BaseException:
+    except BaseException:  # raised again; the stream must be over first
         operation.close(None)
         raise
     operation.close(outcome)

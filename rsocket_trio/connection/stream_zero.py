@@ -1,7 +1,7 @@
 """The frames of stream 0 of an established connection: `StreamZero`.
 
-KEEPALIVE, ERROR, METADATA_PUSH and LEASE. What a client takes as the acceptance of its SETUP is
-here as well (Protocol.md, "Connection Establishment").
+These are KEEPALIVE, ERROR, METADATA_PUSH and LEASE. This module also knows which frames tell a
+client that its SETUP is accepted (Protocol.md, "Connection Establishment").
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ACCEPTANCE: Final = frozenset(
         FrameType.METADATA_PUSH,
     )
 )
-"""Frames that a server sends only once it has accepted the SETUP. ERROR is one on a stream."""
+"""Frames that a server sends only after it has accepted the SETUP. Also ERROR on a stream."""
 
 
 class StreamZero:
-    """Takes what concerns the connection itself."""
+    """Receives the frames of the connection itself."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class StreamZero:
         self._client = client
 
     def receive(self, frame: Frame) -> None:
-        """A frame of stream 0 that means something here."""
+        """Receive a frame of stream 0 that has a meaning for this side."""
         if isinstance(frame, KeepaliveFrame):
             if frame.respond:
                 # Protocol.md, "KEEPALIVE Frame": the same data, with R clear.
@@ -70,7 +70,7 @@ class StreamZero:
         elif isinstance(frame, ErrorFrame):
             self._error(frame)
         elif isinstance(frame, LeaseFrame) and self._leases is not None:
-            # Without L in SETUP a LEASE means nothing (Protocol.md, "Connection Establishment").
+            # Without L in SETUP a LEASE is ignored (Protocol.md, "Connection Establishment").
             self._leases.receive(frame)
 
     def _error(self, frame: ErrorFrame) -> None:
@@ -84,7 +84,7 @@ class StreamZero:
             lifecycle.drain(ClosedByPeer(frame.data, code=frame.code))
 
     def look_for_acceptance(self, frame: bytes) -> None:
-        """A client that is not established yet: does this frame say that its SETUP is accepted?"""
+        """Client that is not established: check whether this frame means that SETUP is accepted."""
         if len(frame) < HEADER.size:
             return
         stream_id, type_and_flags = HEADER.unpack_from(frame)

@@ -1,9 +1,9 @@
-"""Where the writer of a connection stands: `WriterState`.
+"""The states of the writer of a connection: `WriterState`.
 
-    AWAKE     it runs, or is about to: it will look at the outbox again
-    ASLEEP    it waits, and whoever puts a frame says so
+    AWAKE     it runs, or is about to run, and looks at the outbox again
+    ASLEEP    it waits; a task that puts a frame calls `announce`
     MARKED    it waits, and the loop has been asked to send in its place (`flushing`)
-    GONE      it has ended: nobody sends any more
+    GONE      it has ended: no frame is sent any more
 
     AWAKE  --sleep-->  ASLEEP  --announce-->  MARKED  --flushed, all of it-->  ASLEEP
       ^                   |                      |
@@ -27,7 +27,7 @@ __all__ = ["State", "WriterState"]
 
 
 class State(Enum):
-    """See the drawing above."""
+    """The states that the drawing above shows."""
 
     AWAKE = auto()
     ASLEEP = auto()
@@ -36,13 +36,13 @@ class State(Enum):
 
 
 class WriterState:
-    """The writer's state, and who wakes it.
+    """The state of the writer, and the functions that wake it.
 
     Attributes:
-        state: Where it stands.
+        state: The present state.
         asleep: The same as ``state is ASLEEP``, as a plain attribute: it is read for every frame.
-        due: It was woken for something that is not in the outbox: it has to look once more.
-        task: It, while it waits, so that the loop may send in its place.
+        due: Whether the writer must run once although the outbox may be empty.
+        task: The writer's task while it waits, so that the loop may send in its place.
         mark: Asks the loop for a flush at the end of the turn; ``None``: wake the task instead.
     """
 
@@ -56,7 +56,7 @@ class WriterState:
         self.task: Task | None = None
 
     async def sleep(self) -> None:
-        """Wait to be woken. For the writer's own task.
+        """Wait to be woken. Only the writer's own task calls this.
 
         Checkpoint: always.
         If cancelled: the writer is awake.
@@ -67,10 +67,10 @@ class WriterState:
         await wait_task_rescheduled(self._abort)
 
     def announce(self, *, at_once: bool) -> None:
-        """There is something to send, and the writer is asleep.
+        """Tell the sleeping writer, or the loop, that there are frames to send.
 
         Args:
-            at_once: A flush would not do: somebody waits for the writer itself.
+            at_once: Wake the writer itself, because a task waits until it takes frames.
         """
         if self.mark is None or at_once:
             self.wake()
@@ -87,12 +87,12 @@ class WriterState:
             reschedule(task)
 
     def flushed(self) -> None:
-        """The loop has sent all there was in its place."""
+        """Record that the loop has sent all frames in place of the writer."""
         self.state = State.ASLEEP
         self.asleep = True
 
     def gone(self) -> None:
-        """The writer has ended."""
+        """Record that the writer has ended."""
         self.state = State.GONE
         self.asleep = False
         self.task = None

@@ -1,4 +1,4 @@
-"""What the body of an ``async with`` block of ours raises comes out as itself: `Block`."""
+"""Let errors in the body of our ``async with`` blocks leave without a group: `Block`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["Block"]
 
 
 class Block:
-    """Keeps what the body of a block raises out of the nurseries around it.
+    """Keeps an error of the body of a block out of the nurseries around it.
 
-    A nursery would put it into a group, and a cancellation while closing would take its place. So::
+    A nursery would wrap the error in a group, and a cancellation while closing would replace it.
+    So::
 
         block = Block()
         with block.around():
@@ -24,7 +25,7 @@ class Block:
                     yield
 
     Attributes:
-        error: What the body raised.
+        error: The error that the body raised.
     """
 
     def __init__(self) -> None:
@@ -32,31 +33,31 @@ class Block:
 
     @contextmanager
     def body(self) -> Iterator[None]:
-        """Around the ``yield``: what comes out of it is kept, unless it is a cancellation."""
+        """Surround the ``yield``, and keep its error, unless it is a cancellation."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # `around` raises it
             self.error = error
         except trio.Cancelled:
             raise
         except BaseException as error:
-            # Not to be kept from what it ends; but it is not grouped either.
+            # `KeyboardInterrupt`, for example, must go on; but it is not grouped either.
             self.error = error
             raise
 
     @contextmanager
     def around(self) -> Iterator[None]:
-        """Around all that is closed with the block: raises what the body raised.
+        """Surround all that is closed with the block, and raise the error of the body.
 
         Raises:
-            BaseException: That; or what came out of the closing beside it.
+            BaseException: The error of the body; or an error of the closing.
         """
         try:
             yield
         except trio.Cancelled:
             if self.error is None:
                 raise
-            # The close was cut short; what the body raised is what has happened.
+            # A cancellation interrupted the closing; the error of the body is more important.
         except BaseExceptionGroup as group:
             if self.error is None or single_error(group) is not single_error(self.error):
                 raise
@@ -66,6 +67,6 @@ class Block:
             try:
                 raise error
             finally:
-                error.__context__ = context  # and not what it was kept out of
+                error.__context__ = context  # without the cancellation or group of the nursery
                 self.error = None
                 del error

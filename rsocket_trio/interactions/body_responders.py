@@ -1,7 +1,7 @@
 """Requests of the peer whose data are read while they arrive.
 
-They are the operations of whole requests, started early: the handler gets a `PayloadBody`, and
-the fragments that still come go there.
+They are the operations of whole requests, started early: the handler gets a `PayloadBody`, which
+receives the later fragments.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def responder_of_body(
     responder: Answers[PayloadBody],
     initial_n: int,
 ) -> ResponderOperation:
-    """The operation for a request of which ``payload`` is what has come so far."""
+    """Return the operation for a request of which ``payload`` has arrived so far."""
     inbox = BodyInbox(outbound.account)
-    # Cannot be too much for long: the handler learns of it, and refuses the request.
+    # If this is beyond a limit, the body ends with an error, and so the handler fails.
     _deliver(inbox, payload.metadata, payload.data)
     body = make(PayloadBody, inbox)
     operation: _Stream | _Response | _FireAndForget
@@ -55,10 +55,10 @@ def _deliver(inbox: BodyInbox, metadata: bytes | None, data: bytes) -> None:
     try:
         inbox.deliver(metadata, data)
     except RemoteProtocolError:
-        return  # the inbox has ended with it, so its reader raises it
+        return  # the inbox has ended with the error, and its reader raises it
 
 
-class _OfBody(RequestOperation[PayloadBody]):
+class _BodyOperation(RequestOperation[PayloadBody]):
     __slots__ = ()
 
     inbox: BodyInbox
@@ -69,7 +69,7 @@ class _OfBody(RequestOperation[PayloadBody]):
             self.inbox.end()
 
     def begin(self) -> Awaitable[object] | None:
-        return RequestOperation.begin(self)  # which closes, also where nothing waited
+        return RequestOperation.begin(self)  # calls `close`, also if the handler did not wait
 
     def close(self, error: Exception | None) -> None:
         super().close(error)
@@ -80,13 +80,13 @@ class _OfBody(RequestOperation[PayloadBody]):
         self.inbox.close()
 
 
-class _Response(_OfBody, RequestResponseResponder[PayloadBody]):
+class _Response(_BodyOperation, RequestResponseResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
 
-class _FireAndForget(_OfBody, FireAndForgetResponder[PayloadBody]):
+class _FireAndForget(_BodyOperation, FireAndForgetResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
 
-class _Stream(_OfBody, RequestStreamResponder[PayloadBody]):
+class _Stream(_BodyOperation, RequestStreamResponder[PayloadBody]):
     __slots__ = ("inbox",)

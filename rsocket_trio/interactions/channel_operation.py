@@ -1,6 +1,6 @@
-"""What both sides of a channel do: `ChannelOperation`.
+"""The common part of both sides of a channel: `ChannelOperation`.
 
-`rsocket_trio.interactions.request_channel` has the rest: who may end what.
+`rsocket_trio.interactions.request_channel` has the differences: which side may end which half.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _PART: Final = NEXT | FOLLOWS
 
 
 class ChannelOperation(Operation):
-    """What requester and responder have in common: they differ in who may end what.
+    """One side of a channel, requester or responder.
 
     Attributes:
         state: Which halves are open.
-        credit: What the peer granted us.
-        inbox: What the peer sends.
+        credit: The credit that the peer granted us.
+        inbox: The items that the peer sends.
     """
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class ChannelOperation(Operation):
 
     @abstractmethod
     def stop_sending(self, reason: str) -> None:
-        """The peer wants no more of our half."""
+        """Stop our half: the peer wants no more of it."""
 
     # -- from the reader of the connection --------------------------------------------------
 
@@ -55,11 +55,11 @@ class ChannelOperation(Operation):
         payload: Payload | None = None
         try:
             if flags & _PART == NEXT and self.assembling is None:
-                # What nearly every item is, without a call more.
+                # Nearly every item is of this kind; this saves a call.
                 payload = Payload(data, metadata)
             elif self.assembling is not None or has_payload(flags):
                 if not self.state.expects(Event.NEXT):
-                    return  # the peer's half is over: nothing of it is kept
+                    return  # the peer's half is over: no fragment is kept
                 whole = self.whole(flags, metadata, data)
                 if whole is None:
                     return
@@ -70,7 +70,7 @@ class ChannelOperation(Operation):
             if payload is not None:
                 self.inbox.deliver(payload)
         except RemoteProtocolError as error:
-            error.__traceback__ = None  # it would keep the item alive for as long as the error
+            error.__traceback__ = None  # it would keep the item alive as long as the error
             self.reject(error)
             return
         if flags & COMPLETE:
@@ -101,7 +101,7 @@ class ChannelOperation(Operation):
         self.credit.cut = True
 
     def send_complete(self) -> None:
-        """Our half is done."""
+        """Complete our half."""
         self.live = False
         if self.state.send(Event.SEND_COMPLETE):
             complete = encode_payload(self.stream_id, COMPLETE, None, b"")
@@ -120,23 +120,23 @@ class ChannelOperation(Operation):
         self.quit(failure)
 
     def reject(self, error: RemoteProtocolError) -> None:
-        """The peer broke the rules on this stream: it ends, the connection lives."""
+        """End this stream, but not the connection: the peer broke the rules on this stream."""
         if self.state.may_send(Event.SEND_ERROR):
             self.send_error(encode_error(self.stream_id, error.code, str(error).encode()), error)
         else:
-            # Our half is complete: what is left to say is that we want no more.
+            # Our half is complete, so we may send only CANCEL, which stops the peer's half.
             self.inbox.end(error)
             self.send_cancel()
             self.quit(error)
         self.stop_sending(str(error))
 
     def settle(self) -> None:
-        """Forget the id once both halves are over."""
+        """End the stream if both halves are over."""
         if self.state.closed:
             self.quit(None)
 
     def quit(self, failure: Exception | None) -> None:
-        """The stream is over now."""
+        """End the stream now, and free its id."""
         self.live = False
         self.discard_fragments()
         self.credit.close()

@@ -1,4 +1,4 @@
-"""Demand, outgoing: `CreditGate` is what a producer passes for each item.
+"""Outgoing demand: a producer takes credit from a `CreditGate` for each item.
 
 Credit is counted exactly; 2**31 - 1 is a large number and not infinity (Protocol.md, "Request N").
 A producer waits for credit, and for room in the connection's outbox.
@@ -18,7 +18,7 @@ class CreditGate(OneWaiter):
     """The credit a peer has granted one of our streams, and the one task that waits for more.
 
     Attributes:
-        cut: An item has left in part, and the rest of it never will: nothing may follow it.
+        cut: Whether only a part of an item has left, and the rest never will: no item may follow.
     """
 
     __slots__ = ("_closed", "_credit", "cut")
@@ -30,12 +30,12 @@ class CreditGate(OneWaiter):
         self.cut = False
 
     def add(self, n: int) -> None:
-        """REQUEST_N arrived."""
+        """Add the credit of a REQUEST_N."""
         self._credit.add(n)
         self._wake()
 
     def close(self) -> None:
-        """No item will be sent any more: let the waiting task go."""
+        """Wake the waiting task without credit: no item will be sent any more."""
         self._closed = True
         self._wake()
 
@@ -47,7 +47,7 @@ class CreditGate(OneWaiter):
         """Wait for credit and take it.
 
         Returns:
-            False where the gate was closed instead.
+            False if the gate was closed instead.
 
         Checkpoint: always.
         If cancelled: nothing is taken.

@@ -1,9 +1,9 @@
-"""Demand, incoming: `PayloadInbox` takes what arrives, `PayloadStream` is what its user reads.
+"""Incoming demand: `PayloadInbox` takes items that arrive, and its user reads a `PayloadStream`.
 
-The peer may have as many items on the way, or unread here, as we granted: that is the
-capacity of a `PayloadInbox`, so the connection's reader delivers without ever waiting, and a full
-one means that the peer overran its credit. It is a deque and one wake-up (`Inbox`), because that is
-several times as fast as a memory channel's hand-off (docs/performance.md).
+The items on the way, and those unread here, are at most as many as we granted. This is the capacity
+of a `PayloadInbox`, so the connection's reader delivers without waiting. If the inbox is full, the
+peer has sent more than its credit. The inbox is a deque with one wake-up (`Inbox`), because that is
+several times as fast as a memory channel (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _NAME: Final = "PayloadStream"
 
 @attrs.frozen
 class StreamStatistics:
-    """What a `PayloadStream` has seen.
+    """Numbers about a `PayloadStream`.
 
     Attributes:
-        received: Items that have arrived.
-        unread: Items that have arrived and were not received yet.
-        outstanding: Items granted that have not arrived yet.
-        peak: The largest number of items that were ever unread, against ``window``.
-        window: The most items that may be on the way or unread: ``prefetch``, or what has been
-            granted at most where demand is manual.
+        received: The number of items that have arrived.
+        unread: The number of items that have arrived and that the user has not received yet.
+        outstanding: The number of granted items that have not arrived yet.
+        peak: The largest number of unread items so far; compare it with ``window``.
+        window: The largest number of items that may be on the way or unread: ``prefetch``, or with
+            manual demand the largest grant so far.
     """
 
     received: int
@@ -51,27 +51,27 @@ class StreamStatistics:
 
 
 class Inlet(Protocol):
-    """What a `PayloadInbox` tells its operation."""
+    """The functions of an operation that its `PayloadInbox` calls."""
 
     @abstractmethod
     def grant(self, n: int) -> None:
-        """The reader of the stream wants ``n`` more items."""
+        """Grant ``n`` more items, for the reader of the stream."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """The reader of the stream wants no more of it."""
+        """Cancel the stream: its reader wants no more items."""
 
 
 class PayloadInbox(Inbox[Payload]):
-    """What has arrived on a stream: its operation fills it, its user reads a `PayloadStream`.
+    """The items that have arrived on a stream; its user reads them from a `PayloadStream`.
 
     Attributes:
-        inlet: Its operation.
-        account: Where the unread bytes are counted.
-        window: What has been granted.
-        max_window: The most items that may be on the way or unread.
-        received: Items that have arrived.
-        peak: The largest number of them that were ever unread.
+        inlet: The operation.
+        account: Counts the unread bytes of the connection.
+        window: The demand that has been granted.
+        max_window: The largest number of items that may be on the way or unread.
+        received: The number of items that have arrived.
+        peak: The largest number of unread items so far.
     """
 
     __slots__ = ("account", "inlet", "max_window", "peak", "received", "window")
@@ -88,12 +88,12 @@ class PayloadInbox(Inbox[Payload]):
         self.peak = 0
 
     def deliver(self, payload: Payload, *, free: bool = False) -> None:
-        """Take one item that arrived.
+        """Add one item that arrived.
 
         Args:
             payload: The item.
-            free: It used no credit: the item inside a REQUEST_CHANNEL frame. The window was made
-                with ``uncredited=1``.
+            free: Whether it used no credit: the item inside a REQUEST_CHANNEL frame. The window
+                was made with ``uncredited=1``.
 
         Raises:
             RemoteProtocolError: The peer overran its credit, or the connection's limit of unread
@@ -101,7 +101,7 @@ class PayloadInbox(Inbox[Payload]):
         """
         window = self.window
         if window.outstanding and not free:
-            # As `Window.received`, without a call more.
+            # Does the same as `Window.received`, but saves the call.
             window.outstanding -= 1
             window.unread += 1
         elif not free and not window.received():
@@ -113,7 +113,7 @@ class PayloadInbox(Inbox[Payload]):
         size = len(payload.data) + UNREAD_COST if metadata is None else _size(payload)
         unread = account.unread + size
         if unread > account.max_unread:
-            # Before it is kept: many streams could each go past the limit by an item else.
+            # Checked before the item is kept: else each stream could exceed the limit by an item.
             raise RemoteProtocolError(
                 f"more than {account.max_unread} bytes are unread on this connection "
                 "(Limits.max_unread_size); read faster or use a smaller prefetch",
@@ -129,7 +129,7 @@ class PayloadInbox(Inbox[Payload]):
             self._wake()
 
     def pop(self) -> Payload:
-        """Take an item that is here, and grant more when it is time to."""
+        """Take an item from the queue, and grant more items if it is time."""
         payload = self.queue.popleft()
         self.account.unread -= _size(payload)
         n = self.window.consumed()
@@ -155,14 +155,14 @@ class PayloadStream(
     metaclass=Sealed,
     given="Requester.request_stream and request_channel give one, and handlers are given one",
 ):
-    """The payloads of a stream, in order: what you iterate over. A `trio.abc.ReceiveChannel`.
+    """The payloads of a stream, in order. Iterate over it; it is a `trio.abc.ReceiveChannel`.
 
-    It is made by `Requester.request_stream` and `Requester.request_channel`, and given to
-    handlers of request_channel. One task reads it at a time. Closing it before its end cancels
-    the stream at the peer; leaving the ``async with`` block that made it closes it.
+    `Requester.request_stream` and `Requester.request_channel` make it, and handlers of
+    request_channel get one. One task reads it at a time. Closing it before its end cancels the
+    stream at the peer; leaving the ``async with`` block that made it closes it.
 
-    Demand: with ``prefetch`` the peer is granted more as items are consumed, in batches of a
-    quarter. With ``prefetch=0`` nothing is granted but what `request_n` says.
+    Demand: with ``prefetch`` the peer is granted more items as items are consumed, in batches of
+    a quarter of ``prefetch``. With ``prefetch=0`` only `request_n` grants items.
     """
 
     __slots__ = ("_burst", "_inbox", "_queue")
@@ -176,17 +176,17 @@ class PayloadStream(
         return self
 
     async def __anext__(self) -> Payload:
-        """The next item.
+        """Return the next item.
 
         Checkpoint: every item is a cancellation point; other tasks run whenever this has to wait,
-        and every 64 items at least.
+        and after every 64 items at least.
         If cancelled: no item is lost.
         """
         queue = self._queue
         if queue and self._burst < IN_A_ROW:
             await checkpoint_if_cancelled()
             self._burst += 1
-            # As `PayloadInbox.pop`, without a call more.
+            # Does the same as `PayloadInbox.pop`, but saves the call.
             inbox = self._inbox
             payload = queue.popleft()
             inbox.account.unread -= (
@@ -205,9 +205,9 @@ class PayloadStream(
         """Receive the next item.
 
         Raises:
-            trio.EndOfChannel: The stream was completed and all its items have been received.
+            trio.EndOfChannel: The stream is complete, and all its items have been received.
             StreamError: The peer ended the stream with an error.
-            RemoteProtocolError: The peer broke the rules on this stream.
+            RemoteProtocolError: The peer broke the protocol on this stream.
             ConnectionClosed: The connection ended before the stream did.
             trio.ClosedResourceError: This stream was closed here.
             trio.BusyResourceError: Another task is receiving.
@@ -220,16 +220,16 @@ class PayloadStream(
         return self._inbox.pop()
 
     async def receive_many(self, limit: int | None = None) -> list[Payload]:
-        """Receive all that is here, and wait only where there is nothing.
+        """Receive all items that have arrived; wait only if there is none.
 
         Args:
-            limit: The most items to return; all there are by default.
+            limit: The largest number of items to return; by default there is no limit.
 
         Returns:
             At least one item.
 
         Raises:
-            trio.EndOfChannel: And all else as `receive`.
+            trio.EndOfChannel: As `receive`, and its other errors.
             ValueError: ``limit`` is less than 1.
 
         Checkpoint: always.
@@ -244,11 +244,11 @@ class PayloadStream(
         return [pop() for _ in range(here if limit is None else min(limit, here))]
 
     def receive_nowait(self) -> Payload:
-        """Receive an item that is here already.
+        """Receive an item that has arrived already.
 
         Raises:
-            trio.WouldBlock: There is none yet.
-            trio.EndOfChannel: And all else as `receive`.
+            trio.WouldBlock: There is no item yet.
+            trio.EndOfChannel: As `receive`, and its other errors.
         """
         self._inbox.check()
         if not self._queue:
@@ -260,7 +260,7 @@ class PayloadStream(
 
         Raises:
             LocalProtocolError: ``n`` is less than 1, the stream's demand is automatic, or more
-                would be granted than `Limits.max_prefetch` allows to be on the way or unread.
+                items could be on the way or unread than `Limits.max_prefetch` allows.
             trio.ClosedResourceError: This stream was closed here.
         """
         if n < 1:
@@ -268,7 +268,7 @@ class PayloadStream(
         inbox = self._inbox
         if not inbox.window.manual:
             raise LocalProtocolError(
-                "the demand of this stream is automatic; open it with prefetch=0 to steer it"
+                "the demand of this stream is automatic; open it with prefetch=0 to use request_n"
             )
         if inbox.closed:
             raise trio.ClosedResourceError
@@ -276,15 +276,15 @@ class PayloadStream(
             return
         if inbox.window.outstanding + len(inbox.queue) + n > inbox.max_window:
             raise LocalProtocolError(
-                f"granting {n} more would let more than {inbox.max_window} items pile up here "
-                "(Limits.max_prefetch)"
+                f"after granting {n} more, more than {inbox.max_window} items could be on the way "
+                "or unread (Limits.max_prefetch)"
             )
         for part in split_request_n(n):
             inbox.window.grant(part)
             inbox.inlet.grant(part)
 
     def close(self) -> None:
-        """Stop reading. Before the end of the stream this cancels it at the peer."""
+        """Stop reading. If the stream has not ended, this cancels it at the peer."""
         self._inbox.close()
 
     async def aclose(self) -> None:
@@ -297,7 +297,7 @@ class PayloadStream(
         await checkpoint()
 
     def statistics(self) -> StreamStatistics:
-        """Numbers about this stream, for humans and tests."""
+        """Return numbers about this stream, for humans and tests."""
         inbox = self._inbox
         return StreamStatistics(
             received=inbox.received,
@@ -309,5 +309,5 @@ class PayloadStream(
 
 
 def _size(payload: Payload) -> int:
-    """What an unread item is charged."""
+    """The number of bytes counted for an unread item."""
     return len(payload.data) + len(payload.metadata or b"") + UNREAD_COST

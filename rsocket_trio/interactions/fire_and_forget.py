@@ -1,7 +1,7 @@
 """fire_and_forget: a request without an answer (Protocol.md, "Fire and Forget").
 
-The stream is over on both ends once the last fragment has been sent or received, so neither side
-ever sends anything else on it: no ERROR, no CANCEL of a whole request.
+The stream is over on both ends once the last fragment has been sent or received. So neither side
+sends another frame on it: no ERROR, and no CANCEL of a whole request.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..frames.cancel import encode_cancel
 from ..frames.header import FrameType
-from .handler_errors import log_unheard
+from .handler_errors import log_handler_failure
 from .operation import Operation, Outbound, R, RequestOperation
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _TYPE: Final = FrameType.REQUEST_FNF.value
 
 async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
     """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
-    # Letting other tasks run at every call would send every frame on its own, at several times
-    # the cost of all else here.
+    # If other tasks ran at every call, every frame would leave on its own, which would cost
+    # several times as much as the rest of this function.
     await (checkpoint if outbound.burst() else checkpoint_if_cancelled)()
     operation = _Requester(outbound)
     if not outbound.try_open(operation, _TYPE, 0, None, payload):
@@ -42,16 +42,16 @@ async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
 
 
 class _Requester(Operation):
-    """Holds the id while fragments leave; hears nothing."""
+    """Holds the id while fragments leave; it receives no frames."""
 
     __slots__ = ()
 
     def connection_closed(self, error: Exception) -> None:
-        """Nothing waits here: a caller between two fragments learns it from `Outbound.open`."""
+        """Do nothing: a caller between two fragments gets the error from `Outbound.open`."""
 
 
 class FireAndForgetResponder(RequestOperation[R]):
-    """Runs the handler. What goes wrong is nobody's business but the log's."""
+    """Runs the handler. Its errors are only logged."""
 
     __slots__ = ()
 
@@ -59,4 +59,4 @@ class FireAndForgetResponder(RequestOperation[R]):
         await self.responder.fire_and_forget(self.request)
 
     def fail(self, error: Exception) -> None:
-        log_unheard("a fire_and_forget handler", error)
+        log_handler_failure("a fire_and_forget handler", error)

@@ -1,7 +1,8 @@
-"""What a peer and the log learn of what a handler raised.
+"""Tell the peer and the log about errors of handlers: `error_frame_for`, `log_handler_failure`.
 
-The peer learns of a `StreamError`, which is meant for it, and of its own mistakes. Of every other
-exception it learns only that the handler failed: texts of exceptions stay in this process.
+The peer gets the text of a `StreamError`, which is meant for it, and of errors about its own
+mistakes. For every other exception it gets only the information that the handler failed: the texts
+of other exceptions stay in this process.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from ..errors import (
 from ..frames.error import encode_error, encode_fitting_error
 from ..log_policy import logger
 
-__all__ = ["error_frame_for", "log_unheard"]
+__all__ = ["error_frame_for", "log_handler_failure"]
 
 HANDLER_FAILED: Final = "the handler failed"
-"""All that a peer learns of an exception that was not meant for it."""
+"""The text that a peer gets for an exception that is not meant for it."""
 
 _STREAM_CODES: Final = frozenset(
     (ErrorCode.APPLICATION_ERROR, ErrorCode.REJECTED, ErrorCode.CANCELED, ErrorCode.INVALID)
 )
 
 
-def log_unheard(what: str, error: Exception) -> None:
-    """What a handler raised whose requester hears nothing: nobody's business but the log's."""
+def log_handler_failure(what: str, error: Exception) -> None:
+    """Log the error of a handler whose requester gets no answer."""
     alone = single_error(error)
     if isinstance(alone, StreamError):
-        # Meant for the requester: expected, and nothing to fill the log with.
+        # A refusal, meant for the requester. It is expected, so it is no error in the log.
         logger.info("%s refused: %s", what, alone)
     else:
         logger.error("%s failed", what, exc_info=error)
@@ -44,21 +45,20 @@ def log_unheard(what: str, error: Exception) -> None:
 def error_frame_for(
     error: Exception, stream_id: int, max_frame_size: int, *, quiet: bool = False
 ) -> bytes:
-    """The ERROR frame for what a handler raised.
+    """Return the ERROR frame for an error of a handler, and log the error.
 
     Args:
-        error: A `StreamError` is sent as it is, alone in a group too; of all else only the log
-            (unless ``quiet``, when nobody waits for the answer any more) learns more than that
-            it happened.
-        stream_id: The stream it ends.
-        max_frame_size: What does not fit a frame of so many bytes is not sent.
-        quiet: Log a failure that came out of a stream already over at a lower level.
+        error: A `StreamError` is sent as it is, also if it is alone in a group. For other errors
+            the peer is told only that the handler failed; the details are logged.
+        stream_id: The stream that it ends.
+        max_frame_size: The text is cut so that the frame is not longer.
+        quiet: Log the error at a lower level, because the stream is over already.
     """
     try:
         return _encode_outcome(error, stream_id, max_frame_size, quiet=quiet)
     except Exception:
-        # An error whose class forgot what its base needs, or that was changed since.
-        logger.exception("a handler on stream %d raised what cannot be sent", stream_id)
+        # For example an error whose class did not call its base's `__init__`.
+        logger.exception("a handler on stream %d raised an error that cannot be sent", stream_id)
         return encode_error(stream_id, ErrorCode.APPLICATION_ERROR, HANDLER_FAILED.encode())
 
 
@@ -70,7 +70,7 @@ def _encode_outcome(
         error = alone
         code = error.code
         if code not in _STREAM_CODES and not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
-            # One that came from a peer and is passed on must not let that peer fill the log.
+            # An error that came from a peer and is raised again must not let the peer fill the log.
             level = logging.ERROR if error.stream_id is None else logging.DEBUG
             logger.log(
                 level,

@@ -1,8 +1,8 @@
-"""What one task waits for: `OneWaiter`; and what has arrived for it to take: `Inbox`.
+"""The wait of one task: `OneWaiter`; and a queue that one task empties: `Inbox`.
 
-Whatever is waited for on a stream, one task waits for it: its reader for items, its producer for
-credit. So a wait is that task noted in a slot, and a wake-up reschedules it: there is no event,
-lock or queue of waiters (docs/performance.md).
+On a stream only one task waits for each thing: its reader for items, its producer for credit. So a
+wait stores that task in a slot, and a wake-up reschedules it. There is no event, lock or queue of
+waiters (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..errors import fresh_copy
 __all__ = ["UNREAD_COST", "Inbox", "OneWaiter"]
 
 UNREAD_COST: Final = 64
-"""What an item or a chunk that nobody has read yet is charged beside its bytes, in bytes: tiny ones
-cost more as objects than as bytes, and empty ones would cost nothing."""
+"""The bytes counted for an unread item or chunk in addition to its own bytes. A tiny item costs
+more as an object than its bytes, and an empty item would cost nothing."""
 
 T = TypeVar("T")
 
 
 class OneWaiter:
-    """Lets one task wait until somebody wakes it.
+    """Lets one task wait until another task wakes it.
 
-    It is woken for any change, so it looks again: ``while not ...: await self._until_woken()``.
-    Subclasses begin with ``_task = None``: an ``__init__`` here would be a call more per stream.
+    It is woken for any change, so it checks again: ``while not ...: await self._until_woken()``.
+    Subclasses set ``_task = None`` themselves: an ``__init__`` here would cost a call per stream.
     """
 
     __slots__ = ("_task",)
@@ -38,12 +38,12 @@ class OneWaiter:
     _task: trio.lowlevel.Task | None
 
     def _until_woken(self) -> Awaitable[Any]:
-        """To be awaited at once; no coroutine of its own, which each wait would pay for."""
+        """Wait until woken. The caller awaits this at once; a coroutine here would cost more."""
         self._task = current_task()
-        return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  likewise
+        return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  # the caller awaits it
 
     def _wake(self) -> None:
-        """Let the task go on that waits, if one does."""
+        """Wake the task that waits, if there is one."""
         task = self._task
         if task is not None:
             self._task = None
@@ -55,15 +55,16 @@ class OneWaiter:
 
 
 class Inbox(OneWaiter, Generic[T]):
-    """A queue that the connection's reader fills and one task empties, with an end.
+    """A queue with an end, which the connection's reader fills and one task empties.
 
-    It is the connection's; its user has a view of it, which is a `trio.abc.ReceiveChannel`. What is
-    bounded, and how what is taken is accounted for, is the business of the subclasses.
+    It belongs to the connection; the user has a view of it, which is a `trio.abc.ReceiveChannel`.
+    Subclasses have the limits, and count the items.
 
     Attributes:
-        queue: What is here.
-        ended: Nothing more will arrive.
-        closed: Nothing more is wanted.
+        queue: The items that have arrived and are not taken.
+        failure: The error that the reader gets at the end; ``None`` for a normal end.
+        ended: Whether no more items will arrive.
+        closed: Whether the user wants no more items.
     """
 
     __slots__ = ("closed", "ended", "failure", "queue")
@@ -76,7 +77,7 @@ class Inbox(OneWaiter, Generic[T]):
         self.closed = False
 
     def end(self, failure: Exception | None = None) -> None:
-        """Nothing more will arrive; what is here already is delivered first."""
+        """End the queue, with an error or without; items in the queue are delivered first."""
         if not self.ended:
             self.ended = True
             if not self.closed:
@@ -85,19 +86,19 @@ class Inbox(OneWaiter, Generic[T]):
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more is wanted; what is here is dropped."""
+        """Drop the items: the user wants no more."""
 
     def drop(self) -> None:
-        """Nobody will take what is here: neither items nor an error, each of megabytes perhaps.
+        """Drop the items and the error, which may be large.
 
-        An inbox and its operation know each other, so they are in memory for a while yet.
+        An inbox and its operation refer to each other, so they stay in memory for a while.
         """
         self.closed = True
         self.queue.clear()
         self.failure = None
 
     def check(self) -> None:
-        """Raise what there is to raise; returns where there is something, or may be yet."""
+        """Raise the error or the end; return if there is an item, or there may still be one."""
         if self.closed:
             raise trio.ClosedResourceError
         if self.ended and not self.queue:
@@ -106,8 +107,8 @@ class Inbox(OneWaiter, Generic[T]):
             raise trio.EndOfChannel
 
     def _fail(self, failure: Exception) -> NoReturn:
-        # What is raised gets the frames of its reader, and what they hold; what is kept for the
-        # next time does not, or all of that would be a cycle.
+        # A raised error refers to the frames of its reader, and their objects. The inbox keeps a
+        # copy without them for the next call, so that there is no reference cycle.
         self.failure = fresh_copy(failure)
         try:
             raise failure
@@ -115,13 +116,13 @@ class Inbox(OneWaiter, Generic[T]):
             del failure
 
     async def wait(self, reader: str) -> None:
-        """Wait until there is something.
+        """Wait until there is an item.
 
         Args:
-            reader: What its user calls it.
+            reader: The name of the user's view, for the error.
 
         Raises:
-            trio.EndOfChannel: Nothing will ever be; or the failure it ended with.
+            trio.EndOfChannel: No item will arrive; or the failure with which it ended.
             trio.ClosedResourceError: It was closed here.
             trio.BusyResourceError: Another task is waiting.
 

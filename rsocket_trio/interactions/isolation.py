@@ -1,9 +1,9 @@
-"""What came out of a handler, and whose business it is: `outcome_of`, and what it left behind.
+"""Keep the errors of a handler within its stream: `outcome_of`, `leave_nurseries`.
 
-A handler may raise anything, and misuse cancel scopes in any way; it ends its own stream and
-nothing else. So whatever comes out is the outcome of its stream, a `trio.Cancelled` that nobody
-asked for included. Two things pass: the cancellation of the connection, which is asked for before
-this, and what ends the whole program (`KeyboardInterrupt`, `SystemExit`).
+A handler may raise any error, and misuse cancel scopes in any way; this ends only its own stream.
+So any error is the outcome of its stream, also a `trio.Cancelled` without a cancelled scope. There
+are two exceptions: the cancellation of the connection, which the caller checks first, and errors
+that end the whole program (`KeyboardInterrupt`, `SystemExit`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _LONGEST_WAIT: Final = 60.0
 
 
 def outcome_of(error: BaseException) -> Exception:
-    """What a stream ends with, because its handler or source raised ``error``.
+    """Return the error with which a stream ends, because its handler or source raised ``error``.
 
-    Call it where no cancel scope around is cancelled, or for what was raised without any wait: a
-    `trio.Cancelled` in it is nobody's then.
+    Call this only if no surrounding cancel scope is cancelled, or if ``error`` was raised without
+    a wait: then a `trio.Cancelled` in it belongs to no scope.
 
     Raises:
-        KeyboardInterrupt: And `SystemExit`: it is, or holds, one.
+        KeyboardInterrupt: Or `SystemExit`: if ``error`` is one, or a group with one.
     """
     if isinstance(error, Exception):
         return error
@@ -45,19 +45,19 @@ def outcome_of(error: BaseException) -> Exception:
         raise error
     what = "a cancellation" if isinstance(error, trio.Cancelled) else type(error).__name__
     stray = RuntimeError(
-        f"{what} came out of it that belongs to no scope around it; a cancel scope must absorb "
-        "its own cancellation, and nobody may keep one to raise it later"
+        f"a handler or source raised {what} that belongs to no scope around it; a cancel scope "
+        "must absorb its own cancellation, and code must not keep one to raise it later"
     )
     stray.__cause__ = error
     return stray
 
 
 def failure_of(error: BaseException) -> Exception:
-    """As `outcome_of`, for a function of the application's that is no handler, and may have waited.
+    """Do the same as `outcome_of` for a function of the application that may have waited.
 
     Raises:
-        BaseException: ``error``, where a cancel scope around is cancelled.
-        KeyboardInterrupt: And `SystemExit`: it is, or holds, one.
+        BaseException: ``error`` itself, if a surrounding cancel scope is cancelled.
+        KeyboardInterrupt: Or `SystemExit`: if ``error`` is one, or a group with one.
     """
     if not isinstance(error, Exception) and being_cancelled():
         raise error
@@ -67,28 +67,28 @@ def failure_of(error: BaseException) -> Exception:
 def split(
     error: BaseException, kinds: type[BaseException] | tuple[type[BaseException], ...]
 ) -> tuple[BaseException | None, BaseException | None]:
-    """What of an error, or of a group of them, is of these kinds, and the rest."""
+    """Split an error, or a group of errors, into the part of these kinds and the rest."""
     if not isinstance(error, BaseExceptionGroup):
         return (error, None) if isinstance(error, kinds) else (None, error)
     try:
         return error.split(kinds)
     except Exception:
-        return None, error  # its class has methods of its own for that, which fail
+        return None, error  # a subclass whose own `split` or `derive` fails
 
 
 def being_cancelled() -> bool:
-    """Whether a cancel scope around this task is cancelled, so that `trio.Cancelled` is due."""
+    """Whether a cancel scope around this task is cancelled, so it gets a `trio.Cancelled`."""
     return trio.current_effective_deadline() == -float("inf")
 
 
 async def leave_nurseries(task: Task) -> None:
     """Wait until the nurseries are closed that a handler left open in the current task.
 
-    A task must not end while it has one. Their children are cancelled; a generator that was
-    forgotten around such a nursery is finalised by trio soon, and closes it. One that was entered
-    by hand and is never left is waited for until the connection is over.
+    A task must not end while it has an open nursery. The children are cancelled. If a forgotten
+    generator holds the nursery, trio finalises the generator soon, which closes the nursery. If
+    the nursery was entered by hand and is never closed, this waits until the connection is over.
 
-    Checkpoint: if there are any.
+    Checkpoint: if there are such nurseries.
     If cancelled: they are still open, and trio raises a `RuntimeError` when the task ends.
     """
     assert task is current_task()

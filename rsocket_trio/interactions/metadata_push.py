@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from ..errors import LocalProtocolError
 from ..frames.header import HEADER
-from .handler_errors import log_unheard
+from .handler_errors import log_handler_failure
 from .operation import Handlers, Outbound, ResponderOperation
 
 __all__ = ["MetadataPushResponder", "check_metadata_push"]
 
 
 def check_metadata_push(metadata: bytes, max_frame_size: int) -> None:
-    """METADATA_PUSH is never fragmented: refuse what does not fit a frame.
+    """Check that the metadata fit into one frame: METADATA_PUSH is never fragmented.
 
     Raises:
-        LocalProtocolError: It does not fit.
+        LocalProtocolError: They do not fit.
     """
     at_most = max_frame_size - HEADER.size
     if len(metadata) > at_most:
         raise LocalProtocolError(
-            f"metadata_push carries at most {at_most} bytes in its one frame, not {len(metadata)}"
+            f"metadata_push has at most {at_most} bytes, as it is one frame, not {len(metadata)}"
         )
 
 
 class MetadataPushResponder(ResponderOperation):
-    """Runs the handler. What goes wrong is logged."""
+    """Runs the handler. Its errors are only logged."""
 
     __slots__ = ("metadata", "responder")
 
@@ -40,4 +40,4 @@ class MetadataPushResponder(ResponderOperation):
         await self.responder.metadata_push(self.metadata)
 
     def fail(self, error: Exception) -> None:
-        log_unheard("a metadata_push handler", error)
+        log_handler_failure("a metadata_push handler", error)

@@ -1,10 +1,10 @@
 """The contract between the engine and the interactions.
 
 An *operation* is one side of one stream. The connection's reader calls its ``receive_*`` methods,
-which are synchronous and never wait for anybody; an operation sends through `Outbound` and never
-sees the connection. A requester's operation waits in its caller's task; a responder's operation
-is run by the connection (`rsocket_trio.connection.crew`): its first step in the task that reads;
-where that step waits, in a task and a cancel scope that are its own from then on.
+which are synchronous and never wait. An operation sends through `Outbound` and never sees the
+connection. A requester's operation waits in its caller's task. The connection runs a responder's
+operation (`rsocket_trio.connection.crew`): its first step runs in the task that reads; if that
+step waits, the operation keeps a task and a cancel scope from then on.
 """
 
 from __future__ import annotations
@@ -42,18 +42,16 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
 IN_A_ROW: Final = 64
-"""Items, messages or requests in a row, without letting another task run: no side of a stream that
-never has to wait may keep the loop for itself."""
+"""The number of items, messages or requests in a row before other tasks run: a side of a stream
+that never has to wait must not block the loop."""
 
 
 class Outbound(Protocol):
-    """What an operation may do to its connection.
-
-    `rsocket_trio.connection.stream_sender` does it.
+    """The part of a connection that an operation uses: `rsocket_trio.connection.stream_sender`.
 
     Attributes:
         account: Counts the bytes received for all streams of the connection.
-        max_frame_size: The longest frame there may be (`Limits.max_frame_size`).
+        max_frame_size: The maximum length of a frame (`Limits.max_frame_size`).
     """
 
     account: ReceiveAccount
@@ -67,7 +65,7 @@ class Outbound(Protocol):
         initial_n: int | None,
         payload: AnyPayload,
     ) -> bool:
-        """Send a request at once; False (and nothing is done) where `open` has to wait."""
+        """Send a request at once; return False, and do nothing, if `open` has to wait."""
 
     async def open(
         self,
@@ -77,55 +75,55 @@ class Outbound(Protocol):
         initial_n: int | None,
         payload: AnyPayload,
     ) -> None:
-        """Send a request, in fragments if need be, as room allows.
+        """Send a request, in fragments if necessary, as room allows.
 
-        The stream id is given and the operation entered next to the frame's queueing, so ids
-        leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
+        The operation gets its stream id and enters the table right before its frame is queued, so
+        ids leave in order. Raises `ConnectionClosed` (or `trio.ClosedResourceError`).
         """
 
     def retract(self, operation: Operation) -> bool:
-        """Take back a request in one frame, if that is still the last one that was queued.
+        """Take back a request in one frame, if this is still the last frame of the queue.
 
-        Then it never was: its id is the next one again. False (and nothing is done) where it has
-        left, or others are behind it.
+        Then its id is free again. Return False, and do nothing, if the frame has left, or other
+        frames are behind it.
         """
 
     def add_unopened(self, operation: Operation) -> None:
-        """Tell an operation that has yet to open its stream when the connection ends.
+        """Register an operation that has no stream yet: it is told when the connection ends.
 
-        Where that has happened already it is told at once.
+        If the connection has ended already, the operation is told at once.
         """
 
     def remove_unopened(self, operation: Operation) -> None:
-        """The stream is open, or its requester has left: the wait of `add_unopened` is over."""
+        """Undo `add_unopened`: the stream is open, or its requester has left."""
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
-        """Queue a PAYLOAD at once; False where `send_payload` has to wait or to fragment."""
+        """Queue a PAYLOAD at once; return False if `send_payload` has to wait or to fragment."""
 
     def try_answer(self, operation: Operation, payload: AnyPayload) -> bool:
-        """Queue the one PAYLOAD of a stream, with N and C, and finish it.
+        """Queue the one PAYLOAD of a stream, with N and C, and finish the stream.
 
-        False, and nothing is done, where `send_payload` has to wait or to fragment.
+        Return False, and do nothing, if `send_payload` has to wait or to fragment.
         """
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
-        """Queue a PAYLOAD, in fragments if need be, as room allows."""
+        """Queue a PAYLOAD, in fragments if necessary, as room allows."""
 
     def send_control(self, frame: bytes) -> None:
-        """Queue a small frame that must get out (CANCEL, REQUEST_N, ERROR, COMPLETE): no waiting.
+        """Queue a small frame that must leave (CANCEL, REQUEST_N, ERROR, COMPLETE); never wait.
 
         Does nothing once the connection is over.
         """
 
     def burst(self) -> bool:
-        """Count one message that waits for nothing; True when other tasks should run now."""
+        """Count a message that was sent without waiting; return True if other tasks should run."""
 
     def finish(self, operation: Operation) -> None:
-        """The stream is over: forget its id. Safe to call twice."""
+        """Remove a stream that is over, and free its id. Safe to call twice."""
 
 
 class Answers(Protocol[R_contra]):
-    """What answers requests that are handed over as an ``R``: a `Payload`, or a `PayloadBody`."""
+    """The handlers of requests that are given as an ``R``: a `Payload`, or a `PayloadBody`."""
 
     async def request_response(self, request: R_contra, /) -> AnyPayload | None: ...
 
@@ -137,7 +135,7 @@ class Answers(Protocol[R_contra]):
 
 
 class Handlers(Answers[Payload], Protocol):
-    """What answers the peer: `rsocket_trio.responder.Responder`, where its promises stand."""
+    """All handlers of a side; `rsocket_trio.responder.Responder` documents them."""
 
     def body_responder(
         self, interaction: Interaction, metadata: bytes | None
@@ -151,12 +149,12 @@ class Handlers(Answers[Payload], Protocol):
 
 
 class Operation:
-    """One side of one stream. Methods that a frame has no meaning for ignore it.
+    """One side of one stream. By default a frame is ignored.
 
-    (Protocol.md, "Handling the Unexpected": what makes no sense is ignored.)
+    (Protocol.md, "Handling the Unexpected": frames that make no sense are ignored.)
 
     Attributes:
-        live: Our half of the stream is open: what it sends still means something to the peer.
+        live: Whether our half of the stream is open, so that we may still send on it.
     """
 
     __slots__ = ("assembling", "live", "outbound", "stream_id")
@@ -168,30 +166,30 @@ class Operation:
         self.assembling: Reassembler | None = None
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        """A PAYLOAD frame, perhaps a fragment (see `whole`)."""
+        """Receive a PAYLOAD frame, which may be a fragment (see `whole`)."""
 
     def receive_error(self, code: int, data: bytes) -> None:
-        """An ERROR frame on this stream."""
+        """Receive an ERROR frame on this stream."""
 
     def receive_cancel(self) -> None:
-        """A CANCEL frame."""
+        """Receive a CANCEL frame."""
 
     def receive_request_n(self, n: int) -> None:
-        """A REQUEST_N frame; ``n`` is at least 1."""
+        """Receive a REQUEST_N frame; ``n`` is at least 1."""
 
     @abstractmethod
     def connection_closed(self, error: Exception) -> None:
-        """The connection is over. Called once, before anything else learns of it."""
+        """End with ``error``: the connection is over. Called once, before any task is woken."""
 
     def cut_short(self) -> None:
-        """A payload of ours has left in part, and the rest of it never will."""
+        """Record that only a part of a payload has left, and the rest never will."""
 
     def whole(self, flags: int, metadata: bytes | None, data: bytes) -> tuple[Payload, int] | None:
         """Join fragments (Protocol.md, "Fragmentation and Reassembly").
 
         Returns:
-            The payload once it is whole, and its flags: C may have been on any of its fragments.
-            Before that, ``None``.
+            The payload and its flags, once it is whole; C may have been on any of its fragments.
+            Until then ``None``.
 
         Raises:
             RemoteProtocolError: The payload is larger than the limits allow.
@@ -210,7 +208,7 @@ class Operation:
         return assembling.finish(), flags | assembling.flags
 
     def discard_fragments(self) -> None:
-        """Give back what was kept of a payload that will not become whole."""
+        """Drop the fragments of a payload that will not become whole."""
         if self.assembling is not None:
             self.assembling.discard()
             self.assembling = None
@@ -220,8 +218,8 @@ class ResponderOperation(Operation):
     """A request of the peer, from its arrival to its outcome.
 
     Attributes:
-        size: Bytes of the request, for the connection's account.
-        scope: The cancel scope around its handler, once that has waited and while it runs.
+        size: The bytes of the request, as the connection counts them.
+        scope: The cancel scope around its handler, from its first wait to its end.
     """
 
     __slots__ = ("scope", "size")
@@ -235,18 +233,18 @@ class ResponderOperation(Operation):
     def work(self) -> Coroutine[Any, Any, None]:
         """Return the coroutine that runs the handler to its end and sends the outcome.
 
-        What this raises, whatever it is, is the outcome of the stream: see `close`.
+        Any error that this raises is the outcome of the stream: see `close`.
         """
 
     def begin(self) -> Awaitable[object] | None:
         """Work up to the first wait, in the current task.
 
         Returns:
-            The rest of the work, to be awaited at once and in this task, and followed by `close`;
-            or ``None``: it is done, and this closed.
+            The rest of the work: the caller awaits it at once, in this task, and calls `close`.
+            ``None`` if the work has ended and `close` was called.
 
         Raises:
-            BaseException: What came out of it; `close` follows.
+            BaseException: The error of the work; the caller calls `close`.
         """
         work = self.work()  # not below: a handler may raise StopIteration when it is called
         try:
@@ -257,16 +255,16 @@ class ResponderOperation(Operation):
         return rest
 
     def attach(self, scope: trio.CancelScope) -> None:
-        """The handler waits, and ``scope`` is its own from here to its end."""
+        """Keep ``scope`` until the end of the handler, which waits now."""
         self.scope = scope
         if not self.live:
             scope.cancel(reason="the stream is over")
 
     def close(self, error: Exception | None) -> None:
-        """The work is over, by whatever way; called once for each `begin`.
+        """End the operation after its work; called once for each `begin`.
 
         Args:
-            error: What came out of it; ``None`` where it ended by itself, or was cancelled.
+            error: The error of the work; ``None`` if it ended normally, or was cancelled.
         """
         self.scope = None
         if error is not None:
@@ -277,15 +275,15 @@ class ResponderOperation(Operation):
         self.stop("the peer sent CANCEL")
 
     def connection_closed(self, error: Exception) -> None:
-        """Nothing more is sent; `dismiss` follows where there is a handler that waits."""
+        """Send nothing more; if the handler waits, a call of `dismiss` follows."""
         self.live = False
 
     def dismiss(self, error: Exception) -> None:
-        """The connection is over, and it is the turn of this handler to be cancelled."""
+        """Cancel this handler, after the connection has ended."""
         self.stop(str(error))
 
     def stop(self, reason: str) -> None:
-        """Nothing more is sent; the handler is cancelled, or is never called."""
+        """Send nothing more, and cancel the handler; if it has not begun, it never runs."""
         self.live = False
         self.discard_fragments()
         if self.scope is not None:
@@ -293,7 +291,7 @@ class ResponderOperation(Operation):
         self.outbound.finish(self)
 
     def fail(self, error: Exception) -> None:
-        """The handler raised: tell the peer what is meant for it, and the log the rest."""
+        """Send an ERROR for an error of the handler, and log it."""
         answer = error_frame_for(
             error, self.stream_id, self.outbound.max_frame_size, quiet=not self.live
         )
@@ -306,8 +304,8 @@ class RequestOperation(ResponderOperation, Generic[R]):
     """A request of one payload.
 
     Attributes:
-        request: The payload; or its body, where that is read while it arrives.
-        responder: Who answers it.
+        request: The payload; or its body, if it is read while it arrives.
+        responder: Has the handler.
     """
 
     __slots__ = ("request", "responder")
@@ -315,7 +313,7 @@ class RequestOperation(ResponderOperation, Generic[R]):
     def __init__(
         self, outbound: Outbound, stream_id: int, request: R, responder: Answers[R]
     ) -> None:
-        # Not super().__init__: a call less, on the hottest path.
+        # Without super().__init__, to save a call on the hottest path.
         self.outbound = outbound
         self.stream_id = stream_id
         self.live = True

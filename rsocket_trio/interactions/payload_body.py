@@ -1,12 +1,12 @@
 """Payloads that are read while they arrive, and the request that gives one.
 
-`BodyInbox` takes what arrives, `PayloadBody` is what its user reads.
+`BodyInbox` takes the fragments that arrive, and its user reads a `PayloadBody`.
 
-Demand in RSocket counts items. Below the item there is none: once a payload has begun, its
-fragments come as fast as the peer sends them. What arrives and is not read waits in memory, up to
+Demand in RSocket counts items. There is no demand for fragments: once a payload has begun, they
+come as fast as the peer sends them. Unread fragments wait in memory, up to
 `Limits.max_unread_body_size` for one body (and `Limits.max_unread_size` for all streams of the
-connection together); then its stream ends with an error. Not to read from the connection would
-hold up all its other streams.
+connection together); then the stream ends with an error. The connection cannot stop reading
+instead, as this would block all its other streams.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = [
 
 _TYPE: Final = FrameType.REQUEST_RESPONSE.value
 _AT_ONCE: Final = 256
-"""Chunks that are joined in one turn of the loop: less than a millisecond's worth, if tiny."""
+"""The number of chunks joined in one turn of the loop; tiny ones take less than a millisecond."""
 
 _NAME: Final = "PayloadBody"
 
 
 class Unread(Protocol):
-    """The account of bytes that nobody has read yet; see `ReceiveAccount`."""
+    """Counts the unread bytes of a connection; see `ReceiveAccount`."""
 
     unread: int
     max_unread: int
@@ -57,10 +57,10 @@ class Unread(Protocol):
 
 
 class BodyInbox(Inbox[bytes]):
-    """What has arrived of a payload: its operation fills it, its user reads a `PayloadBody`.
+    """The chunks of a payload that have arrived; its user reads them from a `PayloadBody`.
 
     Attributes:
-        account: Where the unread bytes are counted.
+        account: Counts the unread bytes of the connection.
     """
 
     __slots__ = ("_begun", "_joined", "_metadata", "_unread", "account")
@@ -80,26 +80,26 @@ class BodyInbox(Inbox[bytes]):
         if isinstance(metadata, bytearray):
             metadata = bytes(metadata)
             if self._begun or self.ended:
-                self._metadata = metadata  # it grows no more
+                self._metadata = metadata  # the metadata are complete
         return metadata
 
     def deliver(self, metadata: bytes | None, data: bytes) -> None:
-        """Take a fragment.
+        """Add a fragment that arrived.
 
         Raises:
-            RemoteProtocolError: Too much is unread. The body is over then.
+            RemoteProtocolError: Too many bytes are unread. The body is over then.
         """
         if self.ended or self.closed:
             return
         account = self.account
         charge = len(data) + UNREAD_COST if data else 0
-        if metadata is not None and not self._begun:  # behind data they mean nothing
+        if metadata is not None and not self._begun:  # metadata behind data are ignored
             if self._metadata is None:
                 self._metadata = metadata
             else:
                 if not isinstance(self._metadata, bytearray):
                     self._metadata = bytearray(self._metadata)
-                self._metadata += metadata  # in place: large metadata come in many fragments
+                self._metadata += metadata  # in place: metadata may come in many fragments
             charge += len(metadata) + UNREAD_COST
         self._unread += charge
         account.unread += charge
@@ -117,7 +117,7 @@ class BodyInbox(Inbox[bytes]):
             self._wake()
 
     def pop(self) -> bytes:
-        """Take a chunk that is here."""
+        """Take a chunk from the queue."""
         chunk = self.queue.popleft()
         self._give_back(len(chunk) + UNREAD_COST)
         return chunk
@@ -126,7 +126,7 @@ class BodyInbox(Inbox[bytes]):
         """Wait until there is a chunk, or the end: then the metadata are complete.
 
         Raises:
-            StreamError: There is none, and never will be; and all else as `PayloadBody.receive`.
+            StreamError: The peer ended the payload; and the other errors of `PayloadBody.receive`.
 
         Checkpoint: always.
         If cancelled: nothing changes.
@@ -137,17 +137,17 @@ class BodyInbox(Inbox[bytes]):
             return
 
     async def join(self) -> Payload:
-        """The whole payload, once it is here.
+        """Wait for the whole payload and return it.
 
-        It counts among those that are put together (`Limits.max_payload_size`,
-        `Limits.max_reassembly_size`) until this is closed.
+        It counts against the limits for reassembly (`Limits.max_payload_size`,
+        `Limits.max_reassembly_size`) until this inbox is closed.
 
         Raises:
             RemoteProtocolError: It is larger than those limits allow.
-            Exception: What ended it early; see `PayloadBody.receive`.
+            Exception: The payload ended early; see `PayloadBody.receive`.
 
         Checkpoint: always.
-        If cancelled: what has been taken is lost.
+        If cancelled: the chunks taken so far are lost.
         """
         joined = self._joined = self.account.reassembler(0)
         await self.wait_begun()
@@ -155,7 +155,7 @@ class BodyInbox(Inbox[bytes]):
         try:
             while True:
                 await self.wait(_NAME)
-                # So many small ones may have come that others must have their turn between.
+                # Very many small chunks may have arrived, so other tasks run in between.
                 for _ in range(min(len(self.queue), _AT_ONCE)):
                     joined.add(None, self.pop())
         except trio.EndOfChannel:
@@ -183,9 +183,9 @@ class PayloadBody(
 ):
     """The data of one payload, in chunks, as they arrive: a `trio.abc.ReceiveChannel` of bytes.
 
-    Made by `Requester.request_response_streamed`, and given to handlers that have a parameter
-    annotated so. One task reads it at a time. Where chunks begin and end means nothing, and none
-    is empty. Read faster than the peer sends: see `Limits.max_unread_body_size`.
+    `Requester.request_response_streamed` makes it, and handlers get one if their parameter is
+    annotated so. One task reads it at a time. The boundaries of chunks have no meaning, and no
+    chunk is empty. Read faster than the peer sends: see `Limits.max_unread_body_size`.
     """
 
     __slots__ = ("_inbox",)
@@ -195,7 +195,7 @@ class PayloadBody(
 
     @property
     def metadata(self) -> bytes | None:
-        """Of the payload; complete before there is a chunk."""
+        """The metadata of the payload; complete before the first chunk."""
         return self._inbox.metadata
 
     async def receive(self) -> bytes:
@@ -203,8 +203,8 @@ class PayloadBody(
 
         Raises:
             trio.EndOfChannel: The payload is complete, and all of it has been received.
-            StreamError: The peer gave the payload up.
-            RemoteProtocolError: The peer broke the rules, or too much was unread.
+            StreamError: The peer ended the payload with an error.
+            RemoteProtocolError: The peer broke the protocol, or too many bytes were unread.
             ConnectionClosed: The connection ended before the payload did.
             trio.ClosedResourceError: This body was closed here.
             trio.BusyResourceError: Another task is receiving.
@@ -216,7 +216,7 @@ class PayloadBody(
         return self._inbox.pop()
 
     def close(self) -> None:
-        """Stop reading: what is here is dropped, and so is what may still come."""
+        """Stop reading: unread chunks are dropped, and so are chunks that still arrive."""
         self._inbox.close()
 
     async def aclose(self) -> None:
@@ -230,31 +230,31 @@ class PayloadBody(
 
 
 def body_of(payload: Payload) -> PayloadBody:
-    """A request that came as a whole, for a handler that takes a body."""
-    inbox = BodyInbox(_Nowhere(), payload.metadata)
+    """Return a request that arrived as a whole as a body, for a handler that takes one."""
+    inbox = BodyInbox(_Unlimited(), payload.metadata)
     inbox.deliver(None, payload.data)
     inbox.end()
     return make(PayloadBody, inbox)
 
 
 async def whole(body: PayloadBody) -> Payload:
-    """A request that is still arriving, for a handler that takes no body.
+    """Wait for the rest of a request and return it, for a handler that takes no body.
 
-    It counts among the payloads that are put together (`Limits.max_payload_size`,
+    It counts against the limits for reassembly (`Limits.max_payload_size`,
     `Limits.max_reassembly_size`) until the handler has ended.
 
     Raises:
         RemoteProtocolError: It is larger than those limits allow.
-        Exception: What ended it early; see `PayloadBody.receive`.
+        Exception: The payload ended early; see `PayloadBody.receive`.
 
     Checkpoint: always.
-    If cancelled: what has been received is lost.
+    If cancelled: the chunks received so far are lost.
     """
-    return await body._inbox.join()  # noqa: SLF001 - of this module
+    return await body._inbox.join()  # noqa: SLF001 - a class of this module
 
 
-class _Nowhere:
-    """Stands for a connection that has counted already."""
+class _Unlimited:
+    """Stands in for a connection, which has counted the whole payload already."""
 
     unread = 0
     max_unread = max_unread_body = 2**62
@@ -270,13 +270,13 @@ async def request_response_streamed(
     """See `rsocket_trio.Requester.request_response_streamed`."""
     operation = _Requester(outbound)
     try:
-        await checkpoint_if_cancelled()  # else the request leaves, and its CANCEL behind it
+        await checkpoint_if_cancelled()  # else the request would leave, and a CANCEL behind it
         if not outbound.try_open(operation, _TYPE, 0, None, payload):
             await outbound.open(operation, _TYPE, 0, None, payload)
         await operation.inbox.wait_begun()
         yield None if operation.without_value else make(PayloadBody, operation.inbox)
     finally:
-        # Synchronous, so that CANCEL leaves from a cancelled task too.
+        # Synchronous, so that a cancelled task sends CANCEL too.
         operation.give_up()
 
 
@@ -296,7 +296,7 @@ class _Requester(Operation):
             if flags & COMPLETE:
                 self.without_value = True
                 self._end(None)
-            return  # neither an item nor an end, so it means nothing
+            return  # neither an item nor an end, so it is ignored
         self.begun = True
         try:
             self.inbox.deliver(metadata, data)
@@ -318,7 +318,7 @@ class _Requester(Operation):
         self.outbound.finish(self)
 
     def give_up(self) -> None:
-        """The block is left: CANCEL, if the request has left and the response is not whole."""
+        """End the block: send CANCEL if the request has left and the response is not whole."""
         if self.stream_id and not self.inbox.ended:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self.outbound.finish(self)

@@ -1,8 +1,9 @@
 """request_channel: a stream of payloads each way (Protocol.md, "Request Channel").
 
-Two halves, each with its own credit, that complete one by one: the stream ends when both have,
-on an ERROR from either side, or on the requester's CANCEL. The responder's CANCEL stops the
-requester's half only. `rsocket_trio.protocol.legality` is the judge of every frame.
+A channel has two halves, each with its own credit, and each completes on its own. The stream ends
+when both halves are complete, on an ERROR from either side, or on the requester's CANCEL. The
+responder's CANCEL stops the requester's half only. `rsocket_trio.protocol.legality` decides for
+every frame whether it is legal.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ __all__ = ["RequestChannelResponder", "request_channel"]
 
 _TYPE: Final = FrameType.REQUEST_CHANNEL.value
 _CHANNEL: Final = Interaction.REQUEST_CHANNEL
-_GONE: Final = Payload()
+_EMPTY: Final = Payload()
 
 
 class _Requester(ChannelOperation):
-    """Sends the items of a source, and delivers what comes back to a `PayloadInbox`."""
+    """Sends the items of a source, and delivers the replies to a `PayloadInbox`."""
 
     __slots__ = ("credit", "inbox", "left", "pump_scope", "source_error", "state")
 
@@ -72,7 +73,7 @@ class _Requester(ChannelOperation):
         self.pump_scope.cancel(reason=reason)
 
     def leave(self) -> None:
-        """The block is over. Closing is final: a source that is still running is stopped."""
+        """End the block: the channel is closed, and a source that still runs is stopped."""
         self.left = True
         self.inbox.close()
         self.send_cancel()
@@ -85,7 +86,7 @@ class _Requester(ChannelOperation):
         route: Callable[[AnyPayload], AnyPayload],
         body: trio.CancelScope,
     ) -> None:
-        """Send the source. What it raises ends the channel, and the body with it."""
+        """Send the items of the source. An error of the source ends the channel and the body."""
         try:
             with self.pump_scope:
                 try:
@@ -94,21 +95,21 @@ class _Requester(ChannelOperation):
                         await self._send(items, first, route)
                     finally:
                         if self.left:
-                            # Nobody else would cancel a request that left behind the block's end.
+                            # The request may have left after `leave`, which could not cancel it.
                             self.send_cancel()
-                        # Also where the channel was never opened, or not for long.
+                        # Also if the channel was never opened.
                         await close_iterator(items)
-                except Exception as error:
+                except Exception as error:  # any error of the source ends the channel
                     self._source_failed(error, body)
-        except BaseException as error:
+        except BaseException as error:  # the source may also raise a cancellation of no scope
             if being_cancelled():
                 raise
             self._source_failed(outcome_of(error), body)
 
     def _source_failed(self, error: Exception, body: trio.CancelScope) -> None:
-        """Whatever the user's source raises must reach the user, and end the stream.
+        """End the stream with an error of the user's source, and keep the error for the user.
 
-        Also what it raises while it is stopped: on leaving the block.
+        The source may also raise while it is stopped, when the block is left.
         """
         self.source_error = error
         if self.live:
@@ -117,12 +118,12 @@ class _Requester(ChannelOperation):
             body.cancel(reason="the source of the channel failed")
 
     def log_source_error(self) -> None:
-        """Another error, or a cancellation, comes out of the block."""
+        """Log an error of the source, because the block raises another error instead."""
         if self.source_error is not None:
             logger.error("the source of a channel failed as well", exc_info=self.source_error)
 
     def abandoned(self) -> bool:
-        """Whether the block has been left, which can happen at any checkpoint."""
+        """Whether the block has been left; this may change at any checkpoint."""
         return self.left
 
     async def _send(
@@ -132,12 +133,13 @@ class _Requester(ChannelOperation):
         route: Callable[[AnyPayload], AnyPayload],
     ) -> None:
         if first is None:
-            # A source may take its time; who reads the replies learns at once that none will come.
+            # A source may take long. If the connection ends, the reader of the replies must be
+            # told at once.
             self.outbound.add_unopened(self)
             try:
                 first = await anext(items)
             except StopAsyncIteration:
-                # Nothing to say is a channel that never was: REQUEST_CHANNEL carries an item.
+                # REQUEST_CHANNEL carries an item, so a channel without items is never opened.
                 self.quit(None)
                 return
             finally:
@@ -147,11 +149,11 @@ class _Requester(ChannelOperation):
         n = self.inbox.window.initial_request_n
         try:
             payload = route(first)
-            await checkpoint_if_cancelled()  # a source that never waits does not notice it
+            await checkpoint_if_cancelled()  # the source may not have had a checkpoint
             if not self.outbound.try_open(self, _TYPE, 0, n, payload):
                 await self.outbound.open(self, _TYPE, 0, n, payload)
         except (RSocketError, trio.ClosedResourceError) as error:
-            # Not the source's fault: the reader of the replies is told.
+            # No fault of the source: the reader of the replies gets the error.
             self.quit(error)
             return
         if self.abandoned():
@@ -160,7 +162,7 @@ class _Requester(ChannelOperation):
 
 
 async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
-    """A plain iterable as a source; `send_items` lets other tasks run between the items."""
+    """Turn a plain iterable into a source; `send_items` lets other tasks run between items."""
     for payload in source:
         yield payload
 
@@ -176,8 +178,8 @@ async def request_channel(
 ) -> AsyncIterator[PayloadStream]:
     """Open a channel; see `rsocket_trio.Requester.request_channel`.
 
-    The source is pumped by a task of this block. What the source raises goes to the peer as an
-    ERROR and comes out of the block as itself; so does what the body raises: never in a group.
+    A task of this block sends the items of the source. An error of the source goes to the peer as
+    an ERROR, and the block raises it. Errors of the source and of the body are never in a group.
     """
     channel = _Requester(outbound, window, max_window)
     block = Block()
@@ -189,9 +191,9 @@ async def request_channel(
                     with block.body():
                         yield make(PayloadStream, channel.inbox)
                 finally:
-                    # Synchronous, so that CANCEL leaves from a cancelled task too.
+                    # Synchronous, so that a cancelled task sends CANCEL too.
                     channel.leave()
-    except BaseException as error:
+    except BaseException as error:  # raised again
         if error is not channel.source_error:
             channel.log_source_error()
         raise
@@ -200,7 +202,7 @@ async def request_channel(
 
 
 class RequestChannelResponder(ChannelOperation, ResponderOperation):
-    """Runs the handler: the peer's items in, its own items out."""
+    """Runs the handler, which reads the peer's items and sends its own."""
 
     __slots__ = ("complete", "credit", "inbox", "payload", "responder", "state")
 
@@ -229,10 +231,10 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         try:
             self.inbox.deliver(self.payload, free=True)
         except RemoteProtocolError as error:
-            error.__traceback__ = None  # it would keep the item alive for as long as the error
+            error.__traceback__ = None  # it would keep the item alive as long as the error
             self.reject(error)
             return
-        # Always answered, also where the requester has completed: requesters may wait for it.
+        # Sent even if the requester has completed: requesters may wait for it.
         n = self.inbox.window.initial_request_n
         self.outbound.send_control(encode_request_n(self.stream_id, n))
         if self.complete:
@@ -247,8 +249,8 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.stop(reason)
 
     def stop(self, reason: str) -> None:
-        # The cancellation first: a handler that waits for an item must not take this for the
-        # end of the requester's items.
+        # The cancellation comes first: a handler that waits for an item must not mistake this
+        # for the end of the requester's items.
         super().stop(reason)
         self.quit(Canceled(reason, stream_id=self.stream_id))
         if self.scope is None:
@@ -260,9 +262,9 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
 
     def quit(self, failure: Exception | None) -> None:
         super().quit(failure)
-        # This and the stream of the payloads refer to each other, so they stay until the next
-        # collection of cycles; the first item, which may be large, need not.
-        self.payload = _GONE
+        # This operation and its inbox refer to each other, so they stay in memory until the
+        # garbage collector runs. The first item, which may be large, is freed now.
+        self.payload = _EMPTY
 
     def fail(self, error: Exception) -> None:
         answer = error_frame_for(
@@ -281,7 +283,7 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.scope = None
         if error is not None:
             self.fail(error)
-        # The handler has read all it wants: the requester's half, if open, is cancelled.
+        # The handler reads no more, so the requester's half is cancelled if it is open.
         self.inbox.close()
         self.send_cancel()
         self.quit(None)

@@ -1,10 +1,10 @@
 """request_response: one request, one response (Protocol.md, "Request Response").
 
-The hottest path of the package: a requester is its task in a slot, resumed directly with the
-outcome; a responder's answer is encoded and queued without a checkpoint where there is room.
-The rules are those of `rsocket_trio.protocol.legality`, which are so few here that they are
-written out: the first PAYLOAD, ERROR or CANCEL ends the stream. A test holds the two against each
-other (tests/rules/test_legality_cells.py).
+This is the hottest path of the package: a requester stores its task in a slot, and the task is
+resumed directly with the outcome. A responder's answer is encoded and queued without a checkpoint
+if there is room. The rules are those of `rsocket_trio.protocol.legality`; they are so few that the
+code has them without the table: the first PAYLOAD, ERROR or CANCEL ends the stream. A test compares
+the two (tests/rules/test_legality_cells.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PART: Final = NEXT | FOLLOWS
 
 
 class _Completed(Enum):
-    """The result of a request that was completed without a value: ``None`` says "not yet"."""
+    """The result of a request that was completed without a value; ``None`` means "not yet"."""
 
     WITHOUT_VALUE = 0
 
@@ -55,11 +55,11 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload |
     if not outbound.try_open(operation, _TYPE, 0, None, payload):
         try:
             await outbound.open(operation, _TYPE, 0, None, payload)
-        except BaseException:
+        except BaseException:  # also if cancelled between two fragments
             operation.give_up()
             raise
         if operation.result is not None:
-            # It came while the last fragments of the request were leaving.
+            # The response arrived while the last fragments of the request were leaving.
             return operation.unwrap()
     operation.task = current_task()
     response: Payload | None = await wait_task_rescheduled(operation.abort)
@@ -67,16 +67,16 @@ async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload |
 
 
 class _Requester(Operation):
-    """Waits for the response; and is the outcome that its caller's task is resumed with.
+    """Waits for the response. It is also the outcome with which its caller's task is resumed.
 
-    trio asks nothing of an outcome but `unwrap`, and a new `outcome.Value` per request would cost
-    as much as all else that a response costs here.
+    trio calls only `unwrap` of an outcome, and a new `outcome.Value` per request would double the
+    cost of a response.
     """
 
     __slots__ = ("result", "task")
 
     def __init__(self, outbound: Outbound) -> None:
-        # Not super().__init__: a call less, on the hottest path.
+        # Without super().__init__, to save a call on the hottest path.
         self.outbound = outbound
         self.stream_id = 0
         self.assembling = None
@@ -84,7 +84,7 @@ class _Requester(Operation):
         self.result: Payload | Exception | _Completed | None = None
 
     def unwrap(self) -> Payload | None:
-        """The response, or the error instead of it. Once: an error must not hold its own frame."""
+        """Return the response or raise the error. Only once: an error must not keep its frame."""
         result = self.result
         if isinstance(result, Payload):
             return result
@@ -98,10 +98,10 @@ class _Requester(Operation):
             del result
 
     def abort(self, _raise_cancel: Any) -> Abort:
-        """The caller was cancelled while it waited.
+        """Give the request up: the caller was cancelled while it waited.
 
-        At once, where its scope was cancelled before: to look for that first would cost every
-        request, so one that is still queued is taken back here instead.
+        If its scope was cancelled before the call, this comes at once. Checking for that first
+        would cost time in every request, so a request that is still queued is taken back here.
         """
         self.task = None
         self.outbound.retract(self)
@@ -109,14 +109,14 @@ class _Requester(Operation):
         return Abort.SUCCEEDED
 
     def give_up(self) -> None:
-        """The caller does not wait any more: CANCEL, if the request has left and is unanswered."""
+        """Send CANCEL if the request has left and is unanswered: the caller waits no more."""
         self.discard_fragments()
         if self.stream_id and self.result is None:
             self.outbound.send_control(encode_cancel(self.stream_id))
             self.outbound.finish(self)
 
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        # A PAYLOAD without COMPLETE counts as with it (Protocol.md, "Handling the Unexpected").
+        # A PAYLOAD without COMPLETE counts as one with it (Protocol.md, "Handling the Unexpected").
         if flags & _PART == NEXT and self.assembling is None:
             self._settle(Payload(data, metadata))
         elif self.assembling is not None or has_payload(flags):
@@ -130,7 +130,7 @@ class _Requester(Operation):
                 self._settle(whole[0])
         elif flags & COMPLETE:
             self._settle(_WITHOUT_VALUE)
-        # Else it is neither an item nor an end, so it means nothing.
+        # Else it is neither an item nor an end, so it is ignored.
 
     def receive_error(self, code: int, data: bytes) -> None:
         self._fail(stream_error(code, data, self.stream_id))
@@ -152,7 +152,7 @@ class _Requester(Operation):
 
 
 class RequestResponseResponder(RequestOperation[R]):
-    """Runs the handler and sends what it returns."""
+    """Runs the handler and sends its response."""
 
     __slots__ = ()
 
@@ -160,7 +160,7 @@ class RequestResponseResponder(RequestOperation[R]):
         await self.respond(await self.responder.request_response(self.request))
 
     def begin(self) -> Awaitable[object] | None:
-        # As `ResponderOperation.begin`, with a coroutine and two calls less for what does not wait.
+        # Like `ResponderOperation.begin`; saves a coroutine and two calls if it does not wait.
         coroutine = self.responder.request_response(self.request)
         try:
             if type(coroutine) is CoroutineType:
@@ -183,17 +183,17 @@ class RequestResponseResponder(RequestOperation[R]):
     def rest(
         self, coroutine: Coroutine[Any, Any, AnyPayload | None], trap: object
     ) -> Generator[Any, Any, bool]:
-        """Await what `step` has begun, and respond.
+        """Await the rest of a coroutine that `step` has begun, and respond.
 
         Returns:
-            Whether the stream is finished, so that no `close` need follow.
+            Whether the stream is finished, so that `close` is not needed.
         """
-        # As `go_on`, without a coroutine around it.
+        # Like `go_on`, but without a coroutine around it.
         try:
             while True:
                 try:
                     value = yield trap
-                except BaseException as error:
+                except BaseException as error:  # as `yield from` does
                     trap = coroutine.throw(error)
                 else:
                     trap = coroutine.send(value)
@@ -205,7 +205,7 @@ class RequestResponseResponder(RequestOperation[R]):
         return False
 
     async def respond(self, response: AnyPayload | None) -> None:
-        """Send what the handler has returned, as room allows."""
+        """Send the response of the handler, as room allows."""
         if not self.live:
             return
         if response is None:

@@ -1,7 +1,8 @@
 """request_stream: one request, a stream of items (Protocol.md, "Request Stream").
 
-The rules are those of `rsocket_trio.protocol.legality`, written out: a look-up for each item would
-be felt. A test holds the two against each other (tests/rules/test_legality_cells.py).
+The rules are those of `rsocket_trio.protocol.legality`, but the code has them without the table: a
+look-up for each item would cost too much. A test compares the two
+(tests/rules/test_legality_cells.py).
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ _PART: Final = NEXT | FOLLOWS
 async def request_stream(
     outbound: Outbound, payload: AnyPayload, window: Window, max_window: int, flags: int = 0
 ) -> AsyncIterator[PayloadStream]:
-    """Open a stream, close it at the end; see `rsocket_trio.Requester.request_stream`."""
+    """Open a stream, and close it at the end; see `rsocket_trio.Requester.request_stream`."""
     operation = _Requester(outbound, window, max_window)
     n = window.initial_request_n
     try:
-        await checkpoint_if_cancelled()  # else the request leaves, and its CANCEL behind it
+        await checkpoint_if_cancelled()  # else the request would leave, and a CANCEL behind it
         if not outbound.try_open(operation, _TYPE, flags, n, payload):
             await outbound.open(operation, _TYPE, flags, n, payload)
         yield make(PayloadStream, operation.inbox)
     finally:
-        # Synchronous, so that CANCEL leaves from a cancelled task too.
+        # Synchronous, so that a cancelled task sends CANCEL too.
         operation.inbox.close()
 
 
@@ -66,7 +67,7 @@ class _Requester(Operation):
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
         try:
             if flags & _PART == NEXT and self.assembling is None:
-                # What nearly every item is, without a call more.
+                # Nearly every item is of this kind; this saves a call.
                 self.inbox.deliver(Payload(data, metadata))
             elif self.assembling is not None or has_payload(flags):
                 whole = self.whole(flags, metadata, data)
@@ -75,7 +76,7 @@ class _Requester(Operation):
                 payload, flags = whole
                 self.inbox.deliver(payload)
         except RemoteProtocolError as error:
-            error.__traceback__ = None  # it would keep the item alive for as long as the error
+            error.__traceback__ = None  # it would keep the item alive as long as the error
             self._cancel()
             self._end(error)
             return

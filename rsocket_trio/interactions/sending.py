@@ -1,4 +1,4 @@
-"""How the items of a handler, or of a channel's source, leave: `send_items`."""
+"""Send the items of a handler, or of a channel's source: `send_items`."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ async def send_items(
 
     At most one item is taken from the iterable ahead of its sending.
 
-    The iterator is used and closed in this task, whatever happens: a generator's ``finally`` runs
-    here. What happens while an item waits to be sent (a cancellation, say) happens at the
-    generator's ``yield``, so that a nursery or a cancel scope around it works as anywhere: a
-    generator whose own timeout ends the wait for an item, and which goes on, has given that item
-    up.
+    The iterator is always used and closed in this task: a generator's ``finally`` runs here. An
+    error while an item waits to be sent, for example a cancellation, is raised at the generator's
+    ``yield``. So a nursery or a cancel scope around the ``yield`` works as usual: if the
+    generator's own timeout ends the wait for an item, and the generator goes on, that item is
+    dropped.
 
     Raises:
         TypeError: ``items`` is no async iterable.
-        ApplicationError: A generator gave up an item of which a part had left.
-        Exception: Whatever the iterable raises.
+        ApplicationError: A generator dropped an item of which a part had left.
+        Exception: An error of the iterable.
     """
     try:
         iterator = aiter(items)
@@ -102,14 +102,14 @@ async def send_items(
                         burst = 0
                         await checkpoint()
                     break
-                except BaseException as error:  # of any kind: it happens at the generator's yield
+                except BaseException as error:  # also a cancellation; the generator gets it
                     instead = await _throw(iterator, error)
                 if instead is _ENDED or not operation.live:
-                    # One that swallows its cancellation, and goes on, would be asked for ever.
+                    # A generator that ignores its cancellation and goes on would never end.
                     over = True
                     break
                 if credit.cut:
-                    raise ApplicationError("the handler gave up an item of which a part had left")
+                    raise ApplicationError("the handler dropped an item of which a part had left")
                 if taken:
                     credit.add(1)
                 payload = cast("AnyPayload", instead)
@@ -125,14 +125,14 @@ _ENDED: Final = object()
 
 
 async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> object:
-    """Let ``error`` happen at the generator's ``yield``.
+    """Raise ``error`` at the generator's ``yield``.
 
     Returns:
-        What it yields next; ``_ENDED`` where it ended upon it: its own scope was the one that was
-        cancelled.
+        The next item; ``_ENDED`` if the generator absorbed the error and ended, because its own
+        scope was cancelled.
 
     Raises:
-        BaseException: What comes out of it, ``error`` as a rule.
+        BaseException: The error of the generator, in most cases ``error``.
     """
     athrow: Callable[[BaseException], Awaitable[Any]] | None = getattr(iterator, "athrow", None)
     if athrow is None:
@@ -144,11 +144,11 @@ async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> o
 
 
 def begin(source: AsyncIterable[_T]) -> AsyncIterator[_T]:
-    """Iterate over what is to be sent.
+    """Return an iterator over the items to send.
 
     Raises:
-        RuntimeError: It is a generator that has ended. It would pass for one without items, and
-            whoever sends the same once more, after a failure, would send nothing in its place.
+        RuntimeError: It is a generator that has ended. It would look like a generator without
+            items: an application that sends it again after a failure would send nothing.
     """
     iterator = aiter(source)
     if isinstance(iterator, AsyncGeneratorType) and iterator.ag_frame is None:
@@ -160,14 +160,14 @@ def begin(source: AsyncIterable[_T]) -> AsyncIterator[_T]:
 
 
 async def close_iterator(iterator: object) -> None:
-    """Close a generator, or a channel; whatever cannot be closed is left. Twice does no harm."""
+    """Close a generator or a channel, if it can be closed. Safe to call twice."""
     aclose = getattr(iterator, "aclose", None)
     if aclose is None:
         return
     try:
         await cast("Awaitable[object]", aclose())
     except BaseExceptionGroup as group:
-        # A nursery around the `yield` has wrapped what closed the generator.
+        # A nursery around the `yield` has wrapped the `GeneratorExit` in a group.
         _, rest = group.split(GeneratorExit)
         if rest is not None:
             raise rest from None

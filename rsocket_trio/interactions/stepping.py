@@ -1,7 +1,7 @@
-"""Coroutines by hand: one step in the task that is here, the rest if there is one: `step`, `go_on`.
+"""Run coroutines by hand: one step in the current task, then the rest: `step`, `go_on`.
 
-Most handlers end without waiting. To find out takes one step of their coroutine, which costs less
-than a task, a queue or even an ``await``.
+Most handlers end without waiting. One step of their coroutine shows this, and costs less than a
+task, a queue or even an ``await``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ def step(awaitable: Awaitable[Any]) -> tuple[Coroutine[Any, Any, Any], object]:
     """Run a coroutine up to its first wait, in the current task.
 
     Returns:
-        The coroutine and what it yielded: for `go_on`, which must be awaited next, in this task.
+        The coroutine and the value it yielded: for `go_on`, which must be awaited next, in this
+        task.
 
     Raises:
         StopIteration: It ended without waiting; ``value`` is its result.
-        BaseException: What it raised before it waited.
+        BaseException: It raised this before it waited.
     """
     coroutine = awaitable if type(awaitable) is types.CoroutineType else _awaited(awaitable)
     return coroutine, coroutine.send(None)
@@ -39,13 +40,13 @@ def go_on(coroutine: Coroutine[Any, Any, Any], trap: object) -> Generator[Any, A
         Its result.
 
     Raises:
-        BaseException: What it raises.
+        BaseException: The error of the coroutine.
     """
     try:
         while True:
             try:
                 value = yield trap
-            except BaseException as error:
+            except BaseException as error:  # as `yield from` does
                 trap = coroutine.throw(error)
             else:
                 trap = coroutine.send(value)

@@ -1,24 +1,24 @@
-"""What is legal and what it costs, sans-IO: time comes in as ``now``, nothing here waits.
+"""The rules and the accounting of the protocol, sans-IO: time comes in as ``now``, nothing waits.
 
-The modules, in reading order. What is legal:
+The modules, in reading order. The rules:
 
 - ``interaction``: the names of the five interactions
 - ``legality``: the tables: what each side of a stream may receive and send in each state
-- ``stream_state``: one stream, driven by its table
-- ``frame_rules``: which frames mean something, to whom and on which stream
-- ``zero_stream``: what an ERROR on stream 0 means
-- ``setup``: the first frame: what a client says and what a server refuses
+- ``stream_state``: the state of one stream, driven by its table
+- ``frame_rules``: which frames each side accepts, on which stream
+- ``zero_stream``: the meaning of an ERROR on stream 0
+- ``setup``: the first frame: how a client builds it, and when a server refuses it
 - ``stream_ids``: which ids are ours, and which are the peer's
 
-What it costs:
+The accounting:
 
 - ``credit``: the arithmetic of demand, both ways
 - ``lease_ledger``: how many requests a lease still allows
-- ``fragmentation``: cutting a payload into fragments
-- ``body_fragments``: the same, while its data are still being made
-- ``reassembly``: putting fragments together, within bounds
+- ``fragmentation``: cuts a payload into fragments
+- ``body_fragments``: cuts a payload into fragments while its data are still being produced
+- ``reassembly``: puts fragments together, within bounds
 - ``receive_account``: the bytes that a connection has received and still holds
 - ``keepalive_clock``: when to send a KEEPALIVE, and when the peer is dead
-- ``resume_log``: what one end remembers of a session
-- ``retry``: how long to wait before trying again
+- ``resume_log``: the positions and frames that one end of a session keeps
+- ``retry``: how long to wait before the next attempt
 """

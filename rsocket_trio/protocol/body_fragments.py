@@ -1,9 +1,9 @@
-"""Cutting a payload into fragments while its data are still being made: `BodyFragments`.
+"""Cut a payload into fragments while its data are still being produced: `BodyFragments`.
 
-The rules are those of `rsocket_trio.protocol.fragmentation`, with one difference. Nobody knows
-which chunk is the last, so a fragment leaves once it is full, or has at least `EAGER` bytes and
-no more are at hand; and the last may be empty. Fragments of fewer bytes are refused by
-rsocket-java.
+The rules are those of `rsocket_trio.protocol.fragmentation`, with one difference. It is not known
+which chunk is the last, so a fragment leaves once it is full, or once it has at least `EAGER` bytes
+and no more are available; and the last fragment may be empty. rsocket-java refuses smaller
+fragments than `EAGER`.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from .fragmentation import MIN_SIZE, PAYLOAD_HEAD, REQUEST_N_HEAD
 __all__ = ["EAGER", "BodyFragments"]
 
 EAGER: Final = 64
-"""Bytes of data that are worth a fragment, though more would fit."""
+"""A fragment may leave with this many bytes of data, although more would fit."""
 
 
 class BodyFragments:
     """The frames of one payload whose data come in chunks.
 
-    `add` a chunk and take frames with `next` while `ready`; behind the last chunk call `end`, and
+    `add` a chunk and take frames with `next` while `ready`; after the last chunk call `end`, and
     take the rest.
 
     Args:
-        fragment_size: No frame is longer than this, in bytes without the length prefix of TCP.
-        flags: Of the payload: ``NEXT`` (not for requests), ``COMPLETE``.
+        fragment_size: The maximum length of a frame, in bytes without the length prefix of TCP.
+        flags: The flags of the payload: ``NEXT`` (not for requests), ``COMPLETE``.
         metadata: ``None`` when absent.
-        frame_type: Of the request that begins with this; ``None`` for a PAYLOAD.
-        initial_n: Of that request, where it has one.
-        whole: Make no fragments but one frame, at the end. For wires that have none; the chunks
-            must fit ``fragment_size`` together.
+        frame_type: The type of the request that begins with this; ``None`` for a PAYLOAD.
+        initial_n: The initial n of that request, if it has one.
+        whole: Make only one frame, at the end, for wires without fragments. All chunks together
+            must fit into ``fragment_size``.
 
     Attributes:
-        stream_id: To be set before the first frame is taken.
+        stream_id: Must be set before the first frame is taken.
 
     Raises:
-        LocalProtocolError: ``fragment_size`` is below the least there can be.
+        LocalProtocolError: ``fragment_size`` is below `MIN_SIZE`.
     """
 
     __slots__ = (
@@ -86,28 +86,28 @@ class BodyFragments:
         self._done = False
 
     def add(self, chunk: bytes | bytearray | memoryview) -> None:
-        """The next chunk of the data, of any size."""
+        """Add the next chunk of the data, of any size."""
         self._data += chunk
 
     def end(self) -> None:
-        """There are no more chunks."""
+        """End the data: there are no more chunks."""
         self._ended = True
 
     @property
     def ready(self) -> bool:
-        """Whether a frame should be taken."""
+        """Whether a frame is ready to be taken."""
         if self._done or self._ended:
             return not self._done
         return len(self._data) >= EAGER and not self._whole
 
     def next(self) -> bytes:
-        """The next frame. Only while `ready`."""
+        """Return the next frame. Only while `ready`."""
         first = self._frame_type
         room = self._size - (PAYLOAD_HEAD if self._initial_n is None else REQUEST_N_HEAD)
         metadata = self._metadata
         if metadata is not None:
             room -= METADATA_LENGTH_SIZE
-            # Only what leaves is cut: the rest, cut off each time, would be copied each time.
+            # Only this part is cut: cutting off the rest would copy the rest for each frame.
             part = metadata[self._metadata_at : self._metadata_at + room]
             self._metadata_at += len(part)
             if self._metadata_at == len(metadata):
@@ -123,7 +123,7 @@ class BodyFragments:
             self._frame_type = None
             n, self._initial_n = self._initial_n, None
             flags = self._flags if last else self._flags & ~COMPLETE | FOLLOWS
-            self._flags |= NEXT  # of the PAYLOAD frames that follow
+            self._flags |= NEXT  # for the PAYLOAD frames that follow
             return encode_request(first, self.stream_id, flags, n, metadata, data)
         flags = self._flags if last else self._flags & ~COMPLETE | FOLLOWS
         return encode_payload(self.stream_id, flags, metadata, data)

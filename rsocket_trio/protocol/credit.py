@@ -1,13 +1,13 @@
-"""The arithmetic of demand: `Credit` for what we may send, `Window` for what the peer may.
+"""The arithmetic of demand: `Credit` for items that we send, `Window` for items of the peer.
 
 Protocol.md, "Reactive Streams Semantics": the receiver of items grants the sender credit with
-REQUEST_N; grants add up and are never taken back; each item takes one, whatever its size and in
-however many fragments it comes. Completion, errors and CANCEL take none. There is no magic value
-for "unbounded" here: 2^31-1 is a large number.
+REQUEST_N; grants add up and are never taken back. Each item takes one credit, for any size and any
+number of fragments. Completion, errors and CANCEL take no credit. There is no special value for
+"unbounded" here: 2^31-1 is a large number.
 
-A window replenishes by itself once a quarter of it is consumed, not item by item: one REQUEST_N
-then pays for many items, and the other three quarters keep the sender busy while it travels. Had
-it to wait until most of the window is consumed, each end would wait for the other in turn.
+A window grants more once a quarter of it is consumed, not item by item: one REQUEST_N then grants
+many items, and the other three quarters keep the sender busy while the REQUEST_N travels. If the
+window waited until most of it is consumed, each end would wait for the other in turn.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MAX_REQUEST_N: Final = 2**31 - 1
 """The largest n one frame can carry (Protocol.md, "REQUEST_N Frame")."""
 
 MAX_CREDIT: Final = 2**63 - 1
-"""No program lives to use this up; a peer that keeps granting cannot make the number grow on."""
+"""No program can use this up. It limits the number if a peer keeps granting."""
 
 
 def split_request_n(n: int) -> list[int]:
-    """The values of the REQUEST_N frames that together grant ``n``; none for ``n`` below 1.
+    """Return the values of the REQUEST_N frames that together grant ``n``; ``[]`` if it is below 1.
 
-    Not for a number from outside: the list is as long as ``n`` is large (one entry in 2^31-1).
+    Not for a number from outside: the list has one entry for each 2^31-1 of ``n``.
     """
     whole, rest = divmod(max(n, 0), MAX_REQUEST_N)
     return [MAX_REQUEST_N] * whole + ([rest] if rest else [])
 
 
 class Credit:
-    """How many items the peer lets us send. One per stream and direction.
+    """The number of items that the peer lets us send. One object per stream and direction.
 
     Attributes:
-        available: Items that may be sent now.
+        available: The number of items that may be sent now.
     """
 
     __slots__ = ("available",)
@@ -51,8 +51,8 @@ class Credit:
         return f"<Credit {self.available}>"
 
     def add(self, n: int) -> None:
-        """Add what the peer granted. An ``n`` below 1 grants nothing and is ignored."""
-        # Protocol.md, "REQUEST_N Frame": n MUST be > 0, and no reaction is named.
+        """Add the credit that the peer granted. An ``n`` below 1 is ignored."""
+        # Protocol.md, "REQUEST_N Frame": n MUST be > 0; the text names no reaction.
         if n > 0:
             self.available = min(self.available + n, MAX_CREDIT)
 
@@ -69,20 +69,20 @@ class Credit:
 
 
 class Window:
-    """How many items we let the peer send, and when to let it send more.
+    """The number of items that we let the peer send, and when to let it send more.
 
     An item is *outstanding* from its grant until it arrives, then *unread* until it is consumed.
     In automatic mode ``outstanding + unread`` never exceeds ``prefetch``; in manual mode it never
     exceeds what was granted.
 
     Attributes:
-        initial_request_n: What to write into the request frame (requester), or into the first
-            REQUEST_N (responder of a channel). At least 1, as the wire wants.
-        outstanding: Items granted that have not arrived.
-        unread: Items that have arrived, with credit, and are not consumed.
-        peak: The largest ``outstanding + unread`` so far: what the peer could have made wait in
-            our memory.
-        overruns: Items that came without credit.
+        initial_request_n: The n for the request frame (requester), or for the first REQUEST_N
+            (responder of a channel). At least 1, as the specification requires.
+        outstanding: The number of granted items that have not arrived.
+        unread: The number of items that have arrived, with credit, and are not consumed.
+        peak: The largest ``outstanding + unread`` so far: the most items that the peer could have
+            put into our memory.
+        overruns: The number of items that came without credit.
     """
 
     __slots__ = (
@@ -100,14 +100,14 @@ class Window:
         """Open a window.
 
         Args:
-            prefetch: Size of the automatic window, in items; 0 is manual mode, where only
+            prefetch: The size of the automatic window, in items; 0 is manual mode, in which only
                 `grant` lets the peer send more.
-            initial: Manual mode only: what the request frame grants. The wire knows no 0 there,
-                so a stream cannot be opened without asking for one item at least; a caller that
-                learns the first explicit n before the frame leaves puts it here.
-            uncredited: Items that come without credit before all others and are consumed first:
-                1 for the responder of a channel, where the payload of the request frame needs
-                none (Protocol.md, "REQUEST_CHANNEL Frame").
+            initial: Manual mode only: the n of the request frame. It cannot be 0 there, so a
+                stream cannot be opened without a grant of at least one item. A caller that knows
+                the first explicit n before the frame leaves passes it here.
+            uncredited: The number of items that come without credit before all others and are
+                consumed first: 1 for the responder of a channel, where the payload of the request
+                frame needs no credit (Protocol.md, "REQUEST_CHANNEL Frame").
 
         Raises:
             LocalProtocolError: ``prefetch`` or ``initial`` does not fit a frame.
@@ -121,7 +121,7 @@ class Window:
         self.unread = 0
         self.overruns = 0
         self._uncredited = uncredited
-        self._pending = 0  # consumed, and not granted anew yet
+        self._pending = 0  # items consumed, and not granted again yet
         self._batch = -(-prefetch // 4)  # a quarter, rounded up; 0 in manual mode
 
     def __repr__(self) -> str:
@@ -130,15 +130,15 @@ class Window:
 
     @property
     def manual(self) -> bool:
-        """Only `grant` lets the peer send more."""
+        """Whether only `grant` lets the peer send more."""
         return not self._batch
 
     def received(self) -> bool:
-        """Count one item that arrived; `PayloadStream.deliver` does it in line where it can.
+        """Count one item that arrived; `PayloadInbox.deliver` often does this inline.
 
         Returns:
-            False if the peer had no credit for it: it broke the rules, and the item must not be
-            kept. Nothing but `overruns` has changed then.
+            False if the peer had no credit for it: it broke the protocol, and the item must not be
+            kept. Only `overruns` has changed then.
         """
         if not self.outstanding:
             self.overruns += 1
@@ -151,11 +151,11 @@ class Window:
         """Count ``k`` items that the application took.
 
         Returns:
-            How much to grant with REQUEST_N now, already counted as outstanding; 0 for nothing.
+            The n to grant with REQUEST_N now, already counted as outstanding; 0 to grant nothing.
             Always 0 in manual mode.
 
         Raises:
-            InternalError: More were consumed than had arrived.
+            InternalError: More items were consumed than had arrived.
         """
         if self._uncredited:
             first = min(k, self._uncredited)
@@ -163,20 +163,20 @@ class Window:
             k -= first
         unread = self.unread - k
         if unread < 0:
-            raise InternalError(f"{k} items consumed, {self.unread} were there")
+            raise InternalError(f"{k} items were consumed, but only {self.unread} had arrived")
         self.unread = unread
         pending = self._pending = self._pending + k
         if pending < self._batch or not self._batch:
             return 0
         n, self._pending = self._pending, 0
-        self.outstanding += n  # outstanding + unread <= prefetch still, so no new peak
+        self.outstanding += n  # outstanding + unread is still <= prefetch, so no new peak
         return n
 
     def grant(self, n: int) -> None:
-        """Let the peer send ``n`` more items, which one REQUEST_N then says: manual mode only.
+        """Let the peer send ``n`` more items, for one REQUEST_N frame: manual mode only.
 
         Raises:
-            LocalProtocolError: ``n`` is below 1 or does not fit a frame, or the window is
+            LocalProtocolError: ``n`` is below 1 or does not fit into a frame, or the window is
                 automatic. Nothing has changed.
         """
         if self._batch:

@@ -1,13 +1,13 @@
-"""Cutting payloads into fragments, lazily.
+"""Cut payloads into fragments, lazily.
 
 Protocol.md, "Fragmentation And Reassembly": only requests and PAYLOAD are fragmented. The first
 frame of a request is the REQUEST_* itself, all others are PAYLOAD frames of its stream. F is on
-every fragment but the last; all metadata goes before any data, and each fragment that holds some
-has its own length. However many fragments, it is one item and takes one credit.
+every fragment but the last. All metadata come before any data, and each fragment with metadata has
+their length. With any number of fragments the payload is one item and takes one credit.
 
 Choices where the text is silent: N is on every PAYLOAD fragment and C on the last one only (also
-the C of a REQUEST_CHANNEL), because rsocket-java refuses a PAYLOAD with neither; and each fragment
-but the last is as long as allowed, because it refuses short ones.
+the C of a REQUEST_CHANNEL), because rsocket-java refuses a PAYLOAD with neither. Each fragment but
+the last is as long as allowed, because rsocket-java refuses short ones.
 
 The other direction is in `rsocket_trio.protocol.reassembly`.
 """
@@ -44,11 +44,11 @@ REQUEST_N_HEAD: Final = HEADER_SIZE + 4
 """``head_size`` of REQUEST_STREAM and REQUEST_CHANNEL, which carry an initial n."""
 
 MIN_SIZE: Final = REQUEST_N_HEAD + METADATA_LENGTH_SIZE + 1
-"""Below this a fragment of metadata would have no room for a single byte of it."""
+"""The minimum size of a fragment: a smaller one may have no room for a byte of metadata."""
 
 
 def fits(metadata: bytes | None, data: bytes, head_size: int, fragment_size: int) -> bool:
-    """Whether one frame of at most ``fragment_size`` bytes holds it all.
+    """Whether the payload fits into one frame of at most ``fragment_size`` bytes.
 
     Args:
         metadata: ``None`` when absent.
@@ -70,20 +70,20 @@ def fragment_request(
     payload_data: bytes,
     fragment_size: int,
 ) -> Iterator[bytes]:
-    """The frames of one request, each made when it is asked for.
+    """Iterate over the frames of one request; each is made when it is needed.
 
     Args:
         frame_type: One of the four request types.
         stream_id: The new stream.
-        flags: ``COMPLETE`` for a channel whose requester sends nothing more, else 0.
+        flags: ``COMPLETE`` for a channel whose requester sends no more items, else 0.
         initial_n: For REQUEST_STREAM and REQUEST_CHANNEL, else ``None``.
         payload_metadata: ``None`` when absent.
         payload_data: The data.
-        fragment_size: No frame is longer than this, in bytes without the length prefix of TCP.
+        fragment_size: The maximum length of a frame, in bytes without the length prefix of TCP.
 
     Raises:
-        LocalProtocolError: ``fragment_size`` is below `MIN_SIZE`, or a value does not fit its
-            field. Raised when the first frame is asked for.
+        LocalProtocolError: ``fragment_size`` is below `MIN_SIZE`, or a value does not fit into its
+            field. Raised with the first frame.
     """
     head = PAYLOAD_HEAD if initial_n is None else REQUEST_N_HEAD
     if fits(payload_metadata, payload_data, head, fragment_size):
@@ -106,14 +106,14 @@ def fragment_request(
 def fragment_payload(
     stream_id: int, flags: int, metadata: bytes | None, data: bytes, fragment_size: int
 ) -> Iterator[bytes]:
-    """The frames of one item, each made when it is asked for.
+    """Iterate over the frames of one item; each is made when it is needed.
 
     Args:
         stream_id: The stream.
         flags: ``NEXT``, with ``COMPLETE`` if the item is the last.
         metadata: ``None`` when absent.
         data: The data.
-        fragment_size: No frame is longer than this, in bytes without the length prefix of TCP.
+        fragment_size: The maximum length of a frame, in bytes without the length prefix of TCP.
 
     Raises:
         LocalProtocolError: As for `fragment_request`.
@@ -129,9 +129,9 @@ def fragment_payload(
 def _pieces(
     metadata: bytes | None, data: bytes, head: int, size: int
 ) -> Iterator[tuple[bytes | None, bytes, bool]]:
-    """Slices of metadata and data, one pair per frame, and whether it is the last pair.
+    """Iterate over slices of metadata and data, one pair per frame, and whether it is the last.
 
-    Slices are cut one frame at a time, so a payload is never in memory twice as a whole.
+    The slices are cut frame by frame, so there is never a second copy of the whole payload.
     """
     if size < MIN_SIZE:
         raise LocalProtocolError(f"fragments need at least {MIN_SIZE} bytes, not {size}")

@@ -1,8 +1,8 @@
-"""Which frames mean something, to whom and on which stream: one look-up for a reader.
+"""The frames that each side accepts, and on which stream: one look-up for a reader.
 
-Protocol.md, "Frame Types" and "Handling the Unexpected", for an established connection: what is
-not accounted for is ignored. What cannot be understood is skipped if its I flag is set and ends
-the connection if not ("Handling Ignore Flag"; no EXT is understood here).
+Protocol.md, "Frame Types" and "Handling the Unexpected", for an established connection: frames
+that the text does not account for are ignored. A frame of an unknown type is skipped if its I flag
+is set and ends the connection if not ("Handling Ignore Flag"; no EXT is supported here).
 
     frame              stream 0                     stream > 0
     SETUP              ignored                      ignored
@@ -16,13 +16,13 @@ the connection if not ("Handling Ignore Flag"; no EXT is understood here).
     ERROR              handled (zero_stream)        handled
     EXT, unknown       I: ignored, else refused     I: ignored, else refused
 
-"Handled" still leaves the questions that need state: whether the stream is known (else ignored),
-whether its id is in use (a second request is ignored), what `legality` says, and whether leases
-were negotiated (else a LEASE has no effect).
+For a "handled" frame, the checks that need state remain: whether the stream is known (else the
+frame is ignored), whether its id is in use (a second request is ignored), whether `legality` allows
+it, and whether leases were negotiated (else a LEASE has no effect).
 
-PAYLOAD and requests are nearly all there is to read, so `rsocket_trio.connection.dispatch` delivers
-them without this look-up. `tests/rules/test_frame_rules_cells.py` holds each cell of it, theirs
-included, against what a real connection does.
+Nearly all frames are PAYLOAD and requests, so `rsocket_trio.connection.dispatch` delivers them
+without this look-up. `tests/rules/test_frame_rules_cells.py` compares each cell of the table, also
+of these frames, with a real connection.
 """
 
 from __future__ import annotations
@@ -86,18 +86,18 @@ _STREAMS: Final = MappingProxyType(_verdicts(_ON_STREAMS))
 
 
 def judge(frame_type: int, flags: int, stream_id: int, *, client: bool) -> Verdict:
-    """Say what to do with a frame of an established connection, from its header alone.
+    """Decide what to do with a frame of an established connection, from its header only.
 
     Args:
-        frame_type: The code, known or not.
-        flags: As received.
-        stream_id: As received.
+        frame_type: The code of the frame type, known or not.
+        flags: The received flags.
+        stream_id: The received stream id.
         client: Whether we are the client.
     """
     verdict = (_STREAMS if stream_id else _ZERO[client]).get(frame_type)
     if verdict is None:
         return Verdict.IGNORE if flags & IGNORE else Verdict.REFUSE
-    # "Stream Identifiers": what the peer calls a request of ours is not accounted for.
+    # "Stream Identifiers": the text does not account for a request with an id of our own.
     if stream_id and frame_type in REQUEST_TYPES and not is_peers(stream_id, client):
         return Verdict.IGNORE
     return verdict
@@ -113,13 +113,12 @@ def payload_event(flags: int, *, reassembled: bool = False) -> Event | None:
     """The event of a received PAYLOAD.
 
     Args:
-        flags: Of the frame; of the last one, if the payload came in fragments.
-        reassembled: It came in fragments: it is an item then, whether or not N was set on each
-            of them, which not all senders do.
+        flags: The flags of the frame; of the last frame, if the payload came in fragments.
+        reassembled: Whether it came in fragments. Then it is an item even without N, because not
+            all senders set N on each fragment.
 
     Returns:
-        The event, or ``None`` for a frame with neither N nor C, which nobody may send and which
-        is ignored.
+        The event, or ``None`` for a frame with neither N nor C, which is illegal and is ignored.
     """
     if reassembled:
         flags |= NEXT

@@ -10,7 +10,7 @@ __all__ = ["Interaction"]
 class Interaction(StrEnum):
     """The five interactions, by the names of the decorators and of the requester's methods.
 
-    Every member is a text too: ``Interaction.REQUEST_STREAM == "request_stream"``.
+    Every member is a string too: ``Interaction.REQUEST_STREAM == "request_stream"``.
     """
 
     REQUEST_RESPONSE = "request_response"

@@ -1,11 +1,12 @@
-"""When to send the next KEEPALIVE, and when the peer counts as dead.
+"""Know when to send the next KEEPALIVE, and when the peer counts as dead.
 
-Protocol.md, "KEEPALIVE Frame": the client sends them periodically with R set; a KEEPALIVE proves
-that the sender is alive, and silence for the max lifetime that it is not. Here *any* frame proves
-it: a peer busy sending a large payload is not dead because its KEEPALIVE waits behind that.
+Protocol.md, "KEEPALIVE Frame": the client sends KEEPALIVEs periodically with R set. A KEEPALIVE
+proves that the sender is alive; silence for the max lifetime proves that it is dead. Here *any*
+frame proves that the sender is alive: a peer that sends a large payload is not dead because its
+KEEPALIVE waits behind that payload.
 
-No clock is read: time comes in as ``now``, in seconds on any clock that never goes back. A client
-has an interval; a server only watches, with the lifetime its client named in SETUP.
+This module reads no clock: time comes in as ``now``, in seconds on any clock that never goes back.
+A client has an interval; a server only watches, with the lifetime from its client's SETUP.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ class KeepaliveClock:
     """The two deadlines of one connection.
 
     Attributes:
-        interval: Between the KEEPALIVEs we send, in seconds; ``None`` for one that only watches.
-        max_lifetime: The silence that means death, in seconds.
+        interval: The time between our KEEPALIVEs, in seconds; ``None`` if we only watch.
+        max_lifetime: After this time of silence, in seconds, the peer counts as dead.
         last_received: When the last frame arrived, or the clock was started.
-        next_send: When our next KEEPALIVE is due; infinity for one that only watches.
+        next_send: When our next KEEPALIVE is due; infinity if we only watch.
     """
 
     __slots__ = ("interval", "last_received", "max_lifetime", "next_send")
@@ -38,7 +39,7 @@ class KeepaliveClock:
         return f"<KeepaliveClock next_send={self.next_send} dead_at={self._dies()}>"
 
     def received(self, now: float) -> None:
-        """Note that something arrived from the peer, whatever frame it was."""
+        """Record that a frame of any type arrived from the peer."""
         self.last_received = now
 
     def due(self, now: float) -> bool:
@@ -46,10 +47,10 @@ class KeepaliveClock:
         return now >= self.next_send
 
     def sent(self, now: float) -> None:
-        """Note that a KEEPALIVE was sent, and set the time of the next.
+        """Record that a KEEPALIVE was sent, and set the time of the next.
 
-        The period is kept when this comes a little late; what was missed altogether is not made
-        up for, so a process that slept does not send a burst.
+        A small delay does not change the period. KEEPALIVEs that were missed completely are not
+        sent later, so a process that slept does not send a burst.
         """
         if self.interval is None:
             return
@@ -62,7 +63,7 @@ class KeepaliveClock:
         return now >= self._dies()
 
     def next_deadline(self) -> float:
-        """When to look again: `due` or `dead` may have become true then, and not before."""
+        """When to check again: `due` and `dead` cannot become true before this time."""
         return min(self.next_send, self._dies())
 
     def _dies(self) -> float:

@@ -1,16 +1,17 @@
-"""How many requests a lease still allows: `HeldLease` and `GrantedLease`.
+"""Count how many requests a lease still allows: `HeldLease` and `GrantedLease`.
 
-Protocol.md, "LEASE Frame" and "Lease Semantics": the newest lease replaces the one before, and one
-whose time is over allows nothing. A requester counts what it sends against the lease it holds, a
-responder what it receives against the lease it has granted. All four kinds of requests count one.
+Protocol.md, "LEASE Frame" and "Lease Semantics": a new lease replaces the previous one, and an
+expired lease allows no request. A requester counts the requests that it sends against the lease it
+holds, a responder counts those that it receives against the lease it has granted. Each request of
+the four types counts as one.
 
-The two ends do not learn of a new lease at the same time: requests that were sent under the one
-before may still be on their way when the responder grants the next. These are not the next
-lease's: for `ON_THE_WAY` seconds the responder lets as many pass as the peer had left. Not so
-when the new lease stops requests: then none is wanted, and the REJECTED that a late one gets says
-that it may be tried again.
+The two ends do not see a new lease at the same time: requests that were sent under the previous
+lease may still be on their way when the responder grants the next. They do not count against the
+new lease: for `ON_THE_WAY` seconds the responder accepts as many late requests as the peer had
+left. If the new lease stops requests, late requests are refused too; their REJECTED says that the
+peer may try again.
 
-No clock is read: time comes in as ``now``, in seconds on any clock that never goes back.
+This module reads no clock: time comes in as ``now``, in seconds on any clock that never goes back.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from typing import Final
 __all__ = ["GrantedLease", "HeldLease"]
 
 ON_THE_WAY: Final = 1.0
-"""How long a request may be on its way that was sent before a new lease was known, in seconds."""
+"""How long, in seconds, a request may be on its way that was sent before a new lease was known."""
 
 
 class HeldLease:
-    """A lease from the peer: what our requests are counted against.
+    """A lease from the peer; our requests count against it.
 
     Attributes:
-        expires: When it is void; minus infinity where it never allowed anything.
+        expires: When it expires; minus infinity if it never allowed any request.
     """
 
     __slots__ = ("_left", "expires")
@@ -43,34 +44,34 @@ class HeldLease:
         return f"<{type(self).__name__} {self._left} until {self.expires}>"
 
     def replace(self, requests: int, time_to_live: float, now: float) -> None:
-        """Put a new lease in place of this one; 0 of either stops requests."""
+        """Replace this lease by a new one; 0 requests or a time of 0 stop requests."""
         self._left = requests
         self.expires = now + time_to_live if time_to_live else -inf
 
     def left(self, now: float) -> int:
-        """How many requests are allowed."""
+        """The number of requests that are still allowed."""
         return self._left if now < self.expires else 0
 
     def take(self, now: float) -> bool:
-        """Count one request; False, and nothing is counted, if it is not allowed."""
+        """Count one request; return False, and count nothing, if it is not allowed."""
         if not self._left or now >= self.expires:
             return False
         self._left -= 1
         return True
 
     def clear(self) -> None:
-        """Forget the lease: none survives its connection (Protocol.md, "Resume Operation")."""
+        """Drop the lease: it ends with its connection (Protocol.md, "Resume Operation")."""
         self._left = 0
         self.expires = -inf
 
 
 class GrantedLease(HeldLease):
-    """A lease of ours: what the peer's requests are counted against.
+    """A lease that we granted; the peer's requests count against it.
 
     Attributes:
-        requests: How many it allowed at first.
-        version: Counts the leases granted.
-        rejected: Counts the requests that were not allowed.
+        requests: The number of requests that it allowed at first.
+        version: The number of leases granted so far.
+        rejected: The number of requests that were not allowed.
     """
 
     __slots__ = ("_late", "rejected", "requests", "version")
@@ -80,19 +81,19 @@ class GrantedLease(HeldLease):
         self.requests = 0
         self.version = 0
         self.rejected = 0
-        self._late: deque[list[float]] = deque()  # until when, and how many, of each old lease
+        self._late: deque[list[float]] = deque()  # of each old lease: [deadline, requests left]
 
     @property
     def stopped(self) -> bool:
-        """Whether there is no lease that could end: none was granted, or one of no time."""
+        """Whether no lease can expire: there is none, or the last one had a time of 0."""
         return self.expires == -inf
 
     def replace(self, requests: int, time_to_live: float, now: float) -> None:
-        """Put a new lease in place of this one; what is on its way may still come."""
+        """Replace this lease by a new one; late requests under the old lease are still accepted."""
         if requests and time_to_live:
             self._drop_the_old(now)
-            # Also where it has just expired: for the peer, whose time runs from the reception, it
-            # had not.
+            # Also if the old lease has just expired. It has not expired for the peer, because the
+            # peer's time begins when it receives the lease.
             if self._left and now < self.expires + ON_THE_WAY:
                 self._late.append([now + ON_THE_WAY, self._left])
         else:
@@ -102,9 +103,9 @@ class GrantedLease(HeldLease):
         super().replace(requests, time_to_live, now)
 
     def take(self, now: float) -> bool:
-        """Count one request; False, and counted as rejected, if it is not allowed."""
+        """Count one request; if it is not allowed, count it as rejected and return False."""
         if self._late:
-            # The oldest first: it is void first, and in that order they come.
+            # The oldest lease first: it expires first, and its requests arrive first.
             self._drop_the_old(now)
             if self._late:
                 oldest = self._late[0]
@@ -118,7 +119,7 @@ class GrantedLease(HeldLease):
         return False
 
     def clear(self) -> None:
-        """Forget the lease, and what is on its way."""
+        """Drop the lease, and accept no late requests."""
         super().clear()
         self.requests = 0
         self._late.clear()

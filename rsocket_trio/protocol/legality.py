@@ -1,4 +1,4 @@
-"""What is legal on a stream: one table per interaction and side.
+"""The legal events on a stream: one table per interaction and side.
 
 Theory of operation
 -------------------
@@ -6,13 +6,13 @@ A stream has two halves. *Our* half is what we send, the *remote* half is what t
 half ends when its owner completes it, and the stream is closed when both halves have ended, or at
 once by an ERROR or by the requester's CANCEL (Protocol.md, "Stream Sequences and Lifetimes").
 
-    OPEN         nothing has ended
+    OPEN         neither half has ended
     LOCAL_DONE   we have completed our half (or the peer does not want the rest of it)
     REMOTE_DONE  the peer has completed its half (or we do not want the rest of it)
-    CLOSED       the stream is over here; its id may be forgotten
+    CLOSED       the stream is over here; its id is free
 
 `TABLES` maps (interaction, side) to a table of (state, event) -> next state. An event is either
-received or sent (``SEND_...``). What a table does not hold is not legal, and that means:
+received or sent (``SEND_...``). An event that is not in the table is not legal, which means:
 
 * a *received* event that is missing is **ignored**: no error, no change
   (Protocol.md, "Handling the Unexpected");
@@ -20,17 +20,17 @@ received or sent (``SEND_...``). What a table does not hold is not legal, and th
 
 The rules of this file
 ----------------------
-1. An event is a whole item, never a fragment: fragments are put together before they get here.
+1. An event is a whole item, never a fragment: fragments are put together before.
 2. The table begins when the request frame has left or arrived. A request whose last fragment is
-   still to come may be cancelled all the same: the table then says what a whole one would.
-3. Only a channel has two halves that are worth telling apart. In REQUEST_RESPONSE and
-   REQUEST_STREAM the requester has nothing to say after its request, so OPEN means "the
-   responder's half is open", and LOCAL_DONE and REMOTE_DONE do not occur.
-4. FIRE_AND_FORGET is over with its request and begins CLOSED. Nobody ever answers.
+   still to come may be cancelled too; the table applies as for a whole request.
+3. Only a channel needs two separate halves. In REQUEST_RESPONSE and REQUEST_STREAM the requester
+   sends no items after its request, so OPEN means "the responder's half is open", and LOCAL_DONE
+   and REMOTE_DONE do not occur.
+4. FIRE_AND_FORGET is over with its request and begins CLOSED. There is no answer.
 5. Credit is not in the table: completion, errors and CANCEL need none, and items are counted in
    `rsocket_trio.protocol.credit`.
-6. A REQUEST_CHANNEL that carries the C flag is the request and then ``SEND_COMPLETE`` for the
-   requester, the request and then ``COMPLETE`` for the responder.
+6. A REQUEST_CHANNEL with the C flag is two events: the request and then ``SEND_COMPLETE`` for the
+   requester, or ``COMPLETE`` for the responder.
 
 Choices where the text is silent
 --------------------------------
@@ -38,17 +38,17 @@ Choices where the text is silent
   goes on. (The text describes CANCEL only from the requester.)
 * A PAYLOAD without C that answers REQUEST_RESPONSE counts as one with C (this is a MUST, see
   "Handling the Unexpected"); we never send one.
-* An ERROR that follows its sender's completion ends the stream when received, and is not sent:
-  who has completed and wants the rest to stop sends CANCEL.
-* An ERROR from the requester of a REQUEST_RESPONSE or REQUEST_STREAM is in none of the sequences
-  of the text, so it is ignored.
+* A received ERROR ends the stream even after its sender's completion. We do not send one after our
+  completion: to stop the peer's half, we send CANCEL then.
+* An ERROR from the requester of a REQUEST_RESPONSE or REQUEST_STREAM is in no sequence of the
+  text, so it is ignored.
 
-Who goes by it
---------------
-A channel asks its table for every event. The other interactions have a few lines that say the same,
-because a look-up would cost more than all else there. `tests/rules/test_legality_cells.py` holds
-each cell against the real operations and against a second statement of these rules;
-`scripts/table_mutants.py` shows that no cell can change without a test that fails.
+The users of the tables
+-----------------------
+A channel uses its table for every event. The other interactions have the same rules in a few lines
+of code, because a look-up would cost more than the rest of their work.
+`tests/rules/test_legality_cells.py` compares each cell with the real operations and with a second
+statement of these rules; `scripts/table_mutants.py` shows that a test fails if any cell changes.
 """
 
 from __future__ import annotations
@@ -73,27 +73,27 @@ STREAM_INTERACTIONS: Final = (
 
 
 class Side(Enum):
-    """Who we are on this stream; either end of a connection may be either."""
+    """Our role on this stream; each end of a connection may have each role."""
 
     REQUESTER = auto()
     RESPONDER = auto()
 
 
 class State(Enum):
-    """How much of a stream is left, as seen from this end."""
+    """The state of a stream, as seen from this end."""
 
     OPEN = auto()
     LOCAL_DONE = auto()
     REMOTE_DONE = auto()
     CLOSED = auto()
 
-    # Members are singletons, so identity is a sound hash; Enum's own is a Python-level call on
-    # the path of every item.
+    # Members are singletons, so identity is a correct hash; Enum's own hash is a Python call for
+    # every item.
     __hash__ = object.__hash__
 
 
 class Event(Enum):
-    """What happens on a stream: received from the peer, or (``SEND_...``) sent by us."""
+    """An event on a stream: received from the peer, or (``SEND_...``) sent by us."""
 
     NEXT = auto()
     NEXT_COMPLETE = auto()
@@ -260,7 +260,7 @@ TABLES: Final[Mapping[tuple[Interaction, Side], Table]] = MappingProxyType(
         (Interaction.REQUEST_CHANNEL, Side.RESPONDER): _CHANNEL_RESPONDER,
     }
 )
-"""(interaction, side) -> (state, event) -> state. Missing: ignore, or must not be sent."""
+"""(interaction, side) -> (state, event) -> state. Missing: ignored, or must not be sent."""
 
 INITIAL_STATES: Final[Mapping[Interaction, State]] = MappingProxyType(
     {

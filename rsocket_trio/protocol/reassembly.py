@@ -1,13 +1,13 @@
-"""Putting fragments together, within bounds.
+"""Put fragments together, within bounds.
 
 Protocol.md, "Handling the Unexpected": reassembly must assume that the stream of fragments never
-ends. So a payload has a limit, all the unfinished payloads of a connection have one together
-(`ReassemblyBudget`), and both are checked before anything is kept. Fragments with little or
-nothing in them are limited in number: they cost no memory to speak of, but no payload needs them.
+ends. So each payload has a limit, all unfinished payloads of a connection have a common limit
+(`ReassemblyBudget`), and both are checked before a fragment is kept. The number of empty or tiny
+fragments is limited too: they cost almost no memory, but no payload needs them.
 
-The bytes go into one growing buffer per part, not into a list of pieces: a piece of a few bytes
-costs ten times its size as an object, so a list would let tiny fragments pass the limit by that.
-A buffer over-allocates by an eighth and takes linear time.
+The bytes go into one growing buffer for metadata and one for data, not into a list of pieces. As an
+object, a piece of a few bytes costs ten times its size, so with a list tiny fragments could use ten
+times the limit. A buffer over-allocates by an eighth and takes linear time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 FRAGMENT_COST: Final = 32
-"""What a fragment is charged at least, in bytes. The smallest fragments in use (rsocket-java's,
-of 64 bytes with its length prefix) hold more, so no honest peer is charged more than it sends."""
+"""The minimum number of bytes counted for a fragment. The smallest fragments in use (64 bytes with
+the length prefix, of rsocket-java) have more, so an honest peer's bytes are counted exactly."""
 
 _SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
 
@@ -37,10 +37,10 @@ _SPARE_FRAGMENTS: Final = 2  # the first may be empty, the last may be short
 def is_followed(flags: int) -> bool:
     """Whether a PAYLOAD with these flags is a fragment, and not the last of its payload.
 
-    By the letter F is ignored where C is set (Protocol.md, "Handling the Unexpected"). It counts
-    where N is set too: rsocket-go and rsocket-rust set all three on the first fragment of an
-    answer, and by the letter that fragment would pass for the whole, without a word. C then means
-    the whole payload, as it does beside F in REQUEST_CHANNEL, of which the text says nothing.
+    By the text F is ignored if C is set (Protocol.md, "Handling the Unexpected"). Here F counts if
+    N is set too: rsocket-go and rsocket-rust set all three flags on the first fragment of an
+    answer, and by the text that fragment would silently count as the whole answer. C then applies
+    to the whole payload, as it does beside F in REQUEST_CHANNEL, where the text is silent.
     """
     return bool(flags & FOLLOWS) and flags & (NEXT | COMPLETE) != COMPLETE
 
@@ -48,22 +48,22 @@ def is_followed(flags: int) -> bool:
 def has_payload(flags: int) -> bool:
     """Whether a PAYLOAD with these flags is an item, or the first fragment of one.
 
-    Not all senders set N on fragments. Data beside C alone are no item ("PAYLOAD Frame").
+    Not all senders set N on fragments. Data with C and without N are no item ("PAYLOAD Frame").
     """
     return bool(flags & NEXT) or is_followed(flags)
 
 
 def too_much_metadata(at_most: int) -> str:
-    """What a requester is told whose metadata are longer than ``at_most`` bytes."""
+    """The error text for a requester whose metadata are longer than ``at_most`` bytes."""
     return f"more than {at_most} bytes of metadata (max_metadata_size)"
 
 
 class ReassemblyBudget:
-    """What the unfinished payloads of one connection may hold together.
+    """The bytes that the unfinished payloads of one connection may use together.
 
     Attributes:
-        limit: In bytes.
-        used: In bytes, at present.
+        limit: The maximum, in bytes.
+        used: The bytes in use now.
     """
 
     __slots__ = ("limit", "used")
@@ -79,12 +79,12 @@ class ReassemblyBudget:
 class Reassembler:
     """One payload that is still arriving: `add` each fragment, then `finish`.
 
-    Whoever drops one unfinished (CANCEL, end of the stream) must call `discard`, which gives its
-    share of the budget back.
+    If it is dropped unfinished (CANCEL, end of the stream), the caller must call `discard`, which
+    gives its share of the budget back.
 
     Attributes:
-        size: Bytes of metadata and data so far.
-        flags: For whoever adds the fragments: what flags of theirs are to be remembered.
+        size: The bytes of metadata and data so far.
+        flags: The flags of earlier fragments that the caller keeps here.
     """
 
     __slots__ = (
@@ -111,10 +111,10 @@ class Reassembler:
         """Begin an empty payload.
 
         Args:
-            limit: The largest payload there may be, in bytes of metadata and data.
-            budget: The connection's, shared with its other reassemblers.
-            stream_id: The stream the errors name.
-            max_metadata: For the payload of a request: of its bytes so many may be metadata.
+            limit: The maximum size of the payload, in bytes of metadata and data.
+            budget: The budget of the connection, shared with its other reassemblers.
+            stream_id: The stream id for errors.
+            max_metadata: For the payload of a request: the maximum size of its metadata, in bytes.
         """
         self._limit = limit
         self._max_metadata = limit if max_metadata is None else max_metadata
@@ -133,12 +133,12 @@ class Reassembler:
     def add(self, metadata: bytes | None, data: bytes) -> None:
         """Add the next fragment, the first and the last included.
 
-        Metadata after data must not be sent; should it come, it is appended to the metadata.
+        Metadata after data are illegal; if they come, they are appended to the metadata.
 
         Raises:
             RemoteProtocolError: The payload or its metadata are too large (code INVALID), or the
-                connection holds too many unfinished ones (CANCELED). It ends the stream, not the
-                connection. The fragment was not kept, and all before it has been discarded.
+                unfinished payloads of the connection are (CANCELED). It ends the stream, not the
+                connection. The fragment was not kept, and the earlier ones are discarded.
         """
         length = len(data)
         if metadata is not None:
@@ -175,24 +175,24 @@ class Reassembler:
 
     @property
     def metadata(self) -> bytes | None:
-        """The metadata so far; complete once there are data."""
+        """The metadata so far; complete once data have arrived."""
         return None if self._metadata is None else bytes(self._metadata)
 
     def finish(self) -> Payload:
-        """The whole payload. The reassembler is empty then and its budget given back."""
+        """Return the whole payload, empty the reassembler and give its share of the budget back."""
         payload = self.take()
         self.discard()
         return payload
 
     def take(self) -> Payload:
-        """The whole payload, whose share of the budget is kept until `discard`."""
+        """Return the whole payload; its share of the budget is kept until `discard`."""
         payload = Payload(bytes(self._data), self.metadata)
         self._data = bytearray()
         self._metadata = None
         return payload
 
     def discard(self) -> None:
-        """Forget what has arrived and give its share of the budget back. May be repeated."""
+        """Drop the fragments and give their share of the budget back. Safe to call twice."""
         if self._budget is not None:
             self._budget.used -= self._charged
         self._charged = self.size = self._fragments = 0

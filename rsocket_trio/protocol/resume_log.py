@@ -1,9 +1,9 @@
-"""What one end remembers of a session, so that it can be resumed: `ResumeLog`.
+"""The positions and frames that one end keeps so that a session can be resumed: `ResumeLog`.
 
 Protocol.md, "Implied Position": both ends count the bytes of the tracked frames, as encoded, after
-fragmentation and without the length prefix. A position therefore names a boundary between two
-frames and is never sent along with them. What was sent is retained until the peer says, by a
-position of its own, that it has it.
+fragmentation and without the length prefix. So a position is a boundary between two frames, and
+frames do not carry their position. A sent frame is retained until the peer's position shows that it
+has received the frame.
 
 Choice where the text is silent: only frames on streams above 0 are tracked. The text lists ERROR
 without exception, but an ERROR on stream 0 ends the session, or announces its end.
@@ -19,7 +19,7 @@ from rsocket_trio.frames.header import FrameType
 __all__ = ["FRAME_COST", "ResumeLog", "is_tracked", "possible"]
 
 FRAME_COST: Final = 64
-"""What a retained frame is charged beside its own bytes: the object and its place in a queue."""
+"""The bytes counted for a retained frame in addition to its own: the object and its queue entry."""
 
 _FIRST_TRACKED: Final = FrameType.REQUEST_RESPONSE.value
 _LAST_TRACKED: Final = FrameType.ERROR.value
@@ -40,13 +40,13 @@ class ResumeLog:
     """Both positions of one end, and the frames it can send again.
 
     Attributes:
-        limit: What may be retained, in bytes, each frame charged `FRAME_COST` beside its own.
+        limit: The maximum of `size`, in bytes.
         sent: The position behind the last tracked frame sent.
         received: The position behind the last tracked frame received.
         first_retained: The position of the first frame that can be sent again.
-        size: What is retained, in bytes, as charged.
-        evicted: Frames dropped without having been acknowledged. Once there is one, resumption
-            depends on the peer having received it.
+        size: The bytes of the retained frames, plus `FRAME_COST` for each.
+        evicted: The number of frames dropped before they were acknowledged. After the first,
+            resumption succeeds only if the peer has received the dropped frames.
     """
 
     __slots__ = ("_frames", "evicted", "first_retained", "limit", "received", "sent", "size")
@@ -67,10 +67,10 @@ class ResumeLog:
         )
 
     def record(self, frame: bytes) -> None:
-        """Note a tracked frame that is about to be sent, and retain it.
+        """Count a tracked frame that is about to be sent, and retain it.
 
-        Where it goes past the limit the oldest frames go, this one too if need be, and are
-        counted in `evicted`.
+        Beyond the limit the oldest frames are dropped, if necessary also this one, and counted in
+        `evicted`.
         """
         self._frames.append(frame)
         self.sent += len(frame)
@@ -80,14 +80,14 @@ class ResumeLog:
             self.evicted += 1
 
     def count_received(self, frame: bytes) -> None:
-        """Note a tracked frame that has arrived whole."""
+        """Count a tracked frame that has arrived as a whole."""
         self.received += len(frame)
 
     def acknowledge(self, position: int) -> bool:
-        """The peer has received everything before ``position``: let go of it.
+        """Drop the frames before ``position``, which the peer has received.
 
         Returns:
-            Whether the position is possible. One past what was sent is not, and changes nothing.
+            Whether the position is possible. One beyond `sent` is not, and changes nothing.
         """
         if position > self.sent:
             return False
@@ -97,7 +97,7 @@ class ResumeLog:
         return True
 
     def can_replay_from(self, position: int) -> bool:
-        """Whether all that was sent from there on is retained, and a frame begins or ends there."""
+        """Whether all frames from this position on are retained, and it is a frame boundary."""
         at = self.first_retained
         if not at <= position <= self.sent:
             return False
@@ -108,7 +108,7 @@ class ResumeLog:
         return at == position
 
     def replay(self) -> list[bytes]:
-        """All that is retained, in order. `acknowledge` where the peer stands first."""
+        """Return the retained frames, in order. Call `acknowledge` first."""
         return list(self._frames)
 
     def _drop_first(self) -> None:
@@ -121,12 +121,12 @@ def possible(log: ResumeLog, *, last_received: int, first_available: int) -> boo
     """Whether a server can resume (Protocol.md, "Implied Position").
 
     Args:
-        log: The server's.
-        last_received: What the client has received, by its RESUME.
-        first_available: From where on the client can send again, likewise.
+        log: The log of the server.
+        last_received: The position that the client has received, from its RESUME.
+        first_available: The first position from which the client can send again, from its RESUME.
 
     Returns:
-        Whether neither direction has a gap: the client still has all that has not arrived here,
-        and this log all that has not arrived there.
+        Whether neither direction has a gap: the client still has all frames that have not arrived
+        here, and this log has all frames that have not arrived at the client.
     """
     return first_available <= log.received and log.can_replay_from(last_received)

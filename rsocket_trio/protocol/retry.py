@@ -1,8 +1,8 @@
-"""How long to wait before trying again: `Retry`.
+"""The waits before attempts to connect again: `Retry`, `Attempts`.
 
 Exponential backoff with a cap, so that a peer that is down is not flooded, and with jitter, so
-that the many clients of one server do not come back in step. A pure schedule: who uses it sleeps,
-and brings the randomness.
+that the many clients of one server do not come back at the same time. It is a pure schedule: the
+caller sleeps, and passes the random numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from attrs import validators as v
 __all__ = ["Attempts", "Retry"]
 
 _STEADY: Final = 1.0
-"""A connection that lasts less than this, in seconds, was as good as none."""
+"""A connection that lasts less than this, in seconds, does not count as a success."""
 
 
 def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # Written so that NaN is refused too.
+    # This form of the condition also refuses NaN.
     if not 0 < value < inf:
         raise ValueError(f"{attribute.name} must be greater than 0 and finite, not {value!r}")
 
@@ -32,11 +32,11 @@ class Retry:
 
     Attributes:
         initial: The wait before the first attempt, in seconds.
-        factor: Each wait is so many times as long as the one before; at least 1.
-        maximum: No wait is longer, in seconds.
-        jitter: The part of each wait that is random, 0 to 1: a wait of ``w`` becomes something
-            between ``w * (1 - jitter)`` and ``w``.
-        attempts: Give up after so many in a row; ``None`` never gives up by itself.
+        factor: Each wait is this many times as long as the previous one; at least 1.
+        maximum: The maximum wait, in seconds.
+        jitter: The part of each wait that is random, 0 to 1: a wait of ``w`` becomes a random
+            value between ``w * (1 - jitter)`` and ``w``.
+        attempts: Give up after this many attempts in a row; ``None``: there is no limit.
     """
 
     initial: float = attrs.field(default=0.1, validator=_positive)
@@ -46,10 +46,10 @@ class Retry:
     attempts: int | None = attrs.field(default=None, validator=v.optional(v.ge(1)))
 
     def delays(self, random: Callable[[], float]) -> Iterator[float]:
-        """The waits, in seconds, one before each attempt; ends where it is time to give up.
+        """Iterate over the waits, in seconds, one before each attempt, until it gives up.
 
         Args:
-            random: Gives numbers from 0 up to 1, e.g. ``random.random``.
+            random: Returns numbers from 0 up to 1, e.g. ``random.random``.
         """
         wait = self.initial
         made = 0
@@ -61,11 +61,11 @@ class Retry:
 
 
 class Attempts:
-    """The waits before attempts, over all the losses of one thing.
+    """The waits before attempts, over all losses of connections of one session or client.
 
-    A server, or whatever stands before it, may take every connection and drop it at once. So an
-    attempt that brought a connection has succeeded only where that lasted, for longer than the wait
-    before it: then the schedule begins anew. Else it goes on where it was.
+    A server, or a proxy before it, may accept every connection and drop it at once. So an attempt
+    succeeds only if its connection lasts longer than the wait before it: then the schedule begins
+    anew. Otherwise the schedule goes on.
 
     Args:
         retry: The schedule.
@@ -79,11 +79,11 @@ class Attempts:
         self._wait = 0.0
 
     def within(self, seconds: float) -> Iterator[float]:
-        """The waits from here on, after a loss.
+        """Iterate over the next waits, after a loss.
 
         Args:
-            seconds: How long there is for all of them. The first wait takes half of it at most, so
-                that there is one attempt in time.
+            seconds: The time for all attempts. The first wait takes half of it at most, so that
+                there is one attempt in time.
         """
         at_most = seconds / 2
         for wait in self._waits:
@@ -92,6 +92,6 @@ class Attempts:
             at_most = inf
 
     def lost(self, lasted: float) -> None:
-        """The connection that the last attempt brought is lost, after ``lasted`` seconds."""
+        """Record that the connection of the last attempt is lost, after ``lasted`` seconds."""
         if lasted > max(self._wait, _STEADY):
             self._waits = self._retry.delays(self._random)

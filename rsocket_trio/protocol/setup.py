@@ -1,11 +1,11 @@
-"""The first frame: what a client puts into SETUP and what a server refuses.
+"""The first frame: how a client builds SETUP, and when a server refuses it.
 
-Protocol.md, "Connection Establishment" and "SETUP Frame". The errors raised by the two checks are
-what the client is told with an ERROR on stream 0, after which the server closes. A first frame
-that cannot even be decoded is refused with INVALID_SETUP by whoever decodes it.
+Protocol.md, "Connection Establishment" and "SETUP Frame". The server sends the errors of the two
+checks to the client with an ERROR on stream 0, and then closes. The caller that decodes the first
+frame refuses it with INVALID_SETUP if it is malformed.
 
 Choices where the text is silent: another version and times of 0 are INVALID_SETUP, leases that
-are not offered UNSUPPORTED_SETUP. The MIME types are not looked into ("SETUP Frame" forbids it).
+are not offered are UNSUPPORTED_SETUP. The MIME types are not checked ("SETUP Frame" forbids it).
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ MAX_MILLISECONDS: Final = 2**31 - 1
 
 
 def check_first_frame(frame: Frame, *, resume_offered: bool = False) -> SetupFrame | ResumeFrame:
-    """Judge the first frame a server receives.
+    """Check the type of the first frame that a server receives.
 
     Args:
-        frame: As decoded.
+        frame: The decoded frame.
         resume_offered: Whether this server keeps sessions for resumption.
 
     Returns:
-        The frame, if it is a SETUP; `check_setup` judges what it says. Or a RESUME, where that
+        The frame, if it is a SETUP (`check_setup` checks its fields), or a RESUME, if resumption
         is offered.
 
     Raises:
         InvalidSetup: It is neither SETUP nor RESUME, or is not on stream 0.
         RejectedResume: It is a RESUME: sessions are not resumed here.
     """
-    # Protocol.md, "Connection Establishment". A RESUME on another stream than 0 is no RESUME yet,
-    # so it gets the answer of establishment and not that of resumption.
+    # Protocol.md, "Connection Establishment". A RESUME on another stream than 0 is no valid
+    # RESUME, so it gets the answer for an invalid first frame and not that of resumption.
     if not isinstance(frame, SetupFrame | ResumeFrame):
         raise InvalidSetup(f"the first frame must be SETUP or RESUME, not {frame.frame_type.name}")
     if frame.stream_id:
@@ -76,13 +76,13 @@ def check_setup(
     lease_offered: bool = False,
     max_size: int | None = None,
 ) -> None:
-    """Judge what a SETUP says, before any acceptor sees it.
+    """Check the fields of a SETUP, before any acceptor sees it.
 
     Args:
-        frame: As decoded.
+        frame: The decoded frame.
         resume_offered: Whether this server keeps sessions for resumption.
         lease_offered: Whether this server grants leases.
-        max_size: What it may have of metadata and data, in bytes.
+        max_size: The maximum size of its metadata and data, in bytes.
 
     Raises:
         InvalidSetup: It is not on stream 0, is of another version than 1.0, has a keepalive
@@ -93,7 +93,7 @@ def check_setup(
     """
     if frame.stream_id:
         raise InvalidSetup(f"SETUP must be on stream 0, not {frame.stream_id}")
-    # Protocol.md, "Versioning Scheme": a lower version may be taken, a higher one cannot be.
+    # Protocol.md, "Versioning Scheme": a lower version may be accepted, a higher one cannot be.
     if (frame.major, frame.minor) != (MAJOR_VERSION, MINOR_VERSION):
         raise InvalidSetup(
             f"version {frame.major}.{frame.minor} is not {MAJOR_VERSION}.{MINOR_VERSION}"
@@ -115,11 +115,11 @@ def check_setup(
 
 
 def limit_lifetime(frame: SetupFrame, at_most: float) -> SetupFrame:
-    """The SETUP with its max lifetime cut down to ``at_most`` seconds.
+    """Return the SETUP with its max lifetime limited to ``at_most`` seconds.
 
-    Cut down, and not refused: 2**31 - 1 milliseconds are how clients say "no limit". The keepalive
-    interval stays as it is: a client that keeps silent for longer than the lifetime is dead here,
-    whatever it had announced.
+    It is limited, not refused: clients use 2**31 - 1 milliseconds for "no limit". The keepalive
+    interval does not change: a client that is silent for longer than the lifetime is dead here,
+    also if it announced a longer interval.
     """
     milliseconds = max(1, round(at_most * 1000))
     if frame.max_lifetime_ms <= milliseconds:
@@ -137,20 +137,20 @@ def build_setup(
     resume_token: bytes | None = None,
     lease: bool = False,
 ) -> SetupFrame:
-    """The SETUP frame of a client.
+    """Build the SETUP frame of a client.
 
     Args:
         keepalive_interval: In seconds; rounded to milliseconds, to 1 ms at least.
-        max_lifetime: In seconds; likewise.
+        max_lifetime: In seconds; rounded to milliseconds, to 1 ms at least.
         data_mime_type: US-ASCII, up to 255 bytes.
-        metadata_mime_type: Likewise.
+        metadata_mime_type: US-ASCII, up to 255 bytes.
         payload: The setup payload.
-        resume_token: ``None``: the session is not to be resumed.
-        lease: Ask for leases.
+        resume_token: Identifies the session; ``None`` if it cannot be resumed.
+        lease: Whether to ask for leases.
 
     Raises:
         LocalProtocolError: A time is not above 0 or too long for its field; a MIME type is not
-            US-ASCII, has a NUL, or is too long; the resume token is empty or too long; or the
+            US-ASCII, contains NUL, or is too long; the resume token is empty or too long; or the
             payload does not fit, as SETUP cannot be fragmented.
     """
     # "SETUP Frame": MIME types MUST NOT be null terminated.
@@ -168,7 +168,7 @@ def build_setup(
         metadata_mime_type=metadata_mime_type,
         data_mime_type=data_mime_type,
     )
-    # Encoding checks the fields, and is cheap while the payload, which may be large, is left out.
+    # Encoding checks the fields. It is cheap without the payload, which may be large.
     size = len(bare.encode()) + len(payload.data)
     if payload.metadata is not None:
         size += METADATA_LENGTH_SIZE + len(payload.metadata)
@@ -182,7 +182,7 @@ def build_setup(
 
 
 def _milliseconds(what: str, seconds: float) -> int:
-    # Written so that NaN is refused too.
+    # This form of the condition also refuses NaN.
     if not 0 < seconds <= MAX_MILLISECONDS / 1000:
         raise LocalProtocolError(f"{what} must be above 0 s and below 2**31 ms, not {seconds} s")
     return max(1, round(seconds * 1000))

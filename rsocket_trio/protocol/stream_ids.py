@@ -1,13 +1,13 @@
-"""Which stream ids we take for our requests, and which ones are the peer's.
+"""The stream ids of our requests, and the ids of the peer's.
 
-Protocol.md, "Stream Identifiers": the client's requests are odd from 1, the server's even from 2,
-each the next one without gaps, up to 2^31-1. Then the connection is used up, unless re-use was
-chosen: ids begin again from the start and those in use are skipped. Re-use is off by default, as
-the text recommends it only together with resumption.
+Protocol.md, "Stream Identifiers": the client's requests have odd ids from 1, the server's even ids
+from 2, without gaps, up to 2^31-1. Then the ids of the connection are used up, unless re-use was
+chosen: then ids begin again from the start, and those in use are skipped. Re-use is off by default,
+as the text recommends it only together with resumption.
 
-The responder keeps no memory of ids: a request is ignored if its id is *in use* ("Handling the
-Unexpected") or not of the peer's parity, and served otherwise, also when it is lower than one
-seen before. A peer that re-uses ids is legal, and nothing tells a finished id from a fresh one.
+The responder does not store old ids: a request is ignored if its id is *in use* ("Handling the
+Unexpected") or not of the peer's parity. Otherwise it is served, also if its id is lower than an
+earlier one. A peer may re-use ids, and a finished id cannot be distinguished from a new one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def is_peers(stream_id: int, client: bool) -> bool:
     """Whether a request with this id can be the peer's.
 
     Args:
-        stream_id: As received.
-        client: Whether *we* are the client of the connection: the peer's ids are even then.
+        stream_id: The received stream id.
+        client: Whether *we* are the client of the connection: then the peer's ids are even.
     """
     return stream_id > 0 and bool(stream_id & 1) is not client
 
 
 class StreamIds:
-    """The ids of our own requests on one connection, in the order the requests leave.
+    """The ids of our own requests on one connection, in the order in which the requests leave.
 
-    Take an id next to queueing its request, with no checkpoint in between: ids must leave in
-    rising order.
+    Take an id right before its request is queued, without a checkpoint in between: ids must leave
+    in rising order.
     """
 
     __slots__ = ("_first", "_last", "_next", "_reuse", "_wrapped")
@@ -54,8 +54,8 @@ class StreamIds:
         Args:
             client: Whether we are the client (odd ids) or the server (even ids).
             reuse: Begin again after the last id, instead of failing.
-            start: Begin here instead; of our parity. For tests.
-            last: The last id there is. For tests.
+            start: The first id, of our parity. For tests.
+            last: The last id. For tests.
         """
         self._first = 1 if client else 2
         self._next = self._first if start is None else start
@@ -67,13 +67,13 @@ class StreamIds:
         """Take the next id.
 
         Args:
-            in_use: The ids of streams that have not ended; looked at only once ids are re-used.
+            in_use: The ids of streams that have not ended; used only once ids are re-used.
 
         Returns:
-            An id that no stream of this connection has, and unless `reuse` never had.
+            An id that no open stream of this connection has; without re-use, no earlier one had it.
 
         Raises:
-            LocalProtocolError: No id is left: only a new connection helps.
+            LocalProtocolError: No id is left: a new connection is needed.
         """
         if self._next > self._last:
             if not self._reuse:
@@ -86,11 +86,11 @@ class StreamIds:
         return self._next_free(in_use)
 
     def give_back(self, stream_id: int) -> None:
-        """Take back the id that was taken last: its request has not left, and ids have no gaps."""
+        """Return the id that was taken last: its request has not left, and ids have no gaps."""
         self._next = stream_id
 
     def _next_free(self, in_use: Container[int]) -> int:
-        # At most once around, beginning where the last id was taken.
+        # Searches all ids at most once, beginning behind the last id that was taken.
         begin = self._next
         for candidates in (range(begin, self._last + 1, 2), range(self._first, begin, 2)):
             for stream_id in candidates:

@@ -1,7 +1,7 @@
 """The state of one stream, driven by the table of `rsocket_trio.protocol.legality`.
 
-Holds no rules of its own. One object per open stream, used by the task that owns the stream's
-bookkeeping; every call is a dictionary look-up, because channels pass here for every item.
+This module has no rules of its own. There is one object per channel, and every call is one
+dictionary look-up, because a channel makes a call for every item.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLOSED: Final = State.CLOSED
 
 
 class StreamState:
-    """What has ended on a stream, and so what may still come or be sent.
+    """The state of one stream: which halves have ended, and which events are still legal.
 
     Attributes:
         state: The present state; only `receive` and `send` change it.
@@ -29,7 +29,7 @@ class StreamState:
         """Begin right after the request frame was sent (requester) or received (responder).
 
         Args:
-            interaction: Which of the four. A FIRE_AND_FORGET is closed from the beginning.
+            interaction: One of the four with a stream. A FIRE_AND_FORGET begins closed.
             side: Whether we are the requester or the responder of this stream.
         """
         self._table = TABLES[interaction, side]
@@ -40,14 +40,14 @@ class StreamState:
 
     @property
     def closed(self) -> bool:
-        """Both halves have ended: the stream's id is free."""
+        """Whether both halves have ended, so that the stream's id is free."""
         return self.state is _CLOSED
 
     def receive(self, event: Event) -> bool:
-        """Take note of something received.
+        """Record a received event.
 
         Returns:
-            False if it makes no sense now and is to be ignored: nothing has changed then.
+            False if the event is not legal now: it must be ignored, and nothing has changed.
         """
         after = self._table.get((self.state, event))
         if after is None:
@@ -56,14 +56,14 @@ class StreamState:
         return True
 
     def expects(self, event: Event) -> bool:
-        """Whether `receive` of that event would make sense now. Changes nothing."""
+        """Whether it is legal to receive that event now. Changes nothing."""
         return (self.state, event) in self._table
 
     def send(self, event: Event) -> bool:
-        """Take note of something about to be sent.
+        """Record an event that is about to be sent.
 
         Returns:
-            False if it must not be sent: nothing has changed then.
+            False if it must not be sent: nothing has changed.
         """
         after = self._table.get((self.state, event))
         if after is None:
@@ -72,5 +72,5 @@ class StreamState:
         return True
 
     def may_send(self, event: Event) -> bool:
-        """Whether `send` of that event would be allowed now. Changes nothing."""
+        """Whether it is legal to send that event now. Changes nothing."""
         return (self.state, event) in self._table

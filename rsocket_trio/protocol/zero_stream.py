@@ -1,12 +1,12 @@
-"""What an ERROR on stream 0 means.
+"""The meaning of an ERROR on stream 0.
 
 Protocol.md, "Error Codes" and "Handling the Unexpected": the setup codes (INVALID_SETUP to
-REJECTED_RESUME) mean something to a client that waits for its SETUP to be accepted and to nobody
-else; the two connection codes end the connection, at once or when its streams have ended.
+REJECTED_RESUME) have a meaning only for a client that waits for its SETUP to be accepted. The two
+connection codes end the connection, at once or when its streams have ended.
 
-Choices where the text is silent: a code that does not belong on stream 0 is ignored on a
-connection that is established, like all that makes no sense. Before that the client takes any
-ERROR there as a refusal ("Connection Establishment"): a server that sends one will not go on.
+Choices where the text is silent: on an established connection, a code that does not belong on
+stream 0 is ignored, like all frames that make no sense. Before that, the client takes any ERROR on
+stream 0 as a refusal ("Connection Establishment"): a server that sends one will not go on.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ __all__ = ["ZeroStreamError", "classify_error"]
 
 
 class ZeroStreamError(Enum):
-    """What to do about an ERROR on stream 0."""
+    """The reaction to an ERROR on stream 0."""
 
     IGNORE = auto()
-    """Nothing."""
+    """Do nothing."""
     SETUP_REFUSED = auto()
-    """Our SETUP was refused: the connection never came about."""
+    """The server has refused our SETUP: there is no connection."""
     CONNECTION_ERROR = auto()
-    """The connection is over now, and with it all its streams."""
+    """The connection and all its streams are over now."""
     CONNECTION_CLOSE = auto()
-    """No new requests; the connection is over when the open streams have ended."""
+    """Begin no new requests; the connection is over when the open streams have ended."""
 
 
 def classify_error(code: int, *, client: bool, established: bool) -> ZeroStreamError:
-    """Say what an ERROR on stream 0 means.
+    """Decide the reaction to an ERROR on stream 0.
 
     Args:
-        code: As received, any u32.
+        code: The received code, any u32.
         client: Whether we are the client.
-        established: Whether the SETUP is accepted (server), or something came that only an
-            accepted SETUP can cause (client).
+        established: Whether the SETUP is accepted (server), or a frame came that a server sends
+            only after it has accepted the SETUP (client).
     """
     if code == ErrorCode.CONNECTION_ERROR:
         return ZeroStreamError.CONNECTION_ERROR

@@ -206,10 +206,10 @@ async def test_a_closed_outbox_refuses_producers():
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         outbox.close(failure)
-        outbox.room.let_go(1)
+        outbox.room.fail_waiting(1)
         await trio.testing.wait_all_tasks_blocked()
-        assert len(caught) == 1  # the number of frames that one call asks for
-        outbox.room.let_go()
+        assert len(caught) == 1  # one task, as the call says
+        outbox.room.fail_waiting()
     await wait()
     assert len({id(reason) for reason in [failure, *caught]}) == 4
     assert all(reason.__cause__ is failure.__cause__ for reason in caught)

@@ -209,7 +209,7 @@ async def test_a_store_that_returns_something_else(nursery, autojump_clock, capl
     key = hashlib.sha256(TOKEN).digest()
     server.store.kept[key] = other if given == "another session" else given
     assert b"no such session" in await server.refuses(resume(), ErrorCode.REJECTED_RESUME)
-    assert "not the session of that token" in caplog.text
+    assert "did not return the session of the token" in caplog.text
     await server.go_on(OTHER)
 
 

@@ -228,7 +228,7 @@ async def test_half_an_item_ends_its_stream(autojump_clock):
                     yield StreamedPayload(chunks())
 
     async with connected_pair(Halves()) as requester, undisturbed(requester):
-        with pytest.raises(ApplicationError, match="gave up an item"):
+        with pytest.raises(ApplicationError, match="dropped an item"):
             async with requester.request_stream() as items:
                 await items.receive()
 
