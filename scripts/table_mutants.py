@@ -119,7 +119,7 @@ def _of_legality() -> Iterator[tuple[str, str, Any, list[Case]]]:
                 case for case in every if (case[1]["state"], case[1]["event"]) == (state, event)
             ]
             chosen += cases(
-                tests.test_no_rows_of_states_that_never_are,
+                tests.test_tables_have_no_rows_for_impossible_states,
                 interaction=interaction,
                 side=side,
                 state=state,
@@ -153,16 +153,21 @@ def _of_frame_rules() -> Iterator[tuple[str, str, Any, list[Case]]]:
             chosen = list(
                 cases(tests.test_every_cell, frame_type=known, **wanted)
                 if known is not None
-                else cases(tests.test_what_is_not_understood_is_refused, code=code, **wanted)
+                else cases(
+                    tests.test_unknown_types_without_ignore_end_the_connection, code=code, **wanted
+                )
             )
             chosen += (
-                [] if known is not None else cases(tests.test_what_is_not_understood_is_skipped)
+                [] if known is not None else cases(tests.test_unknown_types_with_ignore_are_skipped)
             )
             for value in _others(table.get(code), Verdict):
                 change = changed(table, code, value)
                 yield name, f"{code:#x} -> {value}", change, chosen
     for code in FrameType:
-        chosen = [*cases(tests.test_requests), *cases(tests.test_every_cell, frame_type=code)]
+        chosen = [
+            *cases(tests.test_types_that_begin_a_stream),
+            *cases(tests.test_every_cell, frame_type=code),
+        ]
         change = other_requests(frame_rules.REQUEST_TYPES ^ {code})
         yield "REQUEST_TYPES", code.name, change, chosen
     events = list(

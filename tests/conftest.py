@@ -1,4 +1,4 @@
-"""For all tests: the parts they are in, limits of time, Ctrl-C in programs, counted copies."""
+"""For all tests: their markers, time limits, Ctrl-C in programs, counted copies."""
 
 import signal
 from pathlib import Path
@@ -33,7 +33,7 @@ PARTS = {
         "testing/test_pytest_plugin.py",
     ],
 }
-"""Markers, and the folders and files whose tests bear them; what they are for is in pyproject.toml.
+"""Markers, and the folders and files whose tests have them; pyproject.toml explains them.
 
 All other tests run in less than a second each, in the process of the suite.
 """
@@ -44,7 +44,7 @@ OF_PROGRAMS = {"program", "server", "shell", "start_cli"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests with the parts they are in, before some are chosen by that."""
+    """Mark the tests before some are selected by their markers."""
     time_limit.limit(items)
     here = Path(__file__).parent
     marks = {here / path: mark for mark, paths in PARTS.items() for path in paths}
@@ -56,24 +56,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
 
 
-# An example that takes long is told from a hang by the limit on the whole test: how long one takes
-# depends on what else the machine does.
+# No deadline for an example: its time depends on the load of the machine. The limit on the whole
+# test finds examples that hang.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def control_c_works():
-    """A shell starts what it runs in the background deaf to Ctrl-C, and programs inherit that."""
+    """A shell starts background programs with SIGINT ignored, and their children inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 class CountedBytes(bytes):
-    """Bytes that count how many of them are copied, where they are cut or joined with ``+``.
+    """Bytes that count the bytes that are copied when they are cut or joined with ``+``.
 
-    So do those that are cut off them, or made by joining.
+    Their parts and joins count too.
     """
 
     copied = 0
@@ -87,7 +87,7 @@ class CountedBytes(bytes):
 
     def __radd__(self, other):
         if isinstance(other, bytearray):
-            return NotImplemented  # it grows in place, where it says ``+=``
+            return NotImplemented  # It grows in place with ``+=``.
         return self._counted(bytes(other) + bytes(self))
 
     def _counted(self, part):
@@ -97,7 +97,7 @@ class CountedBytes(bytes):
 
 @pytest.fixture
 def counted_bytes():
-    """A class of bytes whose ``copied`` says how many bytes were copied: for linear time."""
+    """A class of bytes whose ``copied`` is the number of copied bytes, to check for linear time."""
 
     class Fresh(CountedBytes):
         pass

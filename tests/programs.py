@@ -1,4 +1,4 @@
-"""Programs that tests start: what is the same for all of them."""
+"""The environment of programs that tests start."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ROOT = str(Path(rsocket_trio.__file__).parents[1])
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For a program that is to use the package under test, wherever it is run.
+    """The environment for a program that uses the package under test, wherever it runs.
 
-    It is not measured: under coverage it takes twice as long to begin, and what it runs of the
-    package other tests run too.
+    It is not measured: under coverage a program takes twice as long to start, and other tests run
+    the same parts of the package.
     """
     measured = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
     here = {name: value for name, value in os.environ.items() if name not in measured}

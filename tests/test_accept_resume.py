@@ -1,11 +1,10 @@
-"""Who may go on with a session: the token alone is not enough."""
+"""Admission to a session on resumption: the token alone is not enough."""
 
 from __future__ import annotations
 
 import ssl
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated, Any
 
 import attrs
 import pytest
@@ -14,22 +13,16 @@ import trio.testing
 import trustme
 
 from rsocket_trio import (
-    BearerAuthentication,
     ConnectionConfig,
-    Metadata,
-    Principal,
     Rejected,
     RejectedResume,
     RejectedSetup,
-    RequestFacts,
     Responder,
     ResumeFacts,
     ResumeOptions,
-    Router,
     Setup,
     TransportInfo,
     serve,
-    serve_transport,
 )
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import (
@@ -37,68 +30,11 @@ from rsocket_trio.frames import (
     KeepaliveFrame,
     PayloadFrame,
     RequestResponseFrame,
-    ResumeFrame,
-    ResumeOkFrame,
-    SetupFrame,
 )
-from rsocket_trio.metadata import MIME
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
-from rsocket_trio.transports.memory import memory_transport_pair
-
-TOKEN = b"sixteen bytes..."
-KEY = BearerAuthentication("ada")
-LOCAL = "tcp://127.0.0.1:0"
-NO_SESSION = ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"there is no such session")
-
-
-def setup(token=TOKEN, auth=None):
-    metadata = None if auth is None else Metadata(auth=auth).encode()
-    return SetupFrame(
-        1, 0, 20_000, 90_000, token,
-        metadata_mime_type=MIME.COMPOSITE_METADATA, data_mime_type=MIME.TEXT, metadata=metadata,
-    )  # fmt: skip
-
-
-RESUME = ResumeFrame(1, 0, TOKEN, 0, 0)
-
-
-class Server:
-    """A resumable server in memory, whose connections come with the facts a test wants."""
-
-    def __init__(self, nursery, responder, options=None, **settings):
-        self.options = ResumeOptions() if options is None else options
-        self._nursery = nursery
-        self._serve = partial(serve_transport, responder, resume=self.options, **settings)
-
-    @asynccontextmanager
-    async def dial(self, **facts):
-        client, server = memory_transport_pair()
-        server.info = TransportInfo(scheme="memory", **facts)
-        self._nursery.start_soon(self._serve, server)
-        async with FramePeer(client) as peer:
-            yield peer
-
-    @asynccontextmanager
-    async def session(self, auth=None, **facts):
-        async with self.dial(**facts) as peer:
-            await peer.send(setup(auth=auth))
-            await peer.expect_alive()
-            yield peer
-
-    async def resume(self, **facts):
-        """The first frame that answers a RESUME."""
-        async with self.dial(**facts) as peer:
-            await peer.send(RESUME)
-            answer = await peer.receive()
-            if isinstance(answer, ResumeOkFrame):
-                await peer.expect_alive()
-            return answer
-
-
-OK = ResumeOkFrame(0)
-
+from tests.resumable_server import LOCAL, NO_SESSION, OK, RESUME, TOKEN, Server, setup
 
 # -- the same listener, and the same client ------------------------------------------------------
 
@@ -161,7 +97,7 @@ OK = ResumeOkFrame(0)
         ({"extra": {"other": 1}}, {"extra": {"other": 2}}, ()),
     ],
 )  # fmt: skip
-async def test_what_tells_clients_apart(before, now, differences):
+async def test_facts_that_tell_clients_apart(before, now, differences):
     """Listener and client must be those of the SETUP; addresses may change."""
     facts = [TransportInfo(scheme="memory", **each) for each in (before, now)]
     first = Setup(
@@ -179,7 +115,7 @@ async def test_what_tells_clients_apart(before, now, differences):
 
 
 def test_another_scheme_is_another_listener():
-    """Who began over TLS does not go on without it."""
+    """A client that began over TLS cannot resume without it."""
     first = Setup(
         data_mime_type="", metadata_mime_type="", keepalive_interval=1, max_lifetime=1,
         transport=TransportInfo(scheme="tls"),
@@ -206,8 +142,8 @@ async def resumed(uri, token=TOKEN, **settings):
         return await peer.receive()
 
 
-async def test_another_address_of_the_server(nursery, tmp_path, caplog):
-    """A session is resumed where it began, and the log says why it was not."""
+async def test_another_address_of_the_server_does_not_resume(nursery, tmp_path, caplog):
+    """A session is resumed at its own address; the log gives the reason of a refusal."""
     caplog.set_level("INFO")
     uris = [LOCAL, LOCAL, f"unix://{tmp_path}/socket", "ws://127.0.0.1:0/path"]
     start = partial(serve, KnownAnswers(), *uris, resume=ResumeOptions())
@@ -224,7 +160,7 @@ async def test_another_address_of_the_server(nursery, tmp_path, caplog):
 
 
 async def test_servers_that_share_sessions(nursery):
-    """Two servers with the same options do not share their addresses."""
+    """Two servers with the same options do not accept each other's addresses."""
     start = partial(serve, KnownAnswers(), LOCAL, resume=ResumeOptions())
     one, other = [await nursery.start(start) for _ in range(2)]
     await began(one.uris[0])
@@ -234,7 +170,7 @@ async def test_servers_that_share_sessions(nursery):
         await server.aclose(grace=0)
 
 
-async def test_all_addresses_of_a_name(nursery):
+async def test_all_addresses_of_a_name_are_one_listener(nursery):
     """An address of `serve` may be several of the machine; they are one listener."""
     seen = []
 
@@ -255,8 +191,8 @@ async def began_plain(uri):
         await peer.expect_alive()
 
 
-async def test_other_headers(nursery):
-    """What a WebSocket client is known by, it shows again."""
+async def test_other_headers_do_not_resume(nursery):
+    """A WebSocket client must show the headers again that it is known by."""
     start = partial(serve, KnownAnswers(), "ws://127.0.0.1:0/path", resume=ResumeOptions())
     server = await nursery.start(start)
     [uri] = server.uris
@@ -277,8 +213,8 @@ async def test_other_headers(nursery):
 
 
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
-async def test_another_certificate(nursery, scheme):
-    """A client with a certificate goes on with one of the same name: it may be renewed."""
+async def test_another_certificate_of_the_same_name_resumes(nursery, scheme):
+    """A client's certificate may be renewed: its name must be the same."""
     authority = trustme.CA()
     server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(server_context)
@@ -310,7 +246,7 @@ async def test_another_certificate(nursery, scheme):
 
 
 class Watchful(Responder):
-    """Decides about resumption as a test says."""
+    """Decides about resumption as the test says."""
 
     def __init__(self, decide):
         self.decide = decide
@@ -324,12 +260,12 @@ class Watchful(Responder):
         return payload
 
 
-async def anybody(facts): ...
+async def admit(facts): ...
 
 
-async def test_a_responder_decides(nursery):
-    """`Responder.accept_resume` stands in place of the default, each time."""
-    watchful = Watchful(anybody)
+async def test_a_responder_may_decide(nursery):
+    """`Responder.accept_resume` replaces the default, each time."""
+    watchful = Watchful(admit)
     server = Server(nursery, watchful)
     async with server.session(listener="one"):
         pass
@@ -342,8 +278,8 @@ async def test_a_responder_decides(nursery):
 
 
 async def test_the_responder_of_the_connection_decides(nursery):
-    """It is that which the acceptor has returned, also where that is another one."""
-    watchful = Watchful(anybody)
+    """The responder that the acceptor returned decides, also if it is not the acceptor."""
+    watchful = Watchful(admit)
 
     async def accept(setup, requester):
         return watchful
@@ -370,8 +306,8 @@ async def test_the_responder_of_the_connection_decides(nursery):
     ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("grouped", [False, True])
-async def test_refusals(nursery, error, code, text, grouped, caplog):
-    """A client hears what is meant for it; the session lives on, on the connection it has."""
+async def test_refusals_reach_the_client(nursery, error, code, text, grouped, caplog):
+    """The client gets the text that is meant for it; the session goes on on its connection."""
 
     async def refuse(facts):
         if grouped:
@@ -389,8 +325,8 @@ async def test_refusals(nursery, error, code, text, grouped, caplog):
     nursery.cancel_scope.cancel()
 
 
-async def test_no_decision(nursery, autojump_clock, caplog):
-    """One that does not come in time is a refusal."""
+async def test_a_late_decision_is_a_refusal(nursery, autojump_clock, caplog):
+    """A decision that does not come in time refuses the client."""
 
     async def ponder(facts):
         await trio.sleep_forever()
@@ -406,8 +342,8 @@ async def test_no_decision(nursery, autojump_clock, caplog):
     nursery.cancel_scope.cancel()
 
 
-async def test_not_before_it_is_admitted(nursery):
-    """Until there is a decision nothing changes, and nothing behind the RESUME is looked at."""
+async def test_no_change_before_the_admission(nursery):
+    """Until the decision nothing changes, and frames behind the RESUME are not read."""
     go = trio.Event()
 
     async def ponder(facts):
@@ -429,15 +365,15 @@ async def test_not_before_it_is_admitted(nursery):
             assert counting.count == 0
             await owner.expect_alive()
             go.set()
-            # What was received until it was admitted is the position.
+            # The position counts the frames that were received until the admission.
             assert await other.receive() == OK
             assert (await other.receive(PayloadFrame)).data == b"x"
             await owner.expect_closed()
     nursery.cancel_scope.cancel()
 
 
-async def test_a_session_that_ends_meanwhile(nursery):
-    """What was decided about one session holds for no other of the same token."""
+async def test_a_session_that_ends_during_the_decision(nursery):
+    """A decision about one session does not hold for another session of the same token."""
     go = trio.Event()
 
     async def ponder(facts):
@@ -458,8 +394,8 @@ async def test_a_session_that_ends_meanwhile(nursery):
     nursery.cancel_scope.cancel()
 
 
-async def test_a_session_that_is_not_accepted_yet(nursery):
-    """Who has not been let in has nothing that somebody could go on with."""
+async def test_a_session_that_is_not_accepted_yet_cannot_be_resumed(nursery):
+    """A client that is not admitted yet has no session to resume."""
     go = trio.Event()
 
     async def accept(setup, requester):
@@ -477,170 +413,12 @@ async def test_a_session_that_is_not_accepted_yet(nursery):
     nursery.cancel_scope.cancel()
 
 
-# -- routers -------------------------------------------------------------------------------------
-
-
-@attrs.define(slots=False)
-class Door:
-    """An authenticator that knows who has come before."""
-
-    asked: list = attrs.field(factory=list)
-    banned: set = attrs.field(factory=set)
-
-    async def __call__(self, auth, facts):
-        self.asked.append((auth, type(facts), facts.principal))
-        principal = facts.principal if auth is None else auth.token
-        if principal is None:
-            raise Rejected("who are you?")
-        if principal in self.banned:
-            raise Rejected("banned")
-        return principal
-
-
-def make_router(door, **settings):
-    router = Router(authenticate=door, **settings)
-
-    @router.request_response("who")
-    async def who(user: Annotated[Any, Principal]) -> str:
-        return user
-
-    return router
-
-
-async def test_the_authenticator_is_asked(nursery):
-    """About each RESUME, with the principal of the SETUP; that is who asks from then on."""
-    door = Door()
-    server = Server(nursery, make_router(door))
-    async with server.session(KEY):
-        pass
-    async with server.dial() as peer:
-        await peer.send(RESUME)
-        assert await peer.receive() == OK
-        await peer.send(RequestResponseFrame(1, metadata=Metadata(route="who").encode()))
-        assert (await peer.receive(PayloadFrame)).data == b"ada"
-    assert door.asked == [
-        (KEY, Setup, None),
-        (None, ResumeFacts, "ada"),
-        (None, RequestFacts, "ada"),
-    ]
-    door.banned.add("ada")
-    answer = await server.resume()
-    assert (answer.code, answer.data) == (ErrorCode.REJECTED_RESUME, b"banned")
-    nursery.cancel_scope.cancel()
-
-
-@pytest.mark.parametrize("principal", ["eve", None])
-async def test_another_principal(nursery, principal, caplog):
-    """An authenticator that knows the client by its transport finds out somebody else."""
-    caplog.set_level("INFO")
-
-    async def authenticate(auth, facts):
-        if isinstance(facts, ResumeFacts):
-            return principal if facts.transport.peer == "elsewhere" else facts.principal
-        return "ada"
-
-    server = Server(nursery, make_router(authenticate))
-    async with server.session():
-        pass
-    assert await server.resume(peer="elsewhere") == NO_SESSION
-    assert "another principal's" in caplog.text
-    assert await server.resume() == OK
-    nursery.cancel_scope.cancel()
-
-
-async def test_nobody_yet(nursery):
-    """Where the SETUP has no principal there is none to compare with."""
-
-    async def authenticate(auth, facts):
-        return "somebody" if isinstance(facts, ResumeFacts) else None
-
-    server = Server(nursery, make_router(authenticate))
-    async with server.session():
-        pass
-    assert await server.resume() == OK
-    nursery.cancel_scope.cancel()
-
-
-async def test_a_router_compares_transports(nursery):
-    """The default holds beside the authenticator, and before it."""
-    door = Door()
-    server = Server(nursery, make_router(door))
-    async with server.session(KEY, listener="one"):
-        pass
-    assert await server.resume(listener="two") == NO_SESSION
-    assert len(door.asked) == 1
-    nursery.cancel_scope.cancel()
-
-
-async def test_rules_of_a_router(nursery):
-    """``on_resume`` stands in place of the default, and the authenticator is asked all the same."""
-    seen = []
-
-    async def on_resume(facts):
-        seen.append((facts.principal, facts.differences))
-        if "user" in facts.differences:
-            raise RejectedResume("another user")
-
-    door = Door()
-    server = Server(nursery, make_router(door, on_resume=on_resume))
-    async with server.session(KEY, listener="one"):
-        pass
-    assert await server.resume(listener="two") == OK
-    answer = await server.resume(extra={"peer_credentials": (1, 2, 3)})
-    assert answer.data == b"another user"
-    assert seen == [("ada", ("listener",)), ("ada", ("listener", "user"))]
-    door.banned.add("ada")
-    assert (await server.resume()).data == b"banned"
-    nursery.cancel_scope.cancel()
-
-
-async def test_a_router_with_a_method(nursery):
-    """A class of the application's may say it with a method, as any responder may."""
-
-    class Careful(Router):
-        async def accept_resume(self, facts):
-            if facts.transport.peer == "elsewhere":
-                raise RejectedResume("no")
-
-    server = Server(nursery, Careful())
-    async with server.session(listener="one"):
-        pass
-    assert await server.resume(listener="two") == OK
-    assert (await server.resume(peer="elsewhere")).data == b"no"
-    nursery.cancel_scope.cancel()
-
-
-async def test_included_guards(nursery):
-    """Each guard that has let the connection in may refuse; one that has not is not asked."""
-    doors = [Door() for _ in range(3)]
-    asked = []
-
-    async def on_resume(facts):
-        asked.append(facts.principal)
-
-    outer = Router()
-    outer.include(make_router(doors[0]), "a.")
-    outer.include(make_router(doors[1], on_resume=on_resume), "b.")
-    stranger = Door(banned={"ada"})
-    outer.include(make_router(stranger), "c.")
-    server = Server(nursery, outer)
-    async with server.session(KEY):
-        pass
-    assert await server.resume() == OK
-    assert await server.resume(listener="another") == NO_SESSION
-    assert asked == ["ada"]
-    assert len(stranger.asked) == 1
-    doors[1].banned.add("ada")
-    assert (await server.resume()).data == b"banned"
-    nursery.cancel_scope.cancel()
-
-
 # -- tokens --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "size"), [({}, 16), ({"min_token_size": 3}, 3)])
-async def test_short_tokens(nursery, options, size):
-    """A token that could be guessed names no session: 16 bytes by default."""
+async def test_short_tokens_are_refused(nursery, options, size):
+    """A token that can be guessed names no session: 16 bytes are the minimum by default."""
     server = Server(nursery, KnownAnswers(), ResumeOptions(**options))
     async with server.dial() as peer:
         await peer.send(setup(b"x" * (size - 1)))
@@ -654,7 +432,7 @@ async def test_short_tokens(nursery, options, size):
 
 
 @pytest.mark.parametrize("size", [0, 65536, 1.5, "16"])
-def test_what_a_size_may_be(size):
+def test_valid_token_sizes(size):
     """Tokens have 1 to 65535 bytes."""
     with pytest.raises((ValueError, TypeError)):
         ResumeOptions(min_token_size=size)

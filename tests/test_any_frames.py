@@ -39,7 +39,7 @@ MODEST = settings(
 
 
 async def survive(peer, frames) -> None:
-    """Send them all; the other side ends the connection with ERROR, or answers a probe."""
+    """Send all frames; the other side ends the connection with ERROR, or answers a probe."""
     probe = KeepaliveFrame(respond=True, data=b"alive?")
     try:
         for frame in frames:
@@ -49,7 +49,7 @@ async def survive(peer, frames) -> None:
         pass
     received = await peer.drain()
     if KeepaliveFrame(respond=False, data=b"alive?") not in received:
-        # CONNECTION_ERROR from us ended it; or one from it did.
+        # We ended the connection with CONNECTION_ERROR, or a CONNECTION_ERROR from the test did.
         words = [f for f in received if isinstance(f, ErrorFrame) and not f.stream_id]
         ended_by_us = any(
             isinstance(f, ErrorFrame)
@@ -65,7 +65,7 @@ async def survive(peer, frames) -> None:
 @given(frames=TRAFFIC)
 @MODEST
 def test_any_frames(role, lease, frames, caplog):
-    """R-UNX-01: whatever comes, in either role, it is taken, ignored, or ends with ERROR."""
+    """R-UNX-01: any frame, in either role, is handled, ignored, or ends with ERROR."""
     caplog.clear()
 
     async def against_server():

@@ -1,4 +1,4 @@
-"""The benchmark runs, and its report has the shape it promises. No figure is judged."""
+"""The benchmark runs, and its report has the promised shape. No figure is judged."""
 
 import json
 import re
@@ -71,7 +71,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_every_selected_case_has_a_rate(report: str) -> None:
-    """Each selected case stands in the table of its group with a rate of ours."""
+    """Each selected case has a rate of ours in the table of its group."""
     for heading, count in [(TCP, 4), (WS, 1), (SERVER, 1)]:
         ours = [row for row in rows(report, heading) if row[1] == "rsocket_trio"]
         assert len(ours) == count
@@ -79,7 +79,7 @@ def test_every_selected_case_has_a_rate(report: str) -> None:
 
 
 def test_processor_time_stands_beside_the_rates(report: str) -> None:
-    """Every figure has the server's processor time with its spread, more than none."""
+    """Every figure has the server's processor time with its spread, above zero."""
     for heading in (TCP, WS, SERVER):
         for row in rows(report, heading):
             middle, spread = row[4].split()
@@ -88,14 +88,14 @@ def test_processor_time_stands_beside_the_rates(report: str) -> None:
 
 
 def test_ratios_stand_beside_the_figures(report: str) -> None:
-    """A case that the floor knows too has ours in its multiples, for rate and processor time."""
+    """Cases that are also measured without RSocket have the ratio, for rate and processor time."""
     floor = [row for row in rows(report, TCP) if row[1].startswith("floor")]
     assert len(floor) == 3
     assert all(float(row[3]) > 0 and float(row[5]) > 0 for row in floor)
 
 
-def test_latency_and_memory_have_their_tables(report: str) -> None:
-    """Latencies stand for both stacks; memory for connections and streams, and for objects."""
+def test_latency_and_memory_have_tables(report: str) -> None:
+    """Latencies are given for both stacks; memory for connections, streams and objects."""
     assert len(rows(report, "Latency of request_response, one at a time")) == 2
     assert [row[0].split(" (")[0] for row in rows(report, "Memory")] == [
         "idle connection",
@@ -105,7 +105,7 @@ def test_latency_and_memory_have_their_tables(report: str) -> None:
 
 
 def test_the_report_says_how_it_was_made(report: str) -> None:
-    """The command and the machine head the report; nothing was left unmeasured."""
+    """The command and the machine are at the top of the report; nothing is left unmeasured."""
     assert "Made by `python -m benchmarks --stacks ours,floor" in report
     for fact in ("CPU: ", "kernel: ", "Python: ", "trio: ", "node: ", "java: ", "go: "):
         assert f"\n* {fact}" in report
@@ -133,7 +133,7 @@ def test_an_unknown_stack_or_case_is_an_error() -> None:
     ],
 )
 def test_each_stack_knows_all_cases(stack: Stack, group: str) -> None:
-    """Programs that are installed complete something in every case, one after the other."""
+    """Installed programs complete something in every case, one after the other."""
     if absent := stack.missing():
         pytest.skip(f"{stack.title}: {absent}")
     cases = [
@@ -156,8 +156,8 @@ def test_each_stack_knows_all_cases(stack: Stack, group: str) -> None:
             assert server.processor_time() > before, case.name
 
 
-def test_titles_name_the_versions_that_are_pinned() -> None:
-    """What the report calls a peer is what its project file installs, also for other tests."""
+def test_titles_name_the_pinned_versions() -> None:
+    """The report names the versions of the peers that their project files install."""
     titles = {stack.name: stack.title for stack in STACKS}
     package = json.loads((BENCHMARKS / "js/package.json").read_text())
     assert titles["js"] == f"rsocket-js {package['dependencies']['rsocket-core']}"
@@ -171,8 +171,8 @@ def test_titles_name_the_versions_that_are_pinned() -> None:
     assert titles["go"] == f"rsocket-go {found[1]}"
 
 
-def test_setup_names_what_it_leaves_out(tmp_path: Path) -> None:
-    """Without their tools the peers are named and left out, and that is no failure."""
+def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
+    """Peers whose tools are missing are named and left out, which is not a failure."""
     for tool in ("sh", "dirname", "find"):
         found = shutil.which(tool)
         assert found
@@ -191,7 +191,7 @@ def test_setup_names_what_it_leaves_out(tmp_path: Path) -> None:
 
 
 def test_two_checkouts_are_compared_pair_by_pair() -> None:
-    """Each case has its ratio of throughput and processor time; latency where it is measured."""
+    """Each case has its ratio of throughput and processor time, and of latency if measured."""
     done = run(
         *("--base", str(ROOT), "--starts", "1", "--rounds", "2", "--seconds", "0.01"),
         *("--only", "server/request_response-1", "--only", "server/yield-64"),
@@ -211,11 +211,12 @@ def test_two_checkouts_are_compared_pair_by_pair() -> None:
     memory = rows(done.stdout, "Memory (less is better)")
     assert len(memory) == 3
     by_objects = float(memory[-1][-1].strip("*").split("*")[0])
-    assert 0.9 < by_objects < 1.1  # of a checkout and itself; this does not hang on the machine
+    # A checkout is compared with itself, so this does not depend on the machine.
+    assert 0.9 < by_objects < 1.1
 
 
 def test_each_checkout_runs_its_own_package(tmp_path: Path) -> None:
-    """What fails in the base is told of the base alone: both ran the package they name."""
+    """A failure in the base is reported for the base alone: both ran their own package."""
     package = tmp_path / "rsocket_trio"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('the base has no such thing')")

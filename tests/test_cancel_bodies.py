@@ -1,4 +1,4 @@
-"""Payloads in chunks, cancelled at every place, on both ends: nothing is left, all still works."""
+"""Payloads in chunks, cancelled at every point, on both ends: they leave no trace."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ async def stream(requester, sources):
 
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])
 @pytest.mark.parametrize("interaction", [there, and_back, forget, stream])
-async def test_a_body_cancelled_anywhere(interaction, every_task):
-    """Wherever the caller is cancelled: no stream, source or byte is left, and the next works."""
+async def test_a_body_may_be_cancelled_at_any_point(interaction, every_task):
+    """No stream, source or byte is left, and the next request works."""
     sources = Sources()
     servers = []
 

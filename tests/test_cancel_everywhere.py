@@ -1,4 +1,4 @@
-"""Every interaction, cancelled at every place, on both sides: nothing is left, all still works."""
+"""Every interaction, cancelled at every point, on both sides: nothing is left behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = Payload(b"d" * 300, b"m" * 100)
 
 
 class Waiting(KnownAnswers):
-    """Handlers that wait at every step, and say what they have not put away."""
+    """Handlers that wait at every step, and note the resources they have not released."""
 
     def __init__(self):
         super().__init__()
@@ -97,8 +97,8 @@ INTERACTIONS = [response, large_response, forget, push, stream, channel]
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])
 @pytest.mark.parametrize("by_server", [False, True], ids=["client asks", "server asks"])
 @pytest.mark.parametrize("interaction", INTERACTIONS)
-async def test_an_interaction_cancelled_anywhere(interaction, by_server, every_task):
-    """Wherever the caller is cancelled: no stream, handler or task is left, and the next works."""
+async def test_an_interaction_may_be_cancelled_at_any_point(interaction, by_server, every_task):
+    """No stream, handler or task is left, and the next request works."""
     responder = Waiting()
     requesters = []
 
@@ -122,7 +122,7 @@ async def test_an_interaction_cancelled_anywhere(interaction, by_server, every_t
                 assert statistics.running_requests == 0
                 assert statistics.unread == 0
                 assert statistics.queued == 0
-            # A few workers may be idle; they are the connection's, and end with it.
+            # A few workers may be idle; they belong to the connection, and end with it.
             assert len(all_tasks()) <= tasks + 8
             await interaction(asking)
             await trio.testing.wait_all_tasks_blocked()
@@ -132,8 +132,8 @@ async def test_an_interaction_cancelled_anywhere(interaction, by_server, every_t
 
 
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])
-async def test_connecting_cancelled_anywhere(every_task):
-    """A connection whose set-up, use or close is cancelled anywhere leaves nothing behind."""
+async def test_connecting_may_be_cancelled_at_any_point(every_task):
+    """Set-up, use and close of a connection leave nothing behind when cancelled."""
 
     async def connect_and_ask():
         async with connected_pair(Waiting(), config=SMALL) as requester:

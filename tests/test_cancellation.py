@@ -1,4 +1,4 @@
-"""Cancelled at every place, on each side: nothing is left, and the connection still works."""
+"""Callers cancelled at every point, on each side: nothing is left, and the connection works."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ OPERATIONS = [response, fire, push, stream, channel, channel_of_a_list]
 @pytest.mark.parametrize("config", [ConnectionConfig(), SMALL], ids=["whole", "fragments"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("from_server", [False, True], ids=["client-asks", "server-asks"])
-async def test_cancelled_everywhere(operation, config, every_task, from_server):
-    """Wherever a caller is cancelled, both sides forget the stream and every handler ends."""
+async def test_callers_may_be_cancelled_at_any_point(operation, config, every_task, from_server):
+    """After each cancellation both sides forget the stream and every handler ends."""
     handlers = Handlers()
     servers = []
 
@@ -125,7 +125,7 @@ async def test_cancelled_everywhere(operation, config, every_task, from_server):
 
 @pytest.mark.parametrize("kind", ["response", "fire", "push", "stream", "channel"])
 async def test_a_handler_cancelled_by_the_end_of_the_connection(kind):
-    """When the client goes, every kind of handler is cancelled, in its own task, and ends."""
+    """When the client leaves, every kind of handler is cancelled, in its own task, and ends."""
     log = []
 
     class Waits(Responder):
@@ -172,8 +172,8 @@ async def test_a_handler_cancelled_by_the_end_of_the_connection(kind):
 
 
 @pytest.mark.parametrize("kind", ["response", "stream", "channel"])
-async def test_a_timeout_here_is_a_cancellation_there(kind, autojump_clock):
-    """A deadline around a call cancels the handler; one call's deadline is no other's."""
+async def test_a_timeout_of_a_call_cancels_its_handler(kind, autojump_clock):
+    """A deadline around one call affects no other call."""
     ended = []
 
     class Slow(Responder):

@@ -1,4 +1,4 @@
-"""A request whose caller is cancelled already does not leave at all."""
+"""A request whose caller is already cancelled is not sent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def subscription(requester, payload):
         await stream.receive()
 
 
-async def stream_of_one_who_does_not_look(requester, payload):
+async def stream_that_is_not_read(requester, payload):
     async with requester.request_stream(payload):
         pass
 
@@ -81,7 +81,7 @@ async def channel_opened_by_a_payload(requester, payload):
         await replies.receive()
 
 
-async def channel_of_one_who_waits_for_nothing(requester, payload):
+async def channel_with_an_empty_block(requester, payload):
     async with requester.request_channel(items(), payload=payload):
         pass
 
@@ -97,23 +97,23 @@ OPERATIONS = [
     push,
     stream,
     subscription,
-    stream_of_one_who_does_not_look,
+    stream_that_is_not_read,
     channel,
     channel_opened_by_a_payload,
-    channel_of_one_who_waits_for_nothing,
+    channel_with_an_empty_block,
     typed,
 ]
-WAITING = [each for each in OPERATIONS if each not in {push, channel_of_one_who_waits_for_nothing}]
-"""Those that wait for room where there is none; metadata_push has no stream to give up."""
+WAITING = [each for each in OPERATIONS if each not in {push, channel_with_an_empty_block}]
+"""Requests that wait for room when there is none; metadata_push has no stream to cancel."""
 
 
 class Tap(TransportWrapper):
-    """Notes the frames that leave, but for those of stream 0."""
+    """Notes the frames that leave, except those of stream 0."""
 
     def __init__(self, inner):
         super().__init__(inner)
         self.sent = []
-        self.gate = None  # where there is one, frames wait for it
+        self.gate = None  # if it is set, frames wait for it
 
     async def send_frames(self, frames):
         self.sent += map(decode, frames)
@@ -148,13 +148,15 @@ async def tapped(nursery, **options):
 @pytest.mark.parametrize("streamed", [False, True], ids=["bytes", "chunks"])
 @pytest.mark.parametrize("payload", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_nothing_leaves(nursery, operation, payload, streamed, leased):
-    """From a scope that is cancelled before the call; and the next request has the next id."""
+async def test_no_frame_leaves_from_a_cancelled_scope(
+    nursery, operation, payload, streamed, leased
+):
+    """The scope is cancelled before the call; the next request has the next id."""
     whole = payload
     async with tapped(nursery, **leased) as (tap, requester):
         for _ in range(3):
             if streamed:
-                # A new one each time: what is closed with its request cannot be sent again.
+                # A new one each time: it is closed with its request, and cannot be sent again.
                 payload = StreamedPayload(chunks(), whole.metadata)
                 if operation is typed:
                     payload = SMALL
@@ -173,8 +175,8 @@ async def test_nothing_leaves(nursery, operation, payload, streamed, leased):
 @pytest.mark.parametrize("leased", [{}, {"lease": LeaseOptions()}], ids=["open", "leased"])
 @pytest.mark.parametrize("payload", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("operation", WAITING)
-async def test_cancelled_in_the_turn_in_which_room_came(nursery, operation, payload, leased):
-    """Whoever had waited for room, and is cancelled before it runs, gives the room back."""
+async def test_cancelled_in_the_turn_in_which_room_comes(nursery, operation, payload, leased):
+    """A task that is cancelled between getting room and running returns the room."""
     async with tapped(nursery, **leased) as (tap, requester):
         outbox = requester._connection.outbox
         room = outbox.room
@@ -188,7 +190,7 @@ async def test_cancelled_in_the_turn_in_which_room_came(nursery, operation, payl
                     room.set_limit(limit)
                     assert room.used
                     scope.cancel()
-                    outbox.put_urgent(KeepaliveFrame(False).encode())  # the writer has work too
+                    outbox.put_urgent(KeepaliveFrame(False).encode())  # The writer has work too.
             await trio.testing.wait_all_tasks_blocked()
             assert tap.of_streams == []
             assert room.used == 0
@@ -197,7 +199,7 @@ async def test_cancelled_in_the_turn_in_which_room_came(nursery, operation, payl
 
 
 async def test_a_request_that_has_left_is_cancelled(nursery):
-    """REQUEST and CANCEL, as ever."""
+    """Both REQUEST and CANCEL are sent."""
     async with tapped(nursery) as (tap, requester):
         async with trio.open_nursery() as callers:
             for _ in range(3):
@@ -212,7 +214,7 @@ async def test_a_request_that_has_left_is_cancelled(nursery):
 
 
 async def test_a_request_that_waits_to_leave(nursery):
-    """The last one is taken back, with its id; one behind which there are others is cancelled."""
+    """The last queued request is retracted, with its id; one with others behind it is cancelled."""
     async with tapped(nursery) as (tap, requester):
         tap.gate = trio.Event()
         await requester.metadata_push(b"keeps the writer busy")

@@ -1,6 +1,6 @@
-"""Who promises "Checkpoint: always" is a checkpoint, also where there is nothing to wait for.
+"""Callables that promise "Checkpoint: always" are checkpoints, also if they need not wait.
 
-A table: each public async callable that promises it, or to be at least a cancellation point, in the
+A table: each public async callable that promises it, or at least a cancellation point, in the
 states in which it need not wait. The rows are in ``checkpoints/``.
 """
 
@@ -32,7 +32,7 @@ AT_LEAST = r"[^.;]*a cancellation point|[^.]*; a cancellation point always"
 
 
 def promises(words: str) -> Iterator[str]:
-    """The names of all whose docstring says so behind "Checkpoint:", below ``rsocket_trio``."""
+    """The names in ``rsocket_trio`` whose docstring promises this behind "Checkpoint:"."""
     for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio."):
         if module.name.endswith("__main__"):
             continue
@@ -69,7 +69,7 @@ def contexts():
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 async def test_it_is_a_checkpoint(row: Row, tmp_path, contexts):
-    """It lets other tasks run and can be cancelled; or the latter at least."""
+    """It lets other tasks run and can be cancelled; or at least the latter."""
     async with trio.open_nursery() as nursery:
         async with AsyncExitStack() as stack:
             call = await row.prepare(Scene(nursery, stack, tmp_path, *contexts))
@@ -85,6 +85,6 @@ async def test_it_is_a_checkpoint(row: Row, tmp_path, contexts):
 
 
 def test_the_table_is_complete():
-    """Every promise has its row, and no row is about a promise that nobody gives."""
+    """Every promise has its row, and every row has its promise."""
     assert {row.name for row in ROWS if not row.only_cancelled} == set(promises(ALWAYS))
     assert {row.name for row in ROWS if row.only_cancelled} == set(promises(AT_LEAST))

@@ -1,4 +1,4 @@
-"""connect: what it refuses to enter, and how it leaves."""
+"""connect: refusals, and the ways to leave its block."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def enter(script, **options):
         (0x301, SetupError),
     ],
 )
-async def test_refusals(code, kind, autojump_clock):
+async def test_a_refusal_is_an_exception_of_connect(code, kind, autojump_clock):
     """Each refusal is an exception of connect: typed, bare, with code and reason."""
 
     async def refuse(peer):
@@ -72,7 +72,7 @@ async def test_refusals(code, kind, autojump_clock):
 
 
 async def test_a_peer_that_hangs_up():
-    """The end of the connection instead of an answer is ConnectionLost."""
+    """If the connection ends before an answer, connect raises ConnectionLost."""
 
     async def hang_up(peer):
         await peer.receive()
@@ -82,19 +82,19 @@ async def test_a_peer_that_hangs_up():
         await enter(hang_up)
 
 
-async def test_a_peer_that_talks_nonsense(autojump_clock):
-    """Bytes that are no frame instead of an answer end the attempt."""
+async def test_a_peer_that_sends_malformed_frames(autojump_clock):
+    """A malformed frame instead of an answer ends the attempt."""
 
-    async def nonsense(peer):
+    async def malformed(peer):
         await peer.receive()
         await peer.send(b"HTTP")
 
     with pytest.raises(ConnectionClosed, match="the peer broke the protocol"):
-        await enter(nonsense)
+        await enter(malformed)
 
 
-async def test_nobody_listens():
-    """Where nobody listens it is ConnectFailed, with the reason as its cause."""
+async def test_connecting_where_no_server_listens():
+    """connect raises ConnectFailed, with the reason as its cause."""
     async with assert_no_leaks():
         with pytest.raises(ConnectFailed) as caught:
             async with connect("tcp://127.0.0.1:1"):
@@ -102,9 +102,9 @@ async def test_nobody_listens():
     assert isinstance(caught.value.__cause__, OSError)
 
 
-@pytest.mark.parametrize("uri", ["nonsense", "gopher://x", "tcp://127.0.0.1"])
-async def test_bad_uris(uri):
-    """What is no address is a ValueError."""
+@pytest.mark.parametrize("uri", ["malformed", "gopher://x", "tcp://127.0.0.1"])
+async def test_invalid_uris_are_refused(uri):
+    """A wrong address is a ValueError."""
     with pytest.raises(ValueError):
         async with connect(uri):
             raise AssertionError("there is no connection")
@@ -118,8 +118,8 @@ async def test_bad_uris(uri):
         ({"ssl_context": True}, "ssl_context must be an ssl.SSLContext, not bool"),
     ],
 )
-async def test_arguments_of_a_wrong_type(options, text):
-    """Each is named, before anything is dialled."""
+async def test_arguments_of_a_wrong_type_are_named(options, text):
+    """This happens before the client dials."""
     with pytest.raises(TypeError, match=text):
         async with connect("tls://127.0.0.1:1", **options):
             raise AssertionError("there is no connection")
@@ -138,16 +138,16 @@ HEADER = ("X", "y")
         ("tls://127.0.0.1:1", {"headers": [HEADER]}, "not for tls://127.0.0.1:1"),
     ],
 )
-async def test_arguments_the_address_has_no_use_for(uri, options, text):
-    """A TLS context on tcp:// would otherwise send everything in the clear, without a word."""
+async def test_arguments_that_the_address_cannot_use_are_refused(uri, options, text):
+    """Otherwise a TLS context on tcp:// would send everything in the clear, silently."""
     with pytest.raises(ValueError, match=text):
         async with connect(uri, **options):
             raise AssertionError("there is no connection")
 
 
 @pytest.mark.parametrize("options", [{"ssl_context": CONTEXT}, {"headers": [HEADER]}])
-async def test_arguments_a_transport_has_no_use_for(options):
-    """A transport that is brought, or dialled by the user, has its own TLS and headers."""
+async def test_arguments_that_a_transport_cannot_use_are_refused(options):
+    """A given transport, or one from a dialler, has its own TLS and headers."""
     here, _there = memory_transport_pair()
     for target in (here, lambda: here):
         with pytest.raises(ValueError, match="your own transport or function has to set"):
@@ -168,7 +168,7 @@ async def test_arguments_a_transport_has_no_use_for(options):
         },
     ],
 )
-async def test_arguments_that_make_no_setup(options):
+async def test_arguments_of_an_invalid_setup(options):
     """They are a LocalProtocolError, and the transport is closed."""
     here, there = memory_transport_pair()
     with pytest.raises(LocalProtocolError):
@@ -195,8 +195,8 @@ async def test_cancelled_while_connecting():
     assert await there.receive_frames()
 
 
-async def test_a_clients_own_acceptor(autojump_clock):
-    """It may refuse, before anything is sent; a falsy responder is a responder all the same."""
+async def test_a_clients_own_acceptor_may_refuse(autojump_clock):
+    """It refuses before a frame is sent; a falsy responder is used like any other."""
 
     async def refuse(_setup, _requester):
         raise RejectedSetup("not even asked")
@@ -219,8 +219,8 @@ async def test_a_clients_own_acceptor(autojump_clock):
         assert (await peer.receive()).data == b"x"
 
 
-async def test_after_the_block():
-    """A requester that outlived its block says that it is closed."""
+async def test_a_requester_is_closed_after_its_block():
+    """A requester used after its block says that it is closed."""
     async with connected_pair(Responder()) as requester:
         assert not requester.closed
         assert repr(requester) == "<Requester to memory open>"
@@ -235,7 +235,7 @@ async def test_after_the_block():
 
 
 async def test_requests_open_at_the_end_of_the_block():
-    """Whoever still waits when the block is left gets ClosedResourceError."""
+    """Callers that still wait when the block is left get ClosedResourceError."""
     outcomes = []
 
     class Waits(Responder):
@@ -255,8 +255,8 @@ async def test_requests_open_at_the_end_of_the_block():
     assert outcomes == ["closed"]
 
 
-async def test_the_transport_closed_by_its_owner(autojump_clock):
-    """Closing one's own transport under the block is a lost connection, not a crash."""
+async def test_a_transport_closed_by_its_owner(autojump_clock):
+    """Closing the transport inside the block is a lost connection, not a crash."""
     here, there = memory_transport_pair()
     async with FramePeer(there) as peer, trio.open_nursery() as nursery:
         nursery.start_soon(peer.accept)
@@ -266,8 +266,8 @@ async def test_the_transport_closed_by_its_owner(autojump_clock):
                 await requester.request_response()
 
 
-async def test_what_was_sent_last_arrives():
-    """Leaving the block right after fire_and_forget loses nothing."""
+async def test_the_last_message_arrives():
+    """Leaving the block right after fire_and_forget loses no message."""
     got = []
 
     class Inbox(Responder):

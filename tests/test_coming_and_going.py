@@ -1,4 +1,4 @@
-"""Peers that come, go and vanish, over real sockets: nothing of them stays."""
+"""Peers that connect, leave and vanish, over real sockets, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def address(request):
 
 
 class Waiting(Responder):
-    """Its handlers never answer; counts those that have begun, and those that have ended."""
+    """Its handlers never answer; counts those that have begun and those that have ended."""
 
     def __init__(self):
         self.begun = 0
@@ -45,8 +45,8 @@ async def until(condition):
 
 
 @pytest.mark.parametrize("how", ["leaves", "closes the socket", "is cancelled"])
-async def test_clients_that_come_and_go(address, how, nursery):
-    """Of twenty clients with open requests nothing is left: no handler, task or descriptor."""
+async def test_clients_that_come_and_go_leave_nothing(address, how, nursery):
+    """Of twenty clients with open requests no handler, task or descriptor is left."""
     waiting = Waiting()
     server = await nursery.start(serve, waiting, address)
 
@@ -79,7 +79,7 @@ async def test_clients_that_come_and_go(address, how, nursery):
 
 
 async def test_a_server_that_vanishes(address):
-    """Whoever waits for a server that is gone gets ConnectionClosed, and so does who asks later."""
+    """Waiting callers get ConnectionClosed, and so do later ones."""
     outcomes = []
 
     async def wait(opened):
@@ -109,8 +109,8 @@ async def test_a_server_that_vanishes(address):
     assert len(outcomes) == 3
 
 
-async def test_a_clean_end_is_no_news(address, caplog):
-    """A client that leaves in peace puts nothing into the log that anybody would have to read."""
+async def test_a_clean_end_is_not_logged(address, caplog):
+    """A client that leaves cleanly causes no log line above DEBUG."""
     caplog.set_level(logging.DEBUG)
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, Waiting(), address)

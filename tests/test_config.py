@@ -1,4 +1,4 @@
-"""Settings: what they refuse."""
+"""Settings, and the values they refuse."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from rsocket_trio import ConnectionConfig, Limits
         ("prefetch", [0, -1, 65537], [1, 65536]),
     ],
 )
-def test_connection_config(name, bad, good):
-    """Values that cannot be meant are a ValueError that names the setting."""
+def test_a_wrong_value_is_named(name, bad, good):
+    """A wrong value is a ValueError that names the setting."""
     for value in bad:
         with pytest.raises(ValueError, match=name):
             ConnectionConfig(**{name: value})
@@ -31,8 +31,8 @@ def test_connection_config(name, bad, good):
 
 
 @pytest.mark.parametrize("field", attrs.fields(Limits), ids=lambda field: field.name)
-def test_limits(field):
-    """No limit may be 0, and the frame size and window have a largest value."""
+def test_limits_have_a_range(field):
+    """Every limit is above 0, and the frame size and window have a largest value."""
     with pytest.raises(ValueError, match=field.name):
         Limits(**{field.name: 0})
     largest = {
@@ -47,16 +47,16 @@ def test_limits(field):
 
 
 @pytest.mark.parametrize("name", ["fragment_size", "prefetch"])
-def test_sizes_are_whole_numbers(name):
-    """What cannot be counted is refused here, and not by the first request."""
+def test_sizes_must_be_whole_numbers(name):
+    """A wrong type is refused here, and not by the first request."""
     with pytest.raises(TypeError, match=name):
         ConnectionConfig(**{name: 100.5})
     with pytest.raises(TypeError, match="max_streams"):
         Limits(max_streams=100.5)
 
 
-def test_settings_that_do_not_fit_each_other():
-    """The default of a setting keeps to its limit; who goes beyond it is told so."""
+def test_settings_that_contradict_each_other():
+    """The default of a setting keeps to its limit; a value beyond it is an error."""
     config = ConnectionConfig(limits=Limits(max_prefetch=16, max_frame_size=1000))
     assert (config.prefetch, config.fragment_size) == (16, 1000)
     with pytest.raises(ValueError, match=r"prefetch is 17, above limits\.max_prefetch \(16\)"):
@@ -65,13 +65,13 @@ def test_settings_that_do_not_fit_each_other():
         attrs.evolve(ConnectionConfig(), limits=Limits(max_prefetch=16))
     wide = ConnectionConfig(prefetch=2**31 - 1, limits=Limits(max_prefetch=2**31 - 1))
     assert wide.prefetch == 2**31 - 1
-    # What a peer takes may be more than what we take.
+    # The peer may accept more than we do.
     assert attrs.evolve(config, fragment_size=2000).fragment_size == 2000
 
 
 @pytest.mark.parametrize("settings", [ConnectionConfig(), Limits()])
-def test_settings_are_values(settings):
-    """They cannot be changed after they were checked."""
+def test_settings_cannot_be_changed(settings):
+    """They are frozen after they were checked."""
     field = attrs.fields(type(settings))[0].name
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(settings, field, 1)

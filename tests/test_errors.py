@@ -1,4 +1,4 @@
-"""The errors: their tree, their codes, and how they read."""
+"""The errors: their tree, their codes, and their texts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_stream_errors_by_code(code, kind):
     ],
 )
 def test_setup_errors_by_code(code, kind):
-    """Likewise those that refuse a SETUP."""
+    """Each code that refuses a SETUP has its class, and keeps code and data."""
     error = setup_error(code, b"text")
     assert type(error) is kind
     assert (error.code, error.data) == (code, b"text")
@@ -91,13 +91,13 @@ def test_setup_errors_by_code(code, kind):
         (RemoteProtocolError("nonsense"), "nonsense"),
     ],
 )
-def test_how_they_read(error, text):
-    """The text says the code by name, and the reason."""
+def test_the_text_of_an_error(error, text):
+    """The text has the name of the code, and the reason."""
     assert str(error) == text
 
 
 def test_a_peer_cannot_make_the_text_long():
-    """Of sixteen megabytes a kilobyte is shown; the message has all."""
+    """Of sixteen megabytes the text shows a kilobyte; the message has all."""
     error = ClosedByPeer(b"x" * 16_000_000)
     assert str(error).endswith("xxx... (16000000 bytes)")
     assert repr(error).endswith("xxx'... (16000000 bytes), code=257)")
@@ -114,7 +114,7 @@ def test_names_of_codes():
 
 
 def test_fields_of_protocol_errors():
-    """They say what the peer is told, and which stream ends."""
+    """They tell the text for the peer, and which stream ends."""
     error = MalformedFrame("short", stream_id=3, ignorable=True)
     assert (error.code, error.stream_id, error.ignorable) == (0x101, 3, True)
     assert ClosedByPeer(b"\xff").message == "\ufffd"
@@ -133,18 +133,18 @@ def test_fields_of_protocol_errors():
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_the_same_error_again(error):
+def test_a_copy_of_an_error(error):
     """A copy is another object with the same fields, text and cause."""
     error.__cause__ = OSError("cable")
     twin = fresh_copy(error)
     assert twin is not error
     assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))
     assert twin.__cause__ is error.__cause__
-    assert copy.copy(error).__cause__ is None  # the reason for all this
+    assert copy.copy(error).__cause__ is None  # the purpose of the copy
 
 
-def test_an_exception_alone_in_groups():
-    """It is found however deep; two of them are no one, and the group stays."""
+def test_a_single_exception_in_groups():
+    """It is found at any depth; of two exceptions there is no single one, and the group stays."""
     one = Invalid("a")
     assert single_error(one) is one
     assert single_error(ExceptionGroup("", [ExceptionGroup("", [one])])) is one
@@ -155,14 +155,14 @@ def test_an_exception_alone_in_groups():
 
 
 @pytest.mark.parametrize("kind", [ApplicationError, RejectedSetup, ClosedByPeer, RejectedResume])
-def test_what_an_error_is_made_of(kind):
-    """Text or bytes: a number is not a size of zeros, as it is for `bytes`."""
+def test_the_data_of_an_error_are_text_or_bytes(kind):
+    """A number is refused: `bytes` would make zeros of it."""
     assert kind(bytearray(b"x")).data == b"x"
     with pytest.raises(TypeError):
         kind(404)
 
 
-def test_a_code_is_a_number():
+def test_a_code_must_fit_a_frame():
     """An error that no frame can carry is refused where it is made."""
     with pytest.raises(TypeError, match="not str"):
         CustomError("text", code="0x301")

@@ -1,6 +1,6 @@
-"""Nobody keeps the loop to himself: whoever could go on and on lets others run every so often.
+"""Tasks that never have to wait still let other tasks run at short intervals.
 
-Each case does ten thousand things for which it never has to wait, and notes in which turn of the
+Each case does ten thousand steps for which it never has to wait, and notes in which turn of the
 loop it does each of them.
 
 Modules of rsocket_trio.connection: reader.
@@ -26,11 +26,11 @@ ROOMY = ConnectionConfig(
     prefetch=2 * COUNT,
     limits=Limits(outbox_size=2**24, max_prefetch=2 * COUNT, max_control_size=2**24),
 )
-"""So wide that nobody has to wait for room or credit."""
+"""So large that no task has to wait for room or credit."""
 
 
 class Turns(trio.abc.Instrument):
-    """Counts what happens, turn by turn."""
+    """Counts the steps in each turn."""
 
     def __init__(self):
         self._turn = 0
@@ -86,7 +86,7 @@ class Endless(Responder):
         pass
 
 
-# -- those who send
+# -- senders
 
 
 async def a_stream(requester):
@@ -114,7 +114,7 @@ async def test_a_handler_that_never_waits(turns, ask):
 
 
 class Sink(Responder):
-    """Takes all there is."""
+    """Takes all items."""
 
     async def request_channel(self, payload, payloads):
         async for _ in payloads:
@@ -144,7 +144,7 @@ async def test_a_source_that_never_waits(turns, kind):
 
 
 async def test_chunks_of_a_request(turns):
-    """So do the chunks of a request that is sent while it is made."""
+    """The chunks of a request that is sent while it is made leave in bursts."""
 
     async def source():
         for _ in range(COUNT):
@@ -158,7 +158,7 @@ async def test_chunks_of_a_request(turns):
 
 @pytest.mark.parametrize("send", ["fire_and_forget", "metadata_push"])
 async def test_a_requester_that_never_waits(turns, send):
-    """Nor does one who sends what has no answer: every 64 calls others run at least."""
+    """A caller of requests without an answer lets others run at least every 64 calls."""
     async with connected_pair(Endless(turns), config=ROOMY) as requester:
         for _ in range(COUNT):
             turns.note()
@@ -169,7 +169,7 @@ async def test_a_requester_that_never_waits(turns, send):
     turns.check(at_most=64)
 
 
-# -- those who read
+# -- readers
 
 
 async def one_by_one(items, note):
@@ -185,8 +185,8 @@ async def by_receive(items, note):
 
 
 @pytest.mark.parametrize(("read", "at_most"), [(one_by_one, 65), (by_receive, 1)])
-async def test_a_reader_whose_items_are_all_here(turns, read, at_most):
-    """Who reads a stream that has arrived lets others run every 64 items at least."""
+async def test_a_reader_whose_items_have_all_arrived(turns, read, at_most):
+    """It lets others run at least every 64 items."""
     async with frame_peer_server(config=ROOMY) as (peer, requester):
         async with requester.request_stream() as items:
             await peer.receive(RequestStreamFrame)
@@ -199,8 +199,8 @@ async def test_a_reader_whose_items_are_all_here(turns, read, at_most):
 
 
 @pytest.mark.parametrize("read", [one_by_one, by_receive])
-async def test_a_reader_of_chunks_that_are_all_here(turns, read):
-    """Likewise one who reads a payload while it arrives."""
+async def test_a_reader_of_chunks_that_have_all_arrived(turns, read):
+    """It lets others run at least every 64 chunks."""
     async with frame_peer_server(config=ROOMY) as (peer, requester):
 
         async def answer():
@@ -218,8 +218,8 @@ async def test_a_reader_of_chunks_that_are_all_here(turns, read):
     turns.check(at_most=65)
 
 
-async def test_chunks_that_are_put_together():
-    """Nor does one who takes all the chunks as a whole: they are put together in parts."""
+async def test_chunks_that_are_joined():
+    """A reader that takes all chunks as a whole joins them in parts."""
     seen = 0
 
     class Whole(Responder):
@@ -253,8 +253,8 @@ async def test_chunks_that_are_put_together():
             nursery.cancel_scope.cancel()
 
 
-async def test_a_read_that_brings_very_many_frames(turns):
-    """What one read has brought is dispatched in parts, and others run in between."""
+async def test_a_read_with_very_many_frames(turns):
+    """The frames of one read are dispatched in parts, and others run in between."""
     seen = []
 
     async with frame_peer_server(config=ROOMY) as (peer, requester):
@@ -274,5 +274,5 @@ async def test_a_read_that_brings_very_many_frames(turns):
                 while seen[-1] < COUNT:
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
-    # A batch each turn, and in two turns others may have had theirs first and last.
+    # There is a batch in each turn; in two turns the others may run first and last.
     assert max(after - before for before, after in pairwise(seen)) <= 2 * 1024

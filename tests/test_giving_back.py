@@ -1,6 +1,6 @@
-"""What nobody reads is given back where all goes well, too: limits stay as wide as they were.
+"""Unread data is given back to the limits, also when all goes well.
 
-What a peer begins and abandons is in ``hostile/test_accounting.py``.
+Data that a peer begins and abandons is in ``hostile/test_accounting.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONFIG = ConnectionConfig(
 DATA = b"x" * 400
 
 
-async def nothing_is_held(requesters):
+async def check_that_nothing_is_held(requesters):
     await trio.testing.wait_all_tasks_blocked()
     for requester in requesters:
         statistics = requester.statistics()
@@ -36,11 +36,11 @@ async def nothing_is_held(requesters):
         assert (statistics.open_streams, statistics.running_requests) == (0, 0)
 
 
-# -- the side that answers
+# -- the responding side
 
 
 class Incurious(Responder):
-    """Takes requests while they arrive, and reads of them no more than a chunk."""
+    """Takes requests while they arrive, and reads at most a chunk of each."""
 
     def __init__(self, how):
         self.how = how
@@ -94,7 +94,7 @@ FIRST = {
     "how", ["ends at once", "waits until it is whole", "reads a part", "fails", "waits"]
 )
 async def test_a_request_that_is_not_read(how, interaction):
-    """The unread bytes of a body are given back with its handler, whichever way that ends."""
+    """The unread bytes of a body are given back when its handler ends, in any way."""
     responder = Incurious(how)
     async with frame_peer_client(responder, config=CONFIG) as peer:
         for stream_id in range(1, 61, 2):
@@ -109,12 +109,12 @@ async def test_a_request_that_is_not_read(how, interaction):
             if how == "waits":
                 await peer.send(CancelFrame(stream_id))
             await peer.drain()
-            await nothing_is_held([responder.requester])
+            await check_that_nothing_is_held([responder.requester])
 
 
 @pytest.mark.parametrize("interaction", FIRST)
 async def test_a_cancelled_handler_that_lingers(interaction):
-    """It is not waited for: what it has not read is given back with the CANCEL."""
+    """Unread bytes are given back with the CANCEL, before the handler ends."""
     responder = Incurious("lingers")
     async with frame_peer_client(responder, config=CONFIG) as peer:
         await peer.send(FIRST[interaction](1))
@@ -128,22 +128,22 @@ async def test_a_cancelled_handler_that_lingers(interaction):
 
 
 @pytest.mark.parametrize("interaction", FIRST)
-async def test_a_request_that_is_not_read_with_its_connection(interaction):
-    """Nor is anything held of a connection that ends while its body is unread."""
+async def test_an_unread_request_is_given_back_with_its_connection(interaction):
+    """A connection that ends while a body is unread holds nothing."""
     responder = Incurious("waits")
     async with frame_peer_client(responder, config=CONFIG) as peer:
         await peer.send(FIRST[interaction](1))
         await peer.drain()
         assert responder.requester.statistics().unread > 0
         await peer.aclose()
-        await nothing_is_held([responder.requester])
+        await check_that_nothing_is_held([responder.requester])
 
 
-# -- the side that asks
+# -- the requesting side
 
 
 class Generous(Responder):
-    """Answers with more than is asked for."""
+    """Answers with more than the request needs."""
 
     async def request_response(self, payload):
         return Payload(DATA * 3)
@@ -175,7 +175,7 @@ async def a_stream_closed(requester):
     async with requester.request_stream() as items:
         await items.receive()
         await items.aclose()
-        await nothing_is_unread(requester)
+        await check_that_nothing_is_unread(requester)
 
 
 async def a_stream_read(requester):
@@ -183,10 +183,10 @@ async def a_stream_read(requester):
         while items.statistics().received < 5:
             await items.receive()
         await items.receive_many()
-        await nothing_is_unread(requester)
+        await check_that_nothing_is_unread(requester)
 
 
-async def nothing_is_unread(requester):
+async def check_that_nothing_is_unread(requester):
     await trio.testing.wait_all_tasks_blocked()
     assert requester.statistics().unread == 0
 
@@ -198,7 +198,7 @@ async def a_channel_left(requester):
 
 
 async def a_channel_whose_items_are_not_read(requester):
-    """The handler ends without having read what was sent to it."""
+    """The handler ends without reading the items that were sent to it."""
     async with requester.request_channel([Payload(b"few"), *[Payload(DATA)] * 3]) as items:
         async for _ in items:
             pass
@@ -215,7 +215,7 @@ async def a_body_left(requester):
         await body.receive()
 
 
-async def a_body_left_whole(requester):
+async def a_complete_body_left(requester):
     async with requester.request_response_streamed():
         await trio.testing.wait_all_tasks_blocked()
         assert requester.statistics().unread > 0
@@ -237,12 +237,12 @@ async def a_response_not_waited_for(requester):
         a_channel_whose_items_are_not_read,
         a_channel_whose_last_items_are_not_read,
         a_body_left,
-        a_body_left_whole,
+        a_complete_body_left,
         a_response_not_waited_for,
     ],
 )
 @pytest.mark.parametrize("by_server", [False, True], ids=["client asks", "server asks"])
-async def test_what_the_requester_does_not_read(ask, by_server):
+async def test_unread_data_of_a_requester_is_given_back(ask, by_server):
     """Leaving a block early gives back what has arrived in it; so does the handler's end."""
     responder = Generous()
     requesters = []
@@ -255,13 +255,13 @@ async def test_what_the_requester_does_not_read(ask, by_server):
         requesters.append(client)
         for _ in range(20):
             await ask(requesters[0 if by_server else 1])
-            await nothing_is_held(requesters)
-        # As much as before can be taken.
+            await check_that_nothing_is_held(requesters)
+        # The same amount as before can be received.
         assert (await client.request_response()).data == DATA * 3
 
 
-async def test_the_account_is_of_one_connection():
-    """What is held is told while it is held: else the tests above would say nothing."""
+async def test_held_data_is_counted_for_each_connection():
+    """Held data shows in the count: otherwise the tests above would prove nothing."""
     responder = Incurious("waits")
     async with frame_peer_client(responder, config=CONFIG) as peer:
         await peer.send(FIRST["response"](1), KeepaliveFrame(respond=True))

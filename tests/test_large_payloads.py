@@ -1,4 +1,4 @@
-"""Payloads far larger than the memory they may cost."""
+"""Payloads far larger than the memory they may use."""
 
 import subprocess
 import sys
@@ -69,7 +69,7 @@ trio.run(main)
 @pytest.mark.parametrize("direction", ["up", "down"])
 @pytest.mark.parametrize("uri", ["tcp://127.0.0.1:0", "ws://127.0.0.1:0"])
 def test_two_hundred_mebibytes(direction, uri):
-    """200 MiB are one payload, and cost neither end 32 MiB: both ends are in this process."""
+    """200 MiB are one payload, and cost less than 32 MiB: both ends are in this process."""
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc here")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a stranger can cause is logged a few times, and then counted."""
+"""Events that a stranger can cause are logged a few times, and then counted."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def lines(caplog, above=logging.DEBUG):
     return [record.getMessage() for record in caplog.records if record.levelno > above]
 
 
-def test_the_first_few_and_then_a_number(clock):
-    """Of a kind so many are told in an interval; the rest is a number at its end, not before."""
+def test_the_first_lines_and_then_a_count(clock):
+    """The first lines of a kind are logged; the rest is a count at the end of the interval."""
     limit = RateLimit(clock)
     assert count(limit, "kind", 2000, "the first") == BURST
     clock.now += INTERVAL - 0.001
@@ -64,8 +64,8 @@ def test_the_first_few_and_then_a_number(clock):
     assert count(limit, "kind", 10) == BURST
 
 
-def test_kinds_are_limited_apart(clock):
-    """A flood of one kind does not hide another, and each has its own interval."""
+def test_each_kind_has_its_own_limit(clock):
+    """A flood of one kind does not hide another, and each kind has its own interval."""
     limit = RateLimit(clock, burst=1, interval=10)
     assert count(limit, "flood", 100) == 1
     clock.now += 6
@@ -81,8 +81,8 @@ def test_kinds_are_limited_apart(clock):
     assert limit.overdue() == []
 
 
-def test_memory_is_bounded(clock):
-    """So many kinds are told apart; the rest is one, which is limited too. Texts are cut."""
+def test_the_memory_of_the_limit_is_bounded(clock):
+    """The number of kinds is limited; the rest share one limit. Texts are cut."""
     limit = RateLimit(clock, burst=1)
     told = [count(limit, number, 2, "x" * 10_000) for number in range(MAX_KINDS + 100)]
     assert told == [1] * (MAX_KINDS + 1) + [0] * 99
@@ -94,7 +94,7 @@ def test_memory_is_bounded(clock):
 
 
 async def test_a_flood_is_a_few_lines(caplog, autojump_clock):
-    """The lines come as they are, the count at the next one that is logged; DEBUG has them all."""
+    """The lines are unchanged, the count comes with the next logged line; DEBUG has all lines."""
     caplog.set_level(logging.DEBUG)
     for number in range(1000):
         logger.warning("a flood of %d", number)
@@ -113,8 +113,8 @@ async def test_a_flood_is_a_few_lines(caplog, autojump_clock):
     assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.INFO]
 
 
-async def test_a_line_says_where_it_is_from(caplog):
-    """Line and function are those of the caller, as in any log."""
+async def test_a_line_names_its_caller(caplog):
+    """Line and function are the caller's, as in any log."""
     caplog.set_level(logging.DEBUG)
     for log in (logger.debug, logger.info, logger.warning, logger.error):
         log("text")
@@ -127,8 +127,8 @@ async def test_a_line_says_where_it_is_from(caplog):
     assert "the fault" in caplog.text
 
 
-async def test_one_fault_does_not_hide_another(caplog):
-    """Faults that are raised in different places are different kinds; groups are looked into."""
+async def test_one_error_does_not_hide_another(caplog):
+    """Errors raised in different places are different kinds, also inside groups."""
 
     def fail(where):
         if where == "often":
@@ -147,8 +147,8 @@ async def test_one_fault_does_not_hide_another(caplog):
     assert caplog.text.count("KeyError: 'unraised'") == 1
 
 
-async def test_an_argument_that_cannot_be_shown(caplog, monkeypatch):
-    """It is no fault of the limit, which makes do with the message as it is."""
+async def test_an_argument_whose_str_fails(caplog, monkeypatch):
+    """The limit is not affected: it uses the message without its arguments."""
     monkeypatch.setattr(logging, "raiseExceptions", False)
 
     class Odd:
@@ -162,8 +162,8 @@ async def test_an_argument_that_cannot_be_shown(caplog, monkeypatch):
     assert lines(caplog) == ["1 more lines of this kind in 10 s, the first of which was: odd: %s"]
 
 
-def test_each_program_has_its_own_limit(caplog):
-    """A trio program that ends takes its counts along, and outside of one nothing is limited."""
+def test_each_run_has_its_own_limit(caplog):
+    """The counts end with their trio run, and outside of a run there is no limit."""
 
     async def main():
         for _ in range(10):
@@ -176,19 +176,19 @@ def test_each_program_has_its_own_limit(caplog):
     assert lines(caplog) == ["inside"] * 2 * BURST + ["outside"] * 10
 
 
-async def test_what_is_switched_off_is_not_counted(caplog):
-    """Lines below the level of the log are no reason for a summary."""
+async def test_disabled_lines_are_not_counted(caplog):
+    """Lines below the level of the log cause no summary."""
     quiet = PeerLog("rsocket_trio.test")
     assert quiet.enabled_for(logging.WARNING)
     assert not quiet.enabled_for(logging.INFO)
     for _ in range(100):
-        quiet.info("nobody listens")
+        quiet.info("a disabled line")
     quiet.settle(all_of_it=True)
     assert lines(caplog) == []
 
 
 async def flood(uri, times, data):
-    """So many connections, one after the other, each to its end."""
+    """Open connections one after the other, each to its end."""
     host, port = uri.split("//")[1].split("/")[0].split(":")
     for _ in range(times):
         async with await trio.open_tcp_stream(host, int(port)) as stream:
@@ -200,8 +200,8 @@ async def flood(uri, times, data):
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls", "ws"])
-async def test_empty_connections_are_not_worth_a_line(scheme, caplog):
-    """Who connects and goes away, as probes of health do, is known at the level DEBUG alone."""
+async def test_empty_connections_are_logged_at_debug_only(scheme, caplog):
+    """A client that connects and leaves, as a health probe does, causes no other line."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if scheme == "tls" else None
     async with trio.open_nursery() as nursery:
         start = partial(serve, Responder(), f"{scheme}://127.0.0.1:0", ssl_context=context)
@@ -220,8 +220,8 @@ async def test_empty_connections_are_not_worth_a_line(scheme, caplog):
         ("ws", b"\r\n\r\n\r\n"),
     ],
 )
-async def test_connections_that_are_refused(scheme, data, caplog):
-    """A hundred strangers that talk nonsense cost a few lines, and one with their number."""
+async def test_refused_connections_are_counted(scheme, data, caplog):
+    """A hundred malformed clients cost a few lines, and one line with their number."""
     caplog.set_level(logging.INFO)
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, Responder(), f"{scheme}://127.0.0.1:0")
@@ -231,8 +231,8 @@ async def test_connections_that_are_refused(scheme, data, caplog):
     assert lines(caplog)[-1].startswith(f"{100 - BURST} more lines of this kind")
 
 
-async def test_the_next_connection_brings_the_number(caplog, mock_clock):
-    """Also one with which nothing is wrong."""
+async def test_the_next_connection_logs_the_count(caplog, mock_clock):
+    """A connection without an error does so too."""
     async with trio.open_nursery() as nursery:
         start = partial(serve, Responder(), "tcp://127.0.0.1:0")
         server = await nursery.start(start)
@@ -245,8 +245,8 @@ async def test_the_next_connection_brings_the_number(caplog, mock_clock):
     assert lines(caplog) == ["3 more lines of this kind in 10 s, the first of which was: a flood"]
 
 
-async def test_handlers_that_fail(caplog, autojump_clock):
-    """A peer that finds a request that fails does not fill the log with tracebacks."""
+async def test_failing_handlers_do_not_fill_the_log(caplog, autojump_clock):
+    """A peer that repeats a failing request does not fill the log with tracebacks."""
     from rsocket_trio.frames import ErrorFrame, RequestResponseFrame
     from rsocket_trio.testing.frame_peer import FramePeer
 
@@ -266,8 +266,8 @@ async def test_handlers_that_fail(caplog, autojump_clock):
     assert caplog.text.count("KeyError: 'internal'") == BURST
 
 
-def test_everybody_logs_by_the_policy():
-    """No other module of the package has a logger; the command line's own is for its user."""
+def test_all_modules_use_the_log_policy():
+    """No other module of the package has a logger, except the command line's for its user."""
     found = {
         str(file.relative_to(ROOT))
         for file in ROOT.rglob("*.py")

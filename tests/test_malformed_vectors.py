@@ -42,7 +42,7 @@ TOKEN = bytes.fromhex("00112233445566778899aabbccddeeff")
 RESUMED = "a RESUME was accepted"
 
 CUSHION = 0.05
-"""Seconds of quiet that count as silence on a real socket."""
+"""Seconds without a frame that count as silence on a real socket."""
 
 
 def chosen(role: str) -> list[object]:
@@ -53,7 +53,7 @@ def chosen(role: str) -> list[object]:
     ]
 
 
-def test_no_vector_is_forgotten():
+def test_every_vector_is_run():
     """Each malformed vector is run here, in one role."""
     names = {vector["name"] for vector in VECTORS}
     run = {param.id for role in ("server", "client") for param in chosen(role)}
@@ -65,7 +65,7 @@ def transport_of(stream: trio.SocketStream) -> ByteStreamTransport:
 
 
 class Watched(KnownAnswers):
-    """Tells when a handler of its streams is cancelled or closed."""
+    """Notes when a handler of its streams is cancelled or closed."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ async def raw_client(responder, context):
 
 @pytest.mark.parametrize("vector", chosen("server"))
 async def test_at_a_server(vector):
-    """A raw client sends it to our server, and sees the expected outcome."""
+    """A raw client sends it to our server, and gets the expected outcome."""
     responder = Watched()
     first = "first frame" in vector["context"]
     active = "stream 1" in vector["context"]
@@ -117,7 +117,7 @@ async def test_at_a_server(vector):
             await peer.receive(PayloadFrame)
         await stream.send_all(bytes.fromhex(vector["tcp_hex"]))
         if len(vector["tcp_hex"]) < 2 * 6:
-            # Too short to tell the protocol by: the server waits for more, or for the end.
+            # Too short to recognize the protocol: the server waits for more bytes, or for the end.
             await stream.send_eof()
 
         action = vector["expect"]["action"]
@@ -137,7 +137,7 @@ async def test_at_a_server(vector):
             assert action == "ignore"
             await peer.expect_nothing()
             await peer.expect_alive()
-            if active:  # the stream was not disturbed
+            if active:  # The stream was not affected.
                 await peer.send(RequestNFrame(1, 1))
                 assert (await peer.receive(PayloadFrame)).data == b"1"
         assert vector["expect"]["close_connection"] is (action == "ERROR on stream 0")
@@ -167,7 +167,7 @@ async def raw_server(use, *, lease):
 
 
 class Asking:
-    """What our client asks, and what it gets."""
+    """The requests of our client, and their outcomes."""
 
     def __init__(self, question: str):
         self.question = question

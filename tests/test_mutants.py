@@ -1,4 +1,4 @@
-"""The machinery of mutation testing: what it changes, what it picks, what it lists as harmless."""
+"""The mutation testing script: the changes it makes, selects, and lists as harmless."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def changes(script, source):
         ("with suppress(X): y = z", "except", ["with suppress(): y = z"]),
     ],
 )  # fmt: skip
-def test_each_kind(script, source, kind, becomes):
-    """Every kind of change is found where it can be made, and nothing else of that kind."""
+def test_each_kind_of_change(script, source, kind, becomes):
+    """Every kind of change is found in its code, and in no other code."""
     assert kind in script.KINDS
     found = {new for what, new in changes(script, source) if what == kind}
     assert found == set(becomes)
@@ -84,13 +84,13 @@ def test_each_kind(script, source, kind, becomes):
         "x = 1  # pragma: no cover",
     ],
 )
-def test_what_is_left_alone(script, source):
-    """What the type checker or the reader reads, and what cannot but break, is not changed."""
+def test_code_that_is_not_changed(script, source):
+    """Annotations, docstrings, and changes that always break are left alone."""
     assert changes(script, source) == set()
 
 
 def test_a_mutant_is_its_module_with_one_change(script):
-    """The rest of the text stays as it was, and its place is told."""
+    """The rest of the text does not change, and the mutant names its place."""
     source = "a = b\nif a < c:  # why\n    d = e\n"
     [mutant] = [one for one in script.mutants("m.py", source) if one.kind == "boundary"]
     assert mutant.source == "a = b\nif a <= c:  # why\n    d = e\n"
@@ -98,8 +98,8 @@ def test_a_mutant_is_its_module_with_one_change(script):
     assert (mutant.was, mutant.becomes) == ("if a < c:  # why", "if a <= c:  # why")
 
 
-def test_the_seed_decides(script):
-    """The same seed picks the same mutants, another one others; each kind has its share."""
+def test_the_seed_determines_the_mutants(script):
+    """The same seed picks the same mutants, another seed others; each kind has its share."""
     found = script.candidates(["rsocket_trio/protocol"])
     picked = script.pick(found, 36, 7)
     assert picked == script.pick(found, 36, 7)
@@ -110,8 +110,8 @@ def test_the_seed_decides(script):
     assert all(kinds.count(kind) >= min(3, sum(m.kind == kind for m in found)) for kind in there)
 
 
-def test_harmless_mutants_are_there_and_have_a_reason(script):
-    """An entry of tests/mutants.toml is about a mutant that can be made, or it has to go."""
+def test_harmless_mutants_exist_and_have_a_reason(script):
+    """An entry of tests/mutants.toml names a mutant that can be made."""
     for entry in script.harmless():
         assert set(entry) == {"file", "was", "becomes", "why"}
         assert len(entry["why"]) > 20
@@ -120,7 +120,7 @@ def test_harmless_mutants_are_there_and_have_a_reason(script):
 
 
 def test_harmless_mutants_are_not_picked(script, monkeypatch):
-    """What is listed is no candidate any more."""
+    """A listed mutant is not a candidate."""
     found = script.candidates(["rsocket_trio/protocol/credit.py"])
     first = found[0]
     entry = {"file": first.file, "was": first.was, "becomes": first.becomes, "why": "for the test"}

@@ -1,4 +1,4 @@
-"""Systems that have less than Linux: what they lack is taken away here, and the rest works."""
+"""Systems with fewer features than Linux: a feature is removed, and the rest works."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ trio.run(main)
 """
 
 
-def test_everything_imports_and_works_where_there_is_less() -> None:
-    """No Unix sockets, no poll, no fcntl, no /proc, no descriptors: each module, and a request."""
+def test_everything_imports_and_works_without_linux_features() -> None:
+    """No Unix sockets, poll, fcntl, /proc or descriptors: each module, and a request."""
     done = subprocess.run(
         [sys.executable, "-c", POOR + EVERYTHING],
         capture_output=True,
@@ -104,7 +104,7 @@ def test_everything_imports_and_works_where_there_is_less() -> None:
 
 
 async def test_no_unix_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both ends say so, as they say that an address does not work."""
+    """Both ends give the same error as for a failing address."""
     monkeypatch.setattr(os_support, "UNIX_SOCKETS", False)
     uri = f"unix://{tmp_path}/socket"
     with pytest.raises(OSError, match="this system has no Unix sockets") as listening:
@@ -121,7 +121,7 @@ async def test_no_unix_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 async def test_all_interactions(
     scheme: str, plain: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Both ends of a connection work over trio's own streams as over the direct ones."""
+    """Both ends of a connection work over trio's own streams as over direct sockets."""
     monkeypatch.setattr(os_support, "DIRECT_SOCKETS", not plain)
     uri = f"unix://{tmp_path}/socket" if scheme == "unix" else f"{scheme}://127.0.0.1:0/"
     async with assert_no_leaks(), trio.open_nursery() as nursery:
@@ -142,7 +142,7 @@ async def test_all_interactions(
 
 
 async def test_resumption_over_plain_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session goes on over another connection, with nobody who sends outside of a task."""
+    """A session goes on over another connection, without sends outside of a task."""
     monkeypatch.setattr(os_support, "DIRECT_SOCKETS", False)
     transports = []
     async with trio.open_nursery() as nursery:
@@ -166,8 +166,10 @@ async def test_resumption_over_plain_sockets(monkeypatch: pytest.MonkeyPatch) ->
         await server.aclose(grace=1)
 
 
-async def test_no_list_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody knows what is open, tasks are still looked for."""
+async def test_without_a_list_of_descriptors_tasks_are_still_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If open descriptors are unknown, tasks are still looked for."""
     monkeypatch.setattr(os_support, "DESCRIPTORS", None)
     assert open_file_descriptors() == {}
     read, write = os.pipe()
@@ -183,7 +185,7 @@ async def test_no_list_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_another_list_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not Linux's, files are told apart by their numbers."""
+    """On systems other than Linux, files are told apart by their numbers."""
     monkeypatch.setattr(os_support, "DESCRIPTORS", "/dev/fd")
     read, write = os.pipe()
     assert open_file_descriptors()[read].startswith("mode ")
@@ -195,8 +197,8 @@ async def test_another_list_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("ask", [peak_memory, resident_memory])
-def test_no_memory_of_processes(ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be told is an error that says why, and no number."""
+def test_without_memory_of_processes(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown value is an error that says why, not a number."""
     monkeypatch.setattr(os_support, "PROCESSES", False)
     with pytest.raises(NotImplementedError, match="/proc"):
         ask(os.getpid())
@@ -229,18 +231,18 @@ async def test_lines_by_threads(unpolled: None, tmp_path: Path) -> None:
 
 
 async def test_a_read_in_a_thread_can_be_cancelled(unpolled: None) -> None:
-    """Ctrl-C does not wait for a line that nobody types."""
+    """Ctrl-C does not wait for a line of input."""
     reader, writer = os.pipe()
     with trio.move_on_after(0.01) as scope:
         async for _ in LineReader(reader):
             raise AssertionError("a line")
     assert scope.cancelled_caught
-    os.close(writer)  # The thread that is left behind ends.
+    os.close(writer)  # The abandoned thread ends.
     os.close(reader)
 
 
 async def test_writing_by_threads(unpolled: None) -> None:
-    """More than a pipe holds arrives, and who has gone is noticed."""
+    """More bytes than a pipe holds arrive, and a closed reader is noticed."""
     reader, writer = os.pipe()
     data = bytes(range(256)) * 1024
     arrived = bytearray()

@@ -15,7 +15,7 @@ COMPOSITE = "message/x.rsocket.composite-metadata.v0"
 
 
 class Mirror(Responder):
-    """Answers with the metadata it got."""
+    """Answers with the metadata of the request."""
 
     def __init__(self):
         self.got = []
@@ -36,8 +36,8 @@ class Mirror(Responder):
             yield Payload(payload.metadata or b"none")
 
 
-async def test_routes():
-    """A route goes in front of the metadata of every kind of request; of a channel, the first."""
+async def test_a_route_is_added_to_each_request():
+    """A route goes in front of the metadata of every request; in a channel, of the first item."""
     mirror = Mirror()
     expected = route_metadata("there", COMPOSITE, b"")
     payload = Payload(b"x", b"")
@@ -55,8 +55,8 @@ async def test_routes():
     assert mirror.got == [expected]
 
 
-async def test_a_route_that_cannot_be_written():
-    """It is a MetadataError of the call; nothing is sent."""
+async def test_a_route_that_cannot_be_encoded():
+    """It is a MetadataError of the call; no frame is sent."""
     async with connected_pair(Mirror()) as requester:
         with pytest.raises(MetadataError):
             await requester.request_response(route="x" * 256)
@@ -65,7 +65,7 @@ async def test_a_route_that_cannot_be_written():
         assert requester.statistics() == ConnectionStatistics(0, 0, 0, 0)
 
 
-async def test_statistics():
+async def test_statistics_count_streams_requests_and_bytes():
     """Open streams, running requests, and unread bytes are counted on each side."""
     sides = []
 
@@ -84,8 +84,8 @@ async def test_statistics():
         nursery.cancel_scope.cancel()
 
 
-async def test_facts():
-    """It tells its transport, and waits for the end of the connection."""
+async def test_the_facts_of_a_connection():
+    """The requester names its transport, and waits for the end of the connection."""
     async with trio.open_nursery() as nursery:
         async with connected_pair(Mirror()) as requester:
             assert requester.transport.scheme == "memory"

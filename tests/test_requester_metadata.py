@@ -1,4 +1,4 @@
-"""What `Requester` and `connect` add to the metadata of what is sent."""
+"""Metadata that `Requester` and `connect` add."""
 
 import pytest
 
@@ -21,7 +21,7 @@ AUTH = BearerAuthentication("token")
 
 
 class Recorder(Responder):
-    """Keeps the metadata of what it is asked."""
+    """Keeps the metadata of its requests."""
 
     def __init__(self):
         self.seen = []
@@ -49,7 +49,7 @@ class Recorder(Responder):
 
 
 async def test_every_interaction_takes_metadata():
-    """The route, then what metadata= says, then the payload's own."""
+    """The route, then the argument metadata=, then the payload's own metadata."""
     recorder = Recorder()
     payload = Payload(b"", b"\xe3\0\0\0")
     metadata = Metadata(auth=AUTH)
@@ -65,8 +65,8 @@ async def test_every_interaction_takes_metadata():
     assert recorder.seen == [whole] * 4 + [b"\xfe\0\0\2\1b"]
 
 
-async def test_what_is_no_metadata():
-    """Bytes, or a dict, in the place of `Metadata`, and a route that is no text, are named."""
+async def test_wrong_types_of_metadata_are_named():
+    """Bytes or a dict instead of `Metadata`, and a route that is not text, are errors."""
     async with connected_pair(Responder()) as requester:
         for wrong in (b"m", {"route": "there"}):
             with pytest.raises(TypeError, match=f"a Metadata, not {type(wrong).__name__}"):
@@ -75,15 +75,15 @@ async def test_what_is_no_metadata():
             await requester.request_response(Payload(), route=b"there")
 
 
-async def test_the_route_twice():
-    """Two routes are one too many."""
+async def test_two_routes_are_refused():
+    """A route in metadata= and a route argument are one too many."""
     async with connected_pair(Recorder()) as requester:
         with pytest.raises(LocalProtocolError, match="twice"):
             await requester.request_response(route="a", metadata=Metadata(route="b"))
 
 
 async def test_setup_metadata(nursery):
-    """The SETUP carries them, in front of its own; the server knows the types of both."""
+    """The SETUP has the added metadata before its own; the server knows both types."""
     recorder = Recorder()
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, recorder, server_end)
@@ -97,8 +97,8 @@ async def test_setup_metadata(nursery):
     assert Metadata.decode(recorder.setup.metadata) == Metadata(auth=AUTH, extra=[(99, b"")])
 
 
-async def test_tracing(nursery):
-    """The trace of the request being answered goes on; another given by hand goes before it."""
+async def test_a_trace_is_passed_on(nursery):
+    """The trace of the current request goes on; one in metadata= replaces it."""
     trace = ZipkinTracing(trace_id=b"t" * 8, span_id=b"s" * 8)
     tracing = Tracing(random_bytes=lambda n: b"n" * n)
     recorder = Recorder()
@@ -120,8 +120,8 @@ async def test_tracing(nursery):
     ]
 
 
-async def test_tracing_needs_room(nursery):
-    """Where metadata are not composite there is no place for a trace, and none is sent."""
+async def test_a_trace_needs_composite_metadata(nursery):
+    """Without composite metadata there is no place for a trace, and none is sent."""
     tracing = Tracing()
     recorder = Recorder()
     client_end, server_end = memory_transport_pair()

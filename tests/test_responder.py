@@ -1,4 +1,4 @@
-"""The responder that offers nothing, and what an acceptor may be."""
+"""The responder without handlers, and the kinds of acceptors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SETUP = Setup(
 )
 
 
-async def test_what_is_not_offered_is_invalid():
-    """Each interaction that is not overridden answers INVALID; the two silent ones nothing."""
+async def test_interactions_without_a_handler_are_invalid():
+    """Each interaction without a handler answers INVALID; the two silent ones do nothing."""
     async with connected_pair(Responder()) as requester:
         with pytest.raises(Invalid, match="does not answer request_response"):
             await requester.request_response()
@@ -52,7 +52,7 @@ async def test_what_is_not_offered_is_invalid():
         assert not requester.closed
 
 
-async def test_accepting():
+async def test_kinds_of_acceptors():
     """A responder accepts itself; a function decides; anything else is a TypeError."""
     responder = Responder()
     assert await accept_with(responder, SETUP, None) is responder
@@ -71,7 +71,7 @@ async def test_accepting():
 
 
 class Front(Responder):
-    """Answers with what a test says, and counts how often it is asked."""
+    """Answers with the given responder, and counts its calls."""
 
     def __init__(self, behind=None):
         self.behind = self if behind is None else behind
@@ -87,8 +87,8 @@ class Refusing(Responder):
         raise RejectedSetup("no")
 
 
-async def test_all_are_asked():
-    """Whoever an acceptor answers with is asked in turn, so nobody's refusal is left out."""
+async def test_returned_acceptors_are_called_too():
+    """The responder that an acceptor returns is called in turn, so no refusal is left out."""
 
     async def function(setup, requester):
         return front
@@ -106,7 +106,7 @@ async def test_all_are_asked():
 
 
 async def test_a_new_object_for_each_connection():
-    """A class may answer with one of its own, or of a class made from it: that is not asked."""
+    """A class may return an object of its own class or of a subclass, which is not called again."""
 
     class Chat(Responder):
         made = 0
@@ -143,7 +143,7 @@ async def authenticate(auth, facts):
 
 
 def acceptors(router):
-    """All the ways to say: this router."""
+    """All the ways to return this router."""
 
     async def function(setup, requester):
         return router
@@ -187,7 +187,7 @@ async def test_a_router_behind_an_acceptor(way):
 
 
 async def test_a_router_of_the_client_behind_an_acceptor():
-    """Likewise where the client is asked."""
+    """It serves the server's requests in the same way."""
     router = Router()
 
     @router.request_response("introduce")
@@ -208,7 +208,7 @@ async def test_a_router_of_the_client_behind_an_acceptor():
 
 
 async def test_a_router_without_a_connection():
-    """Asked itself, a router says what to ask instead."""
+    """A call of the router itself is an error that names the right call."""
     for method in ("request_response", "fire_and_forget", "request_stream"):
         with pytest.raises(TypeError, match="return it from an acceptor"):
             getattr(make_router(), method)(Payload())

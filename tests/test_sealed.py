@@ -1,4 +1,4 @@
-"""Objects that applications are given come from where they come from, and show what is theirs."""
+"""Objects made for applications cannot be constructed by them, and hide internal methods."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SEALED = [
 ]
 
 
-def test_which_are_sealed():
-    """Those that hold a part of the engine."""
+def test_sealed_classes():
+    """All classes that hold an internal object."""
     assert {cls.__name__ for cls in SEALED} == {
         "ConnectionLeases",
         "ItemStream",
@@ -33,7 +33,7 @@ def test_which_are_sealed():
 
 @pytest.mark.parametrize("cls", SEALED, ids=lambda cls: cls.__name__)
 def test_their_constructors_are_not_public(cls):
-    """Calling one, or deriving from it, says where an object comes from."""
+    """Calling one, or deriving from it, is an error that says where the objects come from."""
     for call in (cls, lambda: cls(1, two=2)):
         with pytest.raises(TypeError, match=f"^{cls.__name__} has no public constructor: .* give"):
             call()
@@ -42,23 +42,23 @@ def test_their_constructors_are_not_public(cls):
 
 
 @pytest.mark.parametrize("cls", SEALED, ids=lambda cls: cls.__name__)
-def test_no_method_of_the_engine_is_among_theirs(cls):
-    """What fills, ends or drives them is not reached through them."""
+def test_internal_methods_are_hidden(cls):
+    """Methods that fill, end or drive an object are not among its own."""
     public = {name for name in dir(cls) if not name.startswith("_")}
     engine = {"deliver", "end", "ended", "failure", "max_window", "wait_begun", "receive_frame"}
     engine |= {"attach", "detach", "restart", "run", "spend", "held", "granted", "on_lease"}
     assert not public & engine
 
 
-def test_this_package_makes_them():
-    """`make` does what calling a class does, also where it has type parameters."""
+def test_make_constructs_sealed_objects():
+    """`make` does the same as a call of the class, also with type parameters."""
 
-    class Given(metaclass=Sealed, given="nobody gives one"):
+    class Given(metaclass=Sealed, given="there is no source"):
         def __init__(self, one, *, two):
             self.both = (one, two)
 
     made = sealed.make(Given, 1, two=2)
     assert isinstance(made, Given)
     assert made.both == (1, 2)
-    with pytest.raises(TypeError, match="nobody gives one"):
+    with pytest.raises(TypeError, match="there is no source"):
         Given(1, two=2)

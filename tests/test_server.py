@@ -57,8 +57,8 @@ class Gated(Responder):
         return payload
 
 
-async def test_the_server_says_where_it_listens():
-    """task_status gets the server, with the ports it really has, one per address."""
+async def test_the_server_reports_its_addresses():
+    """task_status gets the server, with the real ports, one address each."""
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(serve, Gated(), LOCAL, LOCAL)
         assert isinstance(server, Server)
@@ -91,7 +91,7 @@ async def test_statistics():
     ],
 )
 async def test_bad_addresses(uris, error):
-    """An address that is none, or cannot be had, is a bare error; nothing stays open."""
+    """A wrong or unavailable address is a bare error; no socket stays open."""
     async with assert_no_leaks():
         with pytest.raises(error) as caught:
             await serve(Gated(), *uris)
@@ -108,7 +108,7 @@ async def test_an_address_in_use():
 
 
 async def test_a_graceful_stop():
-    """New connections and requests are refused; what is in flight finishes, then all is over."""
+    """New connections and requests are refused; open requests finish, then the server ends."""
     gated = Gated()
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(serve, gated, LOCAL)
@@ -144,7 +144,7 @@ def _begun(server):
 
 
 async def test_grace_runs_out():
-    """What has not finished when the grace is over is cancelled; a second stop(0) is that too."""
+    """Requests open after the grace are cancelled; a second stop(0) does the same."""
     for graces in ([0.05], [60, 0]):
         gated = Gated()
         async with trio.open_nursery() as nursery:
@@ -164,7 +164,7 @@ async def test_grace_runs_out():
         assert gated.log == ["cancelled"]
 
 
-async def test_peers_that_say_nothing_do_not_delay_a_stop():
+async def test_silent_peers_do_not_delay_a_stop():
     """A connection without SETUP is closed at once."""
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, Gated(), LOCAL)
@@ -178,7 +178,7 @@ async def test_peers_that_say_nothing_do_not_delay_a_stop():
 
 
 async def test_cancelling_serve():
-    """Cancelled, it ends at once, its handlers too; aclose returns then."""
+    """Cancelled, it ends at once, with its handlers; aclose returns then."""
     gated = Gated()
     async with assert_no_leaks(), trio.open_nursery() as outer:
         async with trio.open_nursery() as nursery:
@@ -204,7 +204,7 @@ async def _lost(requester):
     "error",
     [
         RejectedSetup("go away"),
-        InvalidSetup("nonsense"),
+        InvalidSetup("malformed"),
         UnsupportedSetup("not that"),
         SetupError("custom", code=0x003),
     ],
@@ -224,7 +224,7 @@ async def test_an_acceptor_that_refuses(error):
 
 @pytest.mark.parametrize("answer", [ValueError("secret"), None])
 async def test_an_acceptor_that_fails(answer, caplog):
-    """Its connection is rejected without details; they are logged."""
+    """Its connection is rejected without details; these are logged."""
 
     async def accept(_setup, _requester):
         if answer is not None:
@@ -236,8 +236,8 @@ async def test_an_acceptor_that_fails(answer, caplog):
     assert "the acceptor failed" in caplog.text
 
 
-async def test_an_acceptor_that_refuses_out_of_a_nursery():
-    """A nursery wraps what is raised in it; the client gets the reason all the same."""
+async def test_an_acceptor_that_refuses_in_a_nursery():
+    """A nursery wraps the refusal in a group; the client still gets the reason."""
 
     async def accept(_setup, _requester):
         async with trio.open_nursery():
@@ -249,7 +249,7 @@ async def test_an_acceptor_that_refuses_out_of_a_nursery():
 
 
 async def test_a_reason_longer_than_a_frame():
-    """As much of it as fits is told."""
+    """The part of it that fits is sent."""
 
     async def accept(_setup, _requester):
         raise RejectedSetup(b"x" * 2**24)
@@ -261,7 +261,7 @@ async def test_a_reason_longer_than_a_frame():
 
 
 async def test_an_acceptor_that_hangs(autojump_clock, caplog):
-    """After setup_timeout it is cancelled; its client, which would wait, is told."""
+    """After setup_timeout it is cancelled, and its waiting client gets the error."""
     ended = []
 
     async def accept(_setup, _requester):
@@ -286,8 +286,8 @@ async def test_an_acceptor_that_hangs(autojump_clock, caplog):
     ("responder", "text"),
     [(Responder, r"write Responder\(\)"), (Router, r"write Router\(\)"), (None, "not NoneType")],
 )
-async def test_what_cannot_be_served(responder, text):
-    """It is found out at once, on either side, and not by the first connection."""
+async def test_a_wrong_responder_is_refused(responder, text):
+    """This happens at once, on either side, and not at the first connection."""
     with pytest.raises(TypeError, match=text):
         await serve(responder, LOCAL)
     here, there = memory_transport_pair()
@@ -299,8 +299,8 @@ async def test_what_cannot_be_served(responder, text):
                 raise AssertionError("there is no connection")
 
 
-async def test_what_is_no_resumption():
-    """The switch that a True would be is named as the options that it has to be."""
+async def test_a_wrong_type_of_resumption_is_refused():
+    """A True is refused, and the error names the options to use."""
     here, there = memory_transport_pair()
     with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
         await serve(Responder(), LOCAL, resume=True)
@@ -311,8 +311,8 @@ async def test_what_is_no_resumption():
             raise AssertionError("there is no connection")
 
 
-async def test_arguments_of_a_wrong_type():
-    """Each is named, by both functions, before anything listens."""
+async def test_arguments_of_a_wrong_type_are_named():
+    """Both functions do so before they listen."""
     _here, there = memory_transport_pair()
     with pytest.raises(TypeError, match="config must be a ConnectionConfig, not dict"):
         await serve(Responder(), LOCAL, config={})
@@ -324,8 +324,8 @@ async def test_arguments_of_a_wrong_type():
         await serve_listener("tls://127.0.0.1:0", trio.sleep, ssl_context="cert.pem")
 
 
-async def test_arguments_no_address_has_a_use_for():
-    """A server that was meant to be encrypted, or closed to web pages, does not start open."""
+async def test_arguments_that_no_address_can_use_are_refused():
+    """A server that should be encrypted, or closed to web pages, does not start open."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with pytest.raises(ValueError, match="use tls:// or wss://"):
         await serve(Responder(), LOCAL, "ws://127.0.0.1:0", ssl_context=context)
@@ -333,8 +333,8 @@ async def test_arguments_no_address_has_a_use_for():
         await serve(Responder(), LOCAL, allowed_origins=["https://example.org"])
 
 
-async def test_an_argument_one_address_has_a_use_for():
-    """Addresses of every kind may share the arguments: those that are encrypted use the context."""
+async def test_an_argument_that_one_address_can_use_is_accepted():
+    """Addresses of every kind may share the arguments: encrypted ones use the context."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     async with trio.open_nursery() as nursery:
         start = partial(serve, ssl_context=context, allowed_origins=[])
@@ -344,8 +344,8 @@ async def test_an_argument_one_address_has_a_use_for():
 
 
 @pytest.mark.parametrize("address", [Router(), b"tcp://127.0.0.1:0", 7878])
-async def test_what_is_no_address(address):
-    """Something else in the place of one is named, at both ends."""
+async def test_a_wrong_type_of_address_is_named(address):
+    """Both ends name it."""
     with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
         await serve(Responder(), LOCAL, address)
     with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
@@ -360,7 +360,7 @@ async def test_what_is_no_address(address):
 
 @pytest.mark.parametrize("form", [str, parse_uri], ids=["text", "Uri"])
 async def test_an_address_is_text_or_a_uri(nursery, form):
-    """Whatever takes an address takes both."""
+    """All functions with an address take both."""
     server = await nursery.start(serve, KnownAnswers(), form(LOCAL))
     address = form(server.uris[0])
     async with connect(address) as requester:
@@ -374,7 +374,7 @@ async def test_an_address_is_text_or_a_uri(nursery, form):
 
 
 async def test_a_responder_per_connection():
-    """accept may answer with another responder for each connection, by what SETUP says."""
+    """accept may return another responder for each connection, chosen by the SETUP."""
 
     class One(Responder):
         def __init__(self, name):
@@ -424,7 +424,7 @@ async def test_the_acceptors_requester():
     assert seen == ["message/x.rsocket.composite-metadata.v0", b"from the client"]
 
 
-async def test_a_client_that_is_told_of_the_close(autojump_clock):
+async def test_a_client_that_receives_connection_close(autojump_clock):
     """On CONNECTION_CLOSE open streams finish, new requests raise ClosedByPeer, then it ends."""
     async with frame_peer_server() as (peer, requester), trio.open_nursery() as nursery:
         answers = []
@@ -439,7 +439,7 @@ async def test_a_client_that_is_told_of_the_close(autojump_clock):
         assert not requester.closed
         with pytest.raises(ClosedByPeer, match="going"):
             await requester.request_response()
-        # The peer may not ask either.
+        # The peer may not send requests either.
         await peer.send(RequestResponseFrame(2))
         assert (await peer.receive(ErrorFrame)).code == 0x202
         await peer.send(PayloadFrame(1, next=True, complete=True, data=b"answer"))
@@ -449,7 +449,7 @@ async def test_a_client_that_is_told_of_the_close(autojump_clock):
 
 
 async def test_a_transport_closed_under_a_connection(caplog):
-    """Closing the transport of serve_transport ends its connection, quietly."""
+    """Closing the transport of serve_transport ends its connection without an error."""
     here, there = memory_transport_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_transport, Responder(), there)

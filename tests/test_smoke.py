@@ -1,4 +1,4 @@
-"""The part of the suite that is run against the installed wheel, from an empty directory."""
+"""The part of the suite that runs against the installed wheel, from an empty directory."""
 
 import importlib
 import pkgutil
@@ -15,8 +15,8 @@ from rsocket_trio import Payload, Router, connect, serve
 pytestmark = pytest.mark.smoke
 
 
-def test_every_module_is_there():
-    """Every module of the package can be imported, with the extras for tests installed."""
+def test_every_module_can_be_imported():
+    """This holds with the extras for tests installed."""
     names = [
         module.name
         for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
@@ -28,8 +28,8 @@ def test_every_module_is_there():
     assert len(names) > 80
 
 
-def test_nothing_else_is_installed():
-    """The distribution brings one package and one command, and no name of anybody else's."""
+def test_the_distribution_installs_only_its_own_names():
+    """The distribution has one package and one command."""
     try:
         installed = distribution("rsocket-trio")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Nothing outlives its block, whatever dies when: connections cut at every byte, and handlers.
+"""No task outlives its block, also if connections are cut at any byte, or handlers fail.
 
 Modules of rsocket_trio.connection: connection.
 """
@@ -33,7 +33,7 @@ DOCUMENTED = (ConnectionClosed, ConnectFailed, SetupError)
 
 
 class Handlers(Responder):
-    """One of each kind; counts what is alive."""
+    """Handlers of each kind; counts the running ones."""
 
     def __init__(self):
         self.alive = 0
@@ -75,7 +75,7 @@ async def exchange(requester):
 
 
 async def cut_connection(handlers, **cut):
-    """Run the exchange over a stream that is cut; tell how it ended, and the bytes that passed."""
+    """Run the exchange over a stream that is cut; return its outcome, and the bytes that passed."""
     here, there = trio.testing.memory_stream_pair()
     faulty = FaultyStream(here, **cut)
     info = TransportInfo(scheme="test")
@@ -112,7 +112,7 @@ async def test_cut_at_every_byte(direction, autojump_clock):
 
 @pytest.mark.parametrize("direction", ["corrupt_sent", "corrupt_received"])
 async def test_corrupted_at_every_byte(direction, autojump_clock):
-    """Whatever byte is wrong, both ends come to rest, with a documented error or none."""
+    """Whichever byte is wrong, both ends come to rest, with a documented error or none."""
     handlers = Handlers()
     limit = 300
     async with assert_no_leaks():
@@ -121,15 +121,15 @@ async def test_corrupted_at_every_byte(direction, autojump_clock):
                 with trio.move_on_after(300):
                     await cut_connection(handlers, **{direction: place})
             except* (AssertionError, ApplicationError):
-                pass  # the exchange itself saw wrong data
+                pass  # The exchange itself got wrong data.
             except* Exception as group:
                 kinds = {type(error).__module__ for error in group.exceptions}
                 assert kinds <= {"rsocket_trio.errors"}, f"corrupted at byte {place}"
             assert handlers.alive == 0, f"corrupted at byte {place}"
 
 
-async def test_every_waiter_learns_why(caplog):
-    """When the connection breaks, each caller gets an error of its own that tells the cause."""
+async def test_every_waiting_caller_gets_the_cause(caplog):
+    """When the connection breaks, each caller gets its own error with the cause."""
     here, there = trio.testing.memory_stream_pair()
     errors = []
 
@@ -184,8 +184,8 @@ async def test_every_waiter_learns_why(caplog):
     assert "please report" not in caplog.text
 
 
-async def test_errors_of_the_body_arrive_as_themselves():
-    """What the block of connect raises is not grouped, and handlers are gone by then."""
+async def test_errors_of_the_body_come_out_unchanged():
+    """An error of the block of connect is not grouped, and handlers have ended by then."""
     handlers = Handlers()
     with pytest.raises(LookupError, match="mine"):
         async with connected_pair(handlers) as client:
@@ -195,11 +195,11 @@ async def test_errors_of_the_body_arrive_as_themselves():
 
 
 class Urgent(BaseException):
-    """Like KeyboardInterrupt: nobody may swallow it."""
+    """Like KeyboardInterrupt: it must not be swallowed."""
 
 
-async def test_what_no_program_should_catch_comes_out():
-    """A BaseException in the block ends everything and comes out, as itself."""
+async def test_base_exceptions_come_out_unchanged():
+    """A BaseException in the block ends everything and comes out."""
     here, there = trio.testing.memory_stream_pair()
     info = TransportInfo(scheme="test")
     async with trio.open_nursery() as nursery:
@@ -214,7 +214,7 @@ async def test_what_no_program_should_catch_comes_out():
 
 
 async def test_an_outer_cancellation():
-    """Cancelling around connect ends it quietly."""
+    """Cancelling around connect ends it without an error."""
     async with assert_no_leaks():
         with trio.CancelScope() as scope:
             async with connected_pair(Handlers()) as client:
@@ -225,7 +225,7 @@ async def test_an_outer_cancellation():
 
 
 async def test_an_error_is_not_lost_to_a_cancellation(autojump_clock):
-    """A block that fails, and whose close is cut short by a deadline, raises its error."""
+    """A block that fails, and whose close is cancelled by a deadline, raises its error."""
     here, there = trio.testing.memory_stream_pair()
     info = TransportInfo(scheme="test")
     async with trio.open_nursery() as nursery:
@@ -242,7 +242,7 @@ async def test_an_error_is_not_lost_to_a_cancellation(autojump_clock):
 
 
 async def test_a_broken_handler_ends_one_stream():
-    """A stream beside a handler that crashes goes on."""
+    """Other streams beside a failing handler go on."""
 
     class Mixed(Handlers):
         async def request_response(self, payload):
@@ -258,7 +258,7 @@ async def test_a_broken_handler_ends_one_stream():
 
 @pytest.mark.parametrize("ends", ["cancel", "disconnect"])
 async def test_a_handler_that_fails_while_it_is_cancelled(ends, caplog):
-    """A nursery of a handler that raises beside its cancellation is logged; nothing crashes."""
+    """An error that its nursery adds to the cancellation is logged; nothing crashes."""
 
     class Stubborn(Responder):
         async def request_response(self, payload):
@@ -291,7 +291,7 @@ async def test_a_handler_that_fails_while_it_is_cancelled(ends, caplog):
 
 
 async def test_a_client_whose_handler_fails_while_the_connection_ends(caplog):
-    """On a client too: leaving the block is not an InternalError."""
+    """On a client, too, leaving the block is not an InternalError."""
     begun = trio.Event()
 
     class Stubborn(Responder):
@@ -323,7 +323,7 @@ async def test_a_client_whose_handler_fails_while_the_connection_ends(caplog):
 
 
 async def test_a_generator_is_finished_in_its_own_task():
-    """A generator with a nursery around its yield is closed where it ran, in its scope."""
+    """A generator with a nursery around its yield is closed in its own task and scope."""
     log = []
 
     class Sections(Responder):

@@ -1,11 +1,11 @@
-"""Traces go on from the request that is answered to those made meanwhile."""
+"""Traces go on from a request to the requests that its handler makes."""
 
 from rsocket_trio import Sampling, Tracing, ZipkinTracing, current_trace
 
 TRACE = ZipkinTracing(sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"s" * 8)
 
 
-def test_child():
+def test_a_child_of_a_trace():
     """A child is a new span of the same trace, with the same decision."""
     child = Tracing(random_bytes=lambda n: b"n" * n).child(TRACE)
     assert child == ZipkinTracing(
@@ -13,20 +13,20 @@ def test_child():
     )
 
 
-def test_random_ids():
-    """Without a source of ids of one's own they differ."""
+def test_random_ids_differ():
+    """This is so if no source of ids is given."""
     tracing = Tracing()
     assert tracing.child(TRACE).span_id != tracing.child(TRACE).span_id
 
 
-def test_a_decision_alone():
-    """There is no span to be the parent, so the decision goes on as it is."""
+def test_a_sampling_decision_alone():
+    """Without a parent span the decision goes on unchanged."""
     decision = ZipkinTracing(sampling=Sampling.NOT_SAMPLED)
     assert Tracing().child(decision) is decision
 
 
-async def test_current():
-    """A trace is current from enter to leave."""
+async def test_the_current_trace():
+    """A trace is current from enter to exit."""
     tracing = Tracing(random_bytes=bytes)
     assert tracing.outgoing() is None
     token = tracing.enter(TRACE)

@@ -1,4 +1,4 @@
-"""Addresses: what is one, what is none, and what the message says."""
+"""Valid and invalid addresses, and the messages of the errors."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from rsocket_trio.uri import Uri, parse_uri
     ],
 )
 def test_an_address_is_read_and_written_back(text: str, uri: Uri) -> None:
-    """Every form of address is read into its parts and printed as it was."""
+    """Every form of address is split into its parts and printed as it was."""
     assert parse_uri(text) == uri
     assert str(uri) == text
 
@@ -34,7 +34,7 @@ def test_an_address_is_read_and_written_back(text: str, uri: Uri) -> None:
         ("TCP://Host:1/", "tcp://host:1"),
     ],
 )
-def test_what_is_left_out_is_filled_in(text: str, full: str) -> None:
+def test_missing_parts_are_filled_in(text: str, full: str) -> None:
     """Port and path of a WebSocket address may be left out; its text always has them."""
     assert str(parse_uri(text)) == full
 
@@ -71,7 +71,7 @@ def test_what_is_left_out_is_filled_in(text: str, full: str) -> None:
         ("unix:///a%00b", "NUL"),
     ],
 )
-def test_what_is_no_address_says_why_and_shows_one(text: str, why: str) -> None:
+def test_a_wrong_address_is_explained(text: str, why: str) -> None:
     """The error names the fault and gives an address of the right form."""
     with pytest.raises(ValueError, match=why) as caught:
         parse_uri(text)
@@ -81,7 +81,7 @@ def test_what_is_no_address_says_why_and_shows_one(text: str, why: str) -> None:
 
 @given(st.text(max_size=30) | st.text(max_size=30).map("ws://h:1/{}".format))
 def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
-    """What is accepted survives being printed and read again; nothing else is raised."""
+    """A valid text is the same after printing and reading; others raise ValueError only."""
     try:
         uri = parse_uri(text)
     except ValueError:
@@ -91,13 +91,13 @@ def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30))
 def test_any_path_of_a_socket_file_can_be_written(name: str) -> None:
-    """Whatever a file system allows in a name has an address."""
+    """Every file name that a file system allows has an address."""
     uri = Uri(scheme="unix", path="/" + name)
     assert parse_uri(str(uri)) == uri
 
 
-def test_what_a_scheme_means() -> None:
-    """WebSocket and TLS are told by the scheme; the authority has brackets where needed."""
+def test_the_meaning_of_a_scheme() -> None:
+    """The scheme tells WebSocket and TLS; the authority has brackets where needed."""
     assert [parse_uri(f"{s}://[::1]:1").is_websocket for s in ("tcp", "tls", "ws", "wss")] == [
         False, False, True, True,
     ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""A test that hangs fails, and says where each of its tasks waits.
+"""A test that hangs fails, and the report says where each of its tasks waits.
 
-Where nothing can be done any more in Python, as in a loop that lets nobody else run, the suite's
-``faulthandler_timeout`` ends the process, later, with a traceback.
+If Python code cannot run any more, as in a loop that never yields, the suite's
+``faulthandler_timeout`` ends the process later, with a traceback.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import trio
 from rsocket_trio.testing.leaks import all_tasks
 
 LONGEST = float(os.environ.get("TEST_SECONDS", "100"))
-"""Seconds, on the clock of the wall, that a test may take. Alone on a machine none takes twenty."""
+"""Seconds of wall clock time that a test may take. On an idle machine none takes twenty."""
 
 
 class _Running:
-    """The test that runs in trio now, if one does: what ends it."""
+    """The function that cancels the test that runs in trio now, if there is one."""
 
     cancel: Callable[[], None] | None = None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Ring when a test, with its fixtures, has taken too long."""
+    """Fail a test that takes too long, its fixtures included."""
     before = signal.signal(signal.SIGALRM, _ring)
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
     try:
@@ -53,7 +53,7 @@ def limit(items: Sequence[pytest.Item]) -> None:
 
 
 def run(test: Callable[[], Awaitable[Any]], **settings: Any) -> Any:
-    """`trio.run`, for a test: one that hangs is cancelled, and has failed."""
+    """Run a test like `trio.run`, but cancel and fail one that hangs."""
     hangs: list[str] = []
 
     async def main() -> Any:
@@ -64,7 +64,7 @@ def run(test: Callable[[], Awaitable[Any]], **settings: Any) -> Any:
                 hangs.append(whereabouts())
                 scope.cancel(reason="the test hangs")
 
-            # Not by a deadline of trio: virtual time would jump to it.
+            # Not a deadline of trio: virtual time would jump to it.
             _Running.cancel = lambda: token.run_sync_soon(stop)
             try:
                 return await test()
@@ -83,7 +83,7 @@ def run(test: Callable[[], Awaitable[Any]], **settings: Any) -> Any:
 
 
 def whereabouts() -> str:
-    """Where each task waits, in what is not installed, and so under test."""
+    """The places where tasks wait, in files outside of site-packages."""
     lines = [f"the test hangs: after {LONGEST:g} s these tasks are left"]
     for task in sorted(all_tasks(), key=lambda task: task.name):
         frames = [

@@ -24,6 +24,7 @@ Frames on byte streams:
 
 - ``byte_stream``: frames over any byte stream
 - ``direct``: a socket with few system calls
+- ``readiness``: one epoll for the many sockets of a trio run
 - ``progress``: send large batches in parts, to see progress
 
 WebSocket:

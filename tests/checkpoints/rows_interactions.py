@@ -1,4 +1,4 @@
-"""The table of checkpoints: `rsocket_trio.interactions`, and what applications call."""
+"""The table of checkpoints: `rsocket_trio.interactions`, and calls of applications."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def _(scene: Scene) -> Call:
 
 
 async def items(scene: Scene, data: bytes = b"3"):
-    """A stream of three, all of them here."""
+    """A stream of three items that have all arrived."""
     requester = await scene.requester()
     return await scene.enter(requester.request_stream(Payload(data)))
 
@@ -270,7 +270,7 @@ async def _(scene: Scene) -> Call:
 
 @row("server.serve_transport", "the peer is gone")
 async def _(scene: Scene) -> Call:
-    return partial(serve_transport, KnownAnswers(), await one_that_is_left())
+    return partial(serve_transport, KnownAnswers(), await transport_of_a_client_that_left())
 
 
 @row("service.Service.serve", "the peer is gone")
@@ -283,10 +283,10 @@ async def _(scene: Scene) -> Call:
         sessions=None,
         registry=Registry(),
     )
-    return partial(service.serve, await one_that_is_left())
+    return partial(service.serve, await transport_of_a_client_that_left())
 
 
-async def one_that_is_left():
+async def transport_of_a_client_that_left():
     here, there = memory_transport_pair()
     await there.aclose()
     return here

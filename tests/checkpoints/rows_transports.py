@@ -1,4 +1,4 @@
-"""The table of checkpoints: `rsocket_trio.transports`, but for TLS and WebSocket."""
+"""The table of checkpoints: `rsocket_trio.transports`, except TLS and WebSocket."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ async def _(scene: Scene) -> Call:
 
 
 async def foreign(scene: Scene, *, talks: bool = True) -> WebSocketTransport:
-    """Over trio-websocket; the other end has sent a frame."""
+    """A transport over trio-websocket; the other end has sent a frame."""
 
     async def serve(request: trio_websocket.WebSocketRequest) -> None:
         ws = await request.accept()

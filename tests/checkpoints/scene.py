@@ -1,4 +1,4 @@
-"""What the rows of the table are made with: `row`, `Scene`, and small things many of them need."""
+"""The parts of the table's rows: `row`, `Scene`, and helpers for many rows."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Row:
 
 @attrs.frozen
 class Scene:
-    """Around one row: what is made for it lives as long as the test.
+    """The environment of one row; its resources live as long as the test.
 
     Attributes:
-        nursery: For what runs beside it.
-        stack: For what has to be closed.
+        nursery: For tasks that run beside it.
+        stack: For resources that have to be closed.
         directory: For files.
         server_tls: A certificate for ``localhost``.
         client_tls: Trusts it.
@@ -66,7 +66,7 @@ class Scene:
         return await self.stack.enter_async_context(manager)
 
     def start(self, function: Callable[..., Awaitable[object]], *arguments, **settings) -> None:
-        """Run something beside; what becomes of it when the scene is torn down is all one."""
+        """Start a task beside the row; its errors when the scene ends are ignored."""
 
         async def run() -> None:
             with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
@@ -82,7 +82,7 @@ class Scene:
 
 
 def row(name: str, state: str = "", *, only_cancelled: bool = False) -> Callable:
-    """Enter a row: a function that makes the scene ready, and gives what is to be awaited then."""
+    """Decorate a row: a function that prepares the scene and returns the call to await."""
 
     def enter(prepare: Callable[[Scene], Awaitable[Call]]):
         ROWS.append(Row(name, state, prepare, only_cancelled))
@@ -95,7 +95,7 @@ ROWS: list[Row] = []
 
 
 async def until_cancelled(call: Call) -> None:
-    """For what goes on until it is cancelled: it is, by a deadline that is over already."""
+    """For a call that ends only when it is cancelled: cancel it, by a deadline in the past."""
     with trio.move_on_after(0):
         await call()
 
@@ -105,13 +105,13 @@ def endless(function: Callable[..., Awaitable[object]], *arguments, **settings) 
 
 
 async def leaving(manager: AbstractAsyncContextManager[object]) -> Call:
-    """A block that has been entered: to leave it is what has to be a checkpoint."""
+    """A block that has been entered: leaving it has to be a checkpoint."""
     await manager.__aenter__()
     return partial(manager.__aexit__, None, None, None)
 
 
 def raising(expected: type[Exception], call: Call) -> Call:
-    """For what fails: it does, and has to be a checkpoint all the same."""
+    """For a call that fails: it still has to be a checkpoint."""
 
     async def fail() -> None:
         try:
@@ -124,7 +124,7 @@ def raising(expected: type[Exception], call: Call) -> Call:
 
 
 def connection(*, client: bool = False, **settings) -> tuple[Connection, MemoryTransport]:
-    """A connection that nobody runs, and the other end of its transport."""
+    """A connection that does not run, and the other end of its transport."""
     here, there = memory_transport_pair()
     made = Connection(here, CONFIG, client=client, **settings)
     made.open(KnownAnswers())
@@ -136,7 +136,7 @@ def over_bytes(stream: trio.abc.Stream, **settings) -> ByteStreamTransport:
 
 
 class Quick(FrameTransport):
-    """A transport that is never a checkpoint itself, so that who uses it has to be one."""
+    """A transport that is never a checkpoint itself, so its caller has to be one."""
 
     def __init__(self, *batches: list[bytes] | Exception) -> None:
         self.info = INFO

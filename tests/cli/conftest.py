@@ -1,4 +1,4 @@
-"""The command line as a user runs it: with standard streams, as a process where that matters."""
+"""The command line as a user runs it: with standard streams, as a process where needed."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from tests.programs import ROOT
 
 COMMAND = (sys.executable, "-m", "rsocket_trio")
 DEADLINE = 30
-"""Seconds after which a process that should have ended has failed its test."""
+"""Seconds within which a process has to end."""
 
 
 def _environment() -> dict[str, str]:
@@ -51,7 +51,7 @@ def server() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _standard_streams(*fds: int) -> Iterator[None]:
-    """Let 0, 1 and 2 be these, and ``sys.stdin`` and its kin be as they are in a new process."""
+    """Replace 0, 1 and 2, and make ``sys.stdin`` and the others as in a new process."""
     saved = [os.dup(number) for number in range(3)]
     names = ("stdin", "stdout", "stderr")
     objects = [getattr(sys, name) for name in names]
@@ -74,7 +74,7 @@ def _standard_streams(*fds: int) -> Iterator[None]:
 
 @contextmanager
 def _no_logging() -> Iterator[None]:
-    """Nobody has set logging up, as in a new process."""
+    """Undo the set-up of logging, as in a new process."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     root.handlers = []
@@ -88,10 +88,10 @@ def _no_logging() -> Iterator[None]:
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Runs a command to its end, in a temporary directory.
+    """Run a command to its end, in a temporary directory.
 
-    In this process: the package is imported already, which takes longer than most commands. What
-    begins and ends with a process is tested by `program` and `start_cli`.
+    It runs in this process: importing the package takes longer than most commands. The `program`
+    and `start_cli` fixtures test the beginning and end of a process.
     """
 
     def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -110,7 +110,7 @@ def cli(
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    with suppress(BrokenPipeError), open(fd, "wb") as file:  # it need not be read
+    with suppress(BrokenPipeError), open(fd, "wb") as file:  # It may stay unread.
         file.write(data)
 
 
@@ -121,7 +121,7 @@ def _read_all(fd: int) -> bytes:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Runs a command to its end, in a process, in a temporary directory."""
+    """Run a command to its end, in a process, in a temporary directory."""
 
     def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -139,7 +139,7 @@ def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Runs a command with a redirection of its own: only a shell can close a standard stream."""
+    """Run a command with a redirection: only a shell can close a standard stream."""
 
     def run(redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -157,7 +157,7 @@ def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
 
 @pytest.fixture
 def start_cli(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a command with pipes to it, in a temporary directory; killed with the test."""
+    """Start a command with pipes to it, in a temporary directory; killed with the test."""
     with ExitStack() as stack:
 
         def start(*arguments: str, **kwargs: Any) -> subprocess.Popen[bytes]:
@@ -165,7 +165,7 @@ def start_cli(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]
             process = subprocess.Popen(
                 [*COMMAND, *arguments], cwd=tmp_path, env=_environment(), **(pipes | kwargs)
             )
-            stack.enter_context(process)  # waits for it and closes its pipes
+            stack.enter_context(process)  # Waits for it and closes its pipes.
             stack.callback(process.kill)
             return process
 

@@ -1,4 +1,4 @@
-"""``bench``: what it measures and how it shows it."""
+"""``bench``: its figures and its table."""
 
 import json
 import os
@@ -26,7 +26,7 @@ SHORT = ("--warmup", "0.1", "--duration", "0.3")
         ("request_response", ("--data", "empty"), False),
     ],
 )
-def test_figures(
+def test_figures_of_every_interaction(
     cli: Cli, server: dict[str, str], interaction: str, options: tuple[str, ...], items: bool
 ) -> None:
     """Requests, items and latencies are counted for every interaction."""
@@ -42,8 +42,7 @@ def test_figures(
     assert 0 < latency["p50"] <= latency["p90"] <= latency["p99"] <= latency["max"]
 
 
-def test_table(cli: Cli, server: dict[str, str]) -> None:
-    """Without --json the figures are a table."""
+def test_figures_are_a_table_by_default(cli: Cli, server: dict[str, str]) -> None:
     done = cli("bench", server["tcp"], *SHORT)
     names = [line.rpartition("  ")[0].strip() for line in done.stdout.decode().splitlines()]
     assert done.returncode == 0
@@ -51,8 +50,8 @@ def test_table(cli: Cli, server: dict[str, str]) -> None:
     assert done.stdout.splitlines()[-1].startswith(b"latency ms           p50 ")
 
 
-def test_errors(cli: Cli, server: dict[str, str]) -> None:
-    """Errors of the peer are counted, the first is told, and the status is 1."""
+def test_errors_are_counted(cli: Cli, server: dict[str, str]) -> None:
+    """Errors of the peer are counted, the first is printed, and the status is 1."""
     done = cli("bench", server["tcp"], "--data", "error:no", "--json", *SHORT)
     figures = json.loads(done.stdout)
     assert done.returncode == 1
@@ -65,8 +64,8 @@ def test_errors(cli: Cli, server: dict[str, str]) -> None:
     assert table.stderr == b""
 
 
-def test_peer_goes(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """A connection that is lost is one line, and status 3, however many requests were open."""
+def test_a_lost_connection(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """It is one line, and status 3, however many requests were open."""
     target = "rsocket_trio.testing.peer:app"
     serving = start_cli("serve", target, "--listen", "tcp://127.0.0.1:0")
     assert serving.stdout is not None
@@ -84,8 +83,8 @@ def test_peer_goes(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
     assert rest.count(b"rsocket-trio: error: ") == 1
 
 
-def test_tally_starts_anew() -> None:
-    """What came in the warm-up is forgotten."""
+def test_the_warm_up_does_not_count() -> None:
+    """Results of the warm-up are dropped."""
     tally = Tally()
     assert tally.phase == "warm-up"
     tally.answered(tally._began)
@@ -98,7 +97,7 @@ def test_tally_starts_anew() -> None:
 
 
 def test_tally_of_errors() -> None:
-    """Errors are counted by kind, so that a peer's many texts cost no memory."""
+    """Errors are counted by kind, so that many different texts cost no memory."""
     tally = Tally()
     for number in range(100):
         tally.error(Rejected(f"number {number}"))
@@ -107,8 +106,8 @@ def test_tally_of_errors() -> None:
     assert tally.first_error == "REJECTED: number 0"
 
 
-def test_tally_stops() -> None:
-    """Time does not count on once it has stopped."""
+def test_a_tally_that_has_stopped() -> None:
+    """Its time does not go on."""
     tally = Tally()
     tally.stop()
     assert tally.seconds == tally.seconds

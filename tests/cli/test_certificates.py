@@ -1,4 +1,4 @@
-"""Certificates that the options name: what is wrong with which file."""
+"""Certificates in options: which file is wrong, and how."""
 
 import ssl
 from pathlib import Path
@@ -26,7 +26,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("cert", "key"), [("one.pem", "one.key"), ("two.both", None)])
-def test_loaded(directory: Path, cert: str, key: str | None) -> None:
+def test_certificates_are_loaded(directory: Path, cert: str, key: str | None) -> None:
     """A certificate, with its key in the same file or in another; an authority, or the system's."""
     load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert, key)
     assert len(trusting("ca.pem").get_ca_certs()) == 1
@@ -57,7 +57,7 @@ def test_loaded(directory: Path, cert: str, key: str | None) -> None:
     ],
 )
 def test_wrong_certificates(directory: Path, cert: str, key: str | None, message: str) -> None:
-    """The message names the file, and what it lacks."""
+    """The message names the file and its fault."""
     with pytest.raises(Failure) as caught:
         load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert, key)
     assert (caught.value.message, caught.value.status) == (message, USAGE)
@@ -71,7 +71,7 @@ def test_wrong_certificates(directory: Path, cert: str, key: str | None, message
     ],
 )
 def test_wrong_authorities(directory: Path, ca: str, message: str) -> None:
-    """Likewise for those to trust."""
+    """The message names the file of authorities and its fault."""
     with pytest.raises(Failure) as caught:
         trusting(ca)
     assert (caught.value.message, caught.value.status) == (message, USAGE)

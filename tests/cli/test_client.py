@@ -1,4 +1,4 @@
-"""The connection of a command: its options, and how it fails."""
+"""The connection of a command: its options and its failures."""
 
 import signal
 import socket
@@ -74,7 +74,7 @@ def certificate(tmp_path: Path) -> Iterator[Path]:
     return tmp_path
 
 
-def test_setup(cli: Cli, serve: Callable[..., str]) -> None:
+def test_setup_options(cli: Cli, serve: Callable[..., str]) -> None:
     """The options of SETUP reach the peer."""
     uri = serve("tcp://127.0.0.1:0")
     options = {
@@ -93,15 +93,15 @@ def test_setup(cli: Cli, serve: Callable[..., str]) -> None:
     assert done.stdout == f"{(b'', None, 'text/plain', composite, 20.0, 90.0)}\n".encode()
 
 
-def test_header(cli: Cli, serve: Callable[..., str]) -> None:
-    """--header is part of the WebSocket handshake."""
+def test_a_header_of_the_handshake(cli: Cli, serve: Callable[..., str]) -> None:
+    """--header adds to the WebSocket handshake."""
     uri = serve("ws://127.0.0.1:0/path")
     assert cli("request", uri, "header", "--header", "X-Name: a b").stdout == b"'a b'\n"
 
 
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
-def test_tls(cli: Cli, serve: Callable[..., str], certificate: Path, scheme: str) -> None:
-    """--ca trusts a certificate, --insecure any, and neither does not."""
+def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, scheme: str) -> None:
+    """--ca trusts a certificate, --insecure all of them; without both the connection fails."""
     uri = serve(f"{scheme}://127.0.0.1:0", "--tls-cert", "cert.pem")
     for option in (("--ca", "ca.pem"), ("--insecure",)):
         assert cli("request", uri, "header", *option).stdout == b"None\n"
@@ -120,16 +120,16 @@ def test_tls_to_a_server_without_tls(cli: Cli, server: dict[str, str]) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_refused_setup(cli: Cli, serve: Callable[..., str]) -> None:
-    """A refused SETUP is told with code and text, status 3."""
+def test_a_refused_setup(cli: Cli, serve: Callable[..., str]) -> None:
+    """It is printed with code and text, status 3."""
     done = cli("request", serve("tcp://127.0.0.1:0"), "--setup-data", "refuse")
     line = b"rsocket-trio: error: the peer refused the connection: REJECTED_SETUP: not you\n"
     assert (done.returncode, done.stdout, done.stderr) == (3, b"", line)
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws", "unix"])
-def test_nobody_there(cli: Cli, tmp_path: Path, scheme: str) -> None:
-    """Where nobody listens there is one line, and status 3."""
+def test_connecting_where_no_server_listens(cli: Cli, tmp_path: Path, scheme: str) -> None:
+    """One line is printed, with status 3."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     uri = f"unix://{tmp_path}/absent" if scheme == "unix" else f"{scheme}://{address}"
@@ -139,8 +139,8 @@ def test_nobody_there(cli: Cli, tmp_path: Path, scheme: str) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_silent_peer(cli: Cli) -> None:
-    """With --no-confirm-setup a peer that never says anything can be sent messages."""
+def test_a_silent_peer(cli: Cli) -> None:
+    """With --no-confirm-setup messages can be sent to a peer that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
         received = b""
@@ -170,23 +170,23 @@ def test_silent_peer(cli: Cli) -> None:
 def test_impossible_requests(
     cli: Cli, server: dict[str, str], arguments: list[str], message: str
 ) -> None:
-    """What the protocol or a limit does not allow is wrong usage."""
+    """A request that the protocol or a limit does not allow is wrong usage."""
     done = cli(*arguments, server["tcp"])
     assert done.returncode == 2
     assert message in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
 
 
-def test_verbose(cli: Cli, tmp_path: Path) -> None:
-    """--verbose shows where an error comes from, before its one line."""
+def test_verbose_shows_tracebacks(cli: Cli, tmp_path: Path) -> None:
+    """--verbose shows the traceback of an error, before its one line."""
     done = cli("request", f"unix://{tmp_path}/absent", "--verbose")
     assert done.returncode == 3
     assert b"Traceback (most recent call last)" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(b"rsocket-trio: error: ")
 
 
-def test_closed_at_once(cli: Cli) -> None:
-    """A peer that accepts and closes is no connection, status 3."""
+def test_a_peer_that_closes_at_once(cli: Cli) -> None:
+    """It is an error with status 3."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)
         closing = threading.Thread(target=lambda: listener.accept()[0].close())
@@ -207,7 +207,7 @@ def test_impossible_headers(cli: Cli, server: dict[str, str], header: str) -> No
     assert done.stderr.count(b"\n") == 1
 
 
-def test_control_c(start_cli: StartCli, tmp_path: Path) -> None:
+def test_control_c_cancels_a_request(start_cli: StartCli, tmp_path: Path) -> None:
     """Ctrl-C cancels a request at the peer and ends: no traceback, status 130."""
     (tmp_path / "app.py").write_text(APP)
     server = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
@@ -227,7 +227,7 @@ def test_control_c_while_connecting(start_cli: StartCli) -> None:
         listener.settimeout(20)
         process = start_cli("request", f"tcp://127.0.0.1:{listener.getsockname()[1]}", "ping")
         with listener.accept()[0] as connection:
-            connection.recv(1)  # its SETUP has come
+            connection.recv(1)  # Its SETUP has arrived.
             process.send_signal(signal.SIGINT)
             assert process.communicate() == (b"", b"")
     assert process.returncode == 130
@@ -257,14 +257,14 @@ OPTIONS = {
     ],
 )
 def test_wrong_options(uri: str, options: dict[str, object], message: str) -> None:
-    """Options that make no sense together, or files that are not there, are wrong usage."""
+    """Options that contradict each other, or missing files, are wrong usage."""
     with pytest.raises(Failure, match=message) as caught:
         client._ssl_context(Namespace(**(OPTIONS | options)), parse_uri(uri))
     assert caught.value.status == 2
 
 
 @pytest.mark.parametrize("option", ["keepalive", "lifetime"])
-def test_wrong_interval(option: str) -> None:
+def test_a_wrong_interval(option: str) -> None:
     """An interval that does not fit the frame is wrong usage."""
     with pytest.raises(Failure, match=option) as caught:
         client._config(Namespace(**(OPTIONS | {option: 1e9})))
@@ -272,7 +272,7 @@ def test_wrong_interval(option: str) -> None:
 
 
 def test_client_certificate(certificate: Path) -> None:
-    """--cert is presented to the server, and --insecure trusts anything."""
+    """--cert is presented to the server, and --insecure trusts every certificate."""
     cert = str(certificate / "cert.pem")
     options = OPTIONS | {"cert": cert, "insecure": True}
     context = client._ssl_context(Namespace(**options), parse_uri("tls://h:1"))
@@ -280,6 +280,6 @@ def test_client_certificate(certificate: Path) -> None:
     assert context.verify_mode == ssl.CERT_NONE
 
 
-def test_no_tls() -> None:
+def test_without_tls_there_is_no_context() -> None:
     """Without TLS there is no context."""
     assert client._ssl_context(Namespace(**OPTIONS), parse_uri("tcp://h:1")) is None

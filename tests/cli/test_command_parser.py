@@ -11,7 +11,7 @@ URI = "tcp://127.0.0.1:7878"
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["uri", "data", "route", "json"])))
-def test_any_order(order: tuple[str, ...]) -> None:
+def test_options_may_stand_anywhere(order: tuple[str, ...]) -> None:
     """URI goes before DATA; options stand before, between and behind them."""
     positionals = iter([URI, "hello"])
     words = {"route": ["--route", "greet"], "json": ["--json"]}
@@ -20,7 +20,7 @@ def test_any_order(order: tuple[str, ...]) -> None:
     assert (args.uri, args.data, args.route, args.json) == (URI, "hello", "greet", True)
 
 
-def test_lists() -> None:
+def test_lists_go_on_behind_options() -> None:
     """Lists go on behind options, in order."""
     args = build_parser().parse_args(["channel", URI, "a", "--json", "b", "--take", "1", "c"])
     assert args.data == ["a", "b", "c"]
@@ -28,15 +28,15 @@ def test_lists() -> None:
     assert args.frames == ["00", "11", "-"]
 
 
-def test_nothing() -> None:
-    """DATA may be left out."""
+def test_data_may_be_left_out() -> None:
+    """Without DATA it is empty."""
     assert build_parser().parse_args(["request", URI, "--route", "r"]).data is None
     assert build_parser().parse_args(["channel", URI, "--route", "r"]).data == []
 
 
 @pytest.mark.parametrize("options", [[], ["--route", "r"]])
-def test_behind_two_dashes(options: list[str]) -> None:
-    """What begins with a dash is a value behind --, also behind options; - always is."""
+def test_values_behind_two_dashes(options: list[str]) -> None:
+    """Behind --, a text that begins with a dash is a value, also behind options; - always is."""
     assert build_parser().parse_args(["request", URI, *options, "--", "-5"]).data == "-5"
     assert build_parser().parse_args(["request", URI, *options, "-"]).data == "-"
     args = build_parser().parse_args(["channel", URI, "a", *options, "--", "-b", "--c"])
@@ -54,17 +54,17 @@ def test_behind_two_dashes(options: list[str]) -> None:
         (["serve", "app.py", "--listen", URI, "other"], ["other"]),
     ],
 )
-def test_left_over(
+def test_extra_arguments(
     arguments: list[str], unknown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What belongs to nothing is wrong usage."""
+    """They are wrong usage."""
     with pytest.raises(SystemExit):
         build_parser().parse_args(arguments)
     expected = f"unrecognized arguments: {' '.join(unknown)}"
     assert capsys.readouterr().err.splitlines()[-1].endswith(expected)
 
 
-def test_no_last_positional() -> None:
-    """A parser without such an argument is as any other."""
+def test_a_parser_without_positional_arguments() -> None:
+    """It works like any other."""
     _, extras = CommandParser().parse_known_args(["left", "over"])
     assert extras == ["left", "over"]

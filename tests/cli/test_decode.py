@@ -1,4 +1,4 @@
-"""``decode``: what it prints, and its exit status."""
+"""``decode``: its output and its exit status."""
 
 import ast
 import json
@@ -25,8 +25,8 @@ PING = "00000001100070696e67"
 
 
 @pytest.mark.parametrize("tcp", [False, True])
-def test_vectors(cli: Cli, tcp: bool) -> None:
-    """Every golden frame, one a line of standard input, gives one object with its fields."""
+def test_json_of_the_vectors(cli: Cli, tcp: bool) -> None:
+    """Each golden frame, one a line of standard input, gives one object with its fields."""
     lines = "\n".join(vector["tcp_hex" if tcp else "hex"] for vector in FRAMES)
     arguments = ["--tcp"] if tcp else []
     done = cli("decode", "--protocol", "rsocket", "--json", "-", *arguments, stdin=lines.encode())
@@ -37,8 +37,8 @@ def test_vectors(cli: Cli, tcp: bool) -> None:
     assert (done.stderr, done.returncode) == (b"", 0)
 
 
-def test_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Without --json a frame is its description, a line each, in order."""
+def test_text_of_frames(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Without --json a frame is its description, one line each, in order."""
     frames = [vector["hex"] for vector in FRAMES[:5]]
     assert main(["decode", *frames]) == 0
     expected = "".join(describe(bytes.fromhex(frame)) + "\n" for frame in frames)
@@ -46,14 +46,14 @@ def test_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
 
 
 @pytest.mark.parametrize("text", ["0000 0001 1000 7069 6e67", f"0x{PING}", f" {PING.upper()}\t"])
-def test_spellings(capfdbinary: pytest.CaptureFixture[bytes], text: str) -> None:
-    """Blanks inside, 0x before and capital letters are fine."""
+def test_spellings_of_hexadecimal(capfdbinary: pytest.CaptureFixture[bytes], text: str) -> None:
+    """Blanks inside, 0x before and capital letters are accepted."""
     assert main(["decode", "--json", text]) == 0
     assert json.loads(capfdbinary.readouterr().out) == as_fields(bytes.fromhex(PING))
 
 
-def test_stdin_blank_lines(cli: Cli) -> None:
-    """Blank lines are skipped; the last line needs no line end."""
+def test_blank_lines_are_skipped(cli: Cli) -> None:
+    """Blank lines are skipped; the last line needs no newline."""
     done = cli("decode", "--json", "-", stdin=f"\n{PING}\r\n   \n{PING}".encode())
     assert [json.loads(line)["stream_id"] for line in done.stdout.splitlines()] == [1, 1]
 
@@ -68,8 +68,10 @@ def test_stdin_blank_lines(cli: Cli) -> None:
         ("00", "1 bytes"),
     ],
 )
-def test_malformed(capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str) -> None:
-    """Malformed input gets an error line in its place, and the rest is decoded all the same."""
+def test_malformed_input_is_an_error_line(
+    capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str
+) -> None:
+    """Malformed input gives an error line in its place, and the rest is still decoded."""
     assert main(["decode", "--json", text, PING]) == 1
     first, second = map(json.loads, capfdbinary.readouterr().out.splitlines())
     assert list(first) == ["error"]
@@ -77,7 +79,7 @@ def test_malformed(capfdbinary: pytest.CaptureFixture[bytes], text: str, message
     assert second["type"] == "REQUEST_RESPONSE"
 
 
-def test_malformed_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_errors_as_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Without --json an error is a line that begins with error:."""
     assert main(["decode", "00", PING]) == 1
     first, second = capfdbinary.readouterr().out.splitlines()
@@ -85,15 +87,15 @@ def test_malformed_text(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert second.startswith(b"REQUEST_RESPONSE")
 
 
-def test_stdin_of_any_bytes(cli: Cli) -> None:
-    """Bytes that are no text at all are an error line, not a traceback."""
+def test_binary_stdin(cli: Cli) -> None:
+    """Bytes that are not text are an error line, not a traceback."""
     done = cli("decode", "--json", "-", stdin=b"\xff\xfe\x00\n")
     assert list(json.loads(done.stdout)) == ["error"]
     assert (done.stderr, done.returncode) == (b"", 1)
 
 
-def test_tcp_several(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """With length prefixes several frames may follow one another, as in a capture."""
+def test_several_frames_with_length_prefixes(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """They may follow one another, as in a capture."""
     assert main(["decode", "--tcp", "--json", f"00000a{PING}00000a{PING}"]) == 0
     assert len(capfdbinary.readouterr().out.splitlines()) == 2
 
@@ -107,21 +109,23 @@ def test_tcp_several(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
         ("000000", "0 bytes"),
     ],
 )
-def test_tcp_malformed(capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str) -> None:
-    """A prefix that is cut short, promises too much, or announces an empty frame is an error."""
+def test_malformed_length_prefixes(
+    capfdbinary: pytest.CaptureFixture[bytes], text: str, message: str
+) -> None:
+    """A prefix that is cut short, longer than its frame, or of an empty frame is an error."""
     assert main(["decode", "--tcp", "--json", text]) == 1
     assert message in json.loads(capfdbinary.readouterr().out)["error"]
 
 
 def test_closed_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A closed standard input is told of in one line."""
+    """It is an error of one line."""
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["decode", "-"]) == 4
     assert capsys.readouterr().err == "rsocket-trio: error: standard input is closed\n"
 
 
 def test_unreadable_stdin(start_cli: Callable[..., Any], tmp_path: Path) -> None:
-    """A standard input that fails is told of in one line."""
+    """It is an error of one line."""
     with (tmp_path / "write-only").open("wb") as unreadable:
         process = start_cli("decode", "-", stdin=unreadable)
         _, errors = process.communicate()
@@ -129,7 +133,7 @@ def test_unreadable_stdin(start_cli: Callable[..., Any], tmp_path: Path) -> None
     assert errors == b"rsocket-trio: error: cannot read standard input: Bad file descriptor\n"
 
 
-def test_prints_at_once(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_lines_are_decoded_at_once(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
     """A line is decoded when it comes, not at the end of standard input."""
     process = start_cli("decode", "--json", "-")
     assert process.stdin is not None
@@ -143,7 +147,7 @@ def test_prints_at_once(start_cli: Callable[..., subprocess.Popen[bytes]]) -> No
 
 
 def test_imports_are_few() -> None:
-    """Decoding loads nothing of the commands that connect, and no package beyond our own."""
+    """Decoding loads no module of the commands that connect, and no other package."""
     program = (
         "import sys, rsocket_trio; before = set(sys.modules); "
         f"from rsocket_trio.cli.main import main; main(['decode', '{PING}']); "
@@ -183,10 +187,10 @@ def test_vectors_of_the_draft(cli: Cli, tcp: bool) -> None:
     assert (done.stderr, done.returncode) == (b"", 0)
 
 
-def test_a_length_of_the_draft_that_does_not_count_itself(
+def test_a_length_of_the_draft_must_count_itself(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Lengths below four cannot be, and frames that are cut off are told by their own size."""
+    """Lengths below four are impossible, and a frame that is cut off is reported with its size."""
     arguments = ["decode", "--protocol", "reactivesocket", "--tcp"]
     assert main([*arguments, "00000003", "0000000c0003"]) == 1
     assert capfdbinary.readouterr().out == (

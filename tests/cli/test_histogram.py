@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rsocket_trio.cli.histogram import Histogram
 
 
-def test_empty() -> None:
-    """Nothing recorded: no count, zeros."""
+def test_an_empty_histogram() -> None:
+    """Its count and its percentiles are 0."""
     histogram = Histogram()
     assert (histogram.count, histogram.maximum, histogram.percentile(50)) == (0, 0, 0)
 

@@ -9,8 +9,7 @@ import trio
 from rsocket_trio.cli.interrupt import Interruption, interruptible
 
 
-async def test_result() -> None:
-    """Without a signal the work's status is returned."""
+async def test_without_a_signal_the_status_is_returned() -> None:
 
     async def work(stop: Interruption) -> int:
         with stop.work():
@@ -20,8 +19,8 @@ async def test_result() -> None:
     assert await interruptible(work) == 7
 
 
-async def test_exception() -> None:
-    """What the work raises arrives as itself, not in a group."""
+async def test_an_error_comes_out_unchanged() -> None:
+    """An error of the work is not in a group."""
 
     async def work(stop: Interruption) -> int:
         raise ValueError("plain")
@@ -31,7 +30,7 @@ async def test_exception() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_before_the_work(number: int) -> None:
+async def test_a_signal_before_the_work(number: int) -> None:
     """A signal while connecting ends it at once."""
 
     async def work(stop: Interruption) -> int:
@@ -41,8 +40,8 @@ async def test_before_the_work(number: int) -> None:
     assert await interruptible(work) == 128 + number
 
 
-async def test_during_the_work() -> None:
-    """A signal cancels the work; what is around it may still close."""
+async def test_a_signal_during_the_work() -> None:
+    """It cancels the work; blocks around it may still close."""
     closed = False
 
     async def work(stop: Interruption) -> int:
@@ -58,8 +57,8 @@ async def test_during_the_work() -> None:
     assert closed
 
 
-async def test_close_takes_too_long(autojump_clock: trio.abc.Clock) -> None:
-    """What is around the work has a second to close."""
+async def test_a_close_that_takes_too_long(autojump_clock: trio.abc.Clock) -> None:
+    """Blocks around the work have a second to close."""
 
     async def work(stop: Interruption) -> int:
         with stop.work():
@@ -72,8 +71,8 @@ async def test_close_takes_too_long(autojump_clock: trio.abc.Clock) -> None:
     assert trio.current_time() - began == pytest.approx(1)
 
 
-async def test_second_signal() -> None:
-    """A second signal ends at once what is still closing; the first gives the status."""
+async def test_a_second_signal() -> None:
+    """It ends a running close at once; the first signal gives the status."""
 
     async def work(stop: Interruption) -> int:
         with stop.work():
@@ -86,7 +85,7 @@ async def test_second_signal() -> None:
 
 
 async def test_error_after_a_signal() -> None:
-    """An error that follows from being interrupted is not told."""
+    """An error that follows from the signal is not printed."""
 
     async def work(stop: Interruption) -> int:
         with stop.work():
@@ -98,6 +97,6 @@ async def test_error_after_a_signal() -> None:
 
 
 async def _signal_cancels() -> None:
-    # Not sleep_forever: an autojump clock takes a signal on its way for idleness.
+    # Not sleep_forever: an autojump clock sees a pending signal as idleness.
     while True:
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""The entry point: usage, help, and how a command ends."""
+"""The entry point: usage, help, and the end of a command."""
 
 import re
 import shlex
@@ -18,15 +18,15 @@ URI = "tcp://127.0.0.1:7878"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command has a help with examples and the exit statuses."""
+def test_the_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command has a help with examples and the exit statuses."""
     assert main([command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"\nexamples:\n  rsocket-trio {command} " in shown
     assert "exit status:" in shown
 
 
-def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     """The help of the program names every command."""
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -34,8 +34,8 @@ def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
-def test_examples(command: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    """The examples of every help are right usage."""
+def test_the_examples_of_the_help(command: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are right usage."""
     assert main([command, "--help"] if command else ["--help"]) == 0
     examples = re.findall(r"^  rsocket-trio (.+ .*)$", capsys.readouterr().out, re.MULTILINE)
     assert len(examples) >= 2
@@ -44,8 +44,8 @@ def test_examples(command: str | None, capsys: pytest.CaptureFixture[str]) -> No
         assert build_parser().parse_args(words).command == words[0]
 
 
-def test_examples_of_decode(capsys: pytest.CaptureFixture[str]) -> None:
-    """The frames in the examples are frames."""
+def test_the_frames_of_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    """They can be decoded."""
     for arguments in (["--help"], ["decode", "--help"]):
         assert main(arguments) == 0
         shown = capsys.readouterr().out
@@ -55,7 +55,7 @@ def test_examples_of_decode(capsys: pytest.CaptureFixture[str]) -> None:
             assert main(shlex.split(example)) == 0
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """--version prints the name and the version."""
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"rsocket-trio {__version__}\n"
@@ -90,16 +90,18 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["bench", URI, "--interaction", "metadata_push"], "invalid choice: 'metadata_push'"),
     ],
 )
-def test_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage is told on standard error, with status 2."""
+def test_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message is on standard error, with status 2."""
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err.splitlines()[-1]
 
 
-def test_reader_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """When the reader of the output goes, the command ends without a word, as by SIGPIPE."""
+def test_a_reader_that_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """A command whose output is not read any more ends without a message, as by SIGPIPE."""
     process = start_cli("decode", "-")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -114,8 +116,10 @@ def test_reader_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> N
     assert process.stderr.read() == b""
 
 
-def test_reader_of_the_help_has_gone(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """Likewise for what is only written at the end."""
+def test_a_reader_of_the_help_that_has_gone(
+    start_cli: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    """Output that is written at the end only ends in the same way."""
     process = start_cli("--help", stdin=subprocess.DEVNULL)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -124,7 +128,7 @@ def test_reader_of_the_help_has_gone(start_cli: Callable[..., subprocess.Popen[b
     assert process.stderr.read() == b""
 
 
-def test_control_c(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_control_c_while_reading_input(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
     """Ctrl-C ends a command that reads its input, without a traceback, with status 130."""
     process = start_cli("decode", "-")
     assert process.stdin is not None
@@ -139,7 +143,7 @@ def test_control_c(start_cli: Callable[..., subprocess.Popen[bytes]]) -> None:
 
 
 def test_control_c_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C may come out of a nursery, in a group; a group without it is a fault and shown."""
+    """Ctrl-C may come in a group from a nursery; a group without it is an error and printed."""
 
     def interrupted(args: object) -> int:
         raise BaseExceptionGroup("nursery", [KeyboardInterrupt(), ValueError()])
@@ -155,7 +159,9 @@ def test_control_c_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["decode", "00"])
 
 
-def test_as_a_module(program: Callable[..., subprocess.CompletedProcess[bytes]]) -> None:
-    """The module runs as python -m rsocket_trio, and says its name in usage."""
+def test_the_package_runs_as_a_module(
+    program: Callable[..., subprocess.CompletedProcess[bytes]],
+) -> None:
+    """The module runs as python -m rsocket_trio, and usage has this name."""
     done = program("--version")
     assert (done.returncode, done.stdout) == (0, f"rsocket-trio {__version__}\n".encode())

@@ -46,8 +46,8 @@ def metadata_of(cli: Cli, uri: str, *arguments: str) -> tuple[Metadata, str]:
     return Metadata.decode(bytes.fromhex(json.loads(done.stdout)["metadata_hex"])), str(done.stderr)
 
 
-def test_entries(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
-    """MIME=VALUE is an entry, and may be repeated; what is none goes behind, as it is."""
+def test_entries_of_metadata(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
+    """MIME=VALUE is an entry, and may be repeated; other metadata go behind, unchanged."""
     (tmp_path / "note").write_text("a=b")
     metadata, _ = metadata_of(
         cli, server["tcp"], "--route", "r", "--metadata", "text/x-note=@note",
@@ -59,16 +59,16 @@ def test_entries(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
     assert isinstance(metadata.extra[0], MetadataEntry)
 
 
-def test_a_trace(cli: Cli, server: dict[str, str]) -> None:
-    """--trace begins a trace and says which."""
+def test_an_option_begins_a_trace(cli: Cli, server: dict[str, str]) -> None:
+    """--trace begins a trace and prints its id."""
     metadata, said = metadata_of(cli, server["tcp"], "--trace")
     assert metadata.trace is not None
     assert metadata.trace.sampling is Sampling.SAMPLE
     assert re.search(r"trace ([0-9a-f]{32})", said)[1] == metadata.trace.trace_id.hex()
 
 
-def test_of_a_stream(cli: Cli, server: dict[str, str]) -> None:
-    """The request of a channel carries the entries too."""
+def test_metadata_of_a_channel(cli: Cli, server: dict[str, str]) -> None:
+    """Its request has the entries too."""
     done = cli("channel", server["tcp"], "one", "two", "--metadata", "text/plain=x", "--json")
     first, second = [json.loads(line)["metadata_hex"] for line in done.stdout.splitlines()]
     assert Metadata.decode(bytes.fromhex(first)) == Metadata(extra=[("text/plain", b"x")])
@@ -78,7 +78,7 @@ def test_of_a_stream(cli: Cli, server: dict[str, str]) -> None:
 
 
 def test_authentication(cli: Cli, start_cli: Callable, tmp_path: Path) -> None:
-    """SETUP says who we are; a refusal is status 3."""
+    """SETUP has the credentials; a refusal is status 3."""
     (tmp_path / "app.py").write_text(GUARDED)
     (tmp_path / "token").write_text("from a file\n")
     process = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "-q")
@@ -100,13 +100,13 @@ def options(**given: object) -> Namespace:
     )
 
 
-def test_nothing() -> None:
-    """Without options there is nothing, which is not the same as nothing in it."""
+def test_without_options_there_are_no_metadata() -> None:
+    """Absent metadata are not empty metadata."""
     assert request_metadata(options()) == (None, None)
     assert setup_metadata(options()) is None
 
 
-def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets need not be on the command line."""
     monkeypatch.setenv("SECRET", "ada:secret")
     auth = SimpleAuthentication("ada", "secret")
@@ -124,7 +124,7 @@ def test_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_entries(given: dict[str, object], text: str) -> None:
-    """What cannot be metadata is wrong usage."""
+    """An entry that cannot be metadata is wrong usage."""
     with pytest.raises(Failure, match=text):
         request_metadata(options(**given))
 
@@ -136,14 +136,14 @@ def test_wrong_entries(given: dict[str, object], text: str) -> None:
         ({"auth_bearer": "env:NO_SUCH_VARIABLE"}, "no environment variable"),
     ],
 )
-def test_wrong_secrets(given: dict[str, object], text: str) -> None:
-    """The message shows nothing of the secret."""
+def test_errors_show_no_secret(given: dict[str, object], text: str) -> None:
+    """The message shows no part of the secret."""
     with pytest.raises(Failure, match=text) as caught:
         setup_metadata(options(**given))
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_secret_that_is_no_text(tmp_path: Path) -> None:
+def test_a_secret_that_is_not_text(tmp_path: Path) -> None:
     """Secrets are UTF-8 on the wire."""
     (tmp_path / "key").write_bytes(b"\xff")
     with pytest.raises(Failure, match="not UTF-8"):

@@ -1,4 +1,4 @@
-"""How items are printed."""
+"""The output of items."""
 
 import json
 
@@ -9,8 +9,8 @@ from rsocket_trio.payload import Payload
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"two\nlines", b"\xff\x00"])
-def test_text(data: bytes) -> None:
-    """As text the data is written as it is, and a line end behind it."""
+def test_items_as_text(data: bytes) -> None:
+    """The data is written unchanged, with a newline behind it."""
     assert render(Payload(data, b"unseen"), as_json=False) == data + b"\n"
 
 
@@ -23,8 +23,8 @@ def test_text(data: bytes) -> None:
         (Payload(), {"data": "", "metadata_hex": None}),
     ],
 )
-def test_json(payload: Payload, expected: dict[str, object]) -> None:
-    """As JSON an item is one line, with data or data_hex, and metadata_hex."""
+def test_items_as_json(payload: Payload, expected: dict[str, object]) -> None:
+    """An item is one line of JSON, with data or data_hex, and metadata_hex."""
     line = render(payload, as_json=True)
     assert json.loads(line) == expected
     assert line.count(b"\n") == 1
@@ -32,5 +32,5 @@ def test_json(payload: Payload, expected: dict[str, object]) -> None:
 
 
 def test_json_is_utf8() -> None:
-    """Letters beyond ASCII are written as they are."""
+    """Letters beyond ASCII are written unchanged."""
     assert json_line({"a": "ö"}) == '{"a": "ö"}\n'.encode()

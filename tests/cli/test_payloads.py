@@ -1,4 +1,4 @@
-"""Where the bytes of a payload come from."""
+"""The sources of a payload's bytes."""
 
 import io
 import sys
@@ -33,28 +33,28 @@ class _BrokenStdin:
         ("\udcff", b"\xff"),
     ],
 )
-def test_literal(argument: str, expected: bytes) -> None:
-    """A literal is its own bytes, also where they are no UTF-8; @@ stands for @."""
+def test_a_literal(argument: str, expected: bytes) -> None:
+    """A literal is its own bytes, also if they are not UTF-8; @@ stands for @."""
     assert read_value(argument) == expected
 
 
-def test_file(tmp_path: Path) -> None:
-    """@FILE is the content of the file as it is."""
+def test_a_file(tmp_path: Path) -> None:
+    """@FILE is the content of the file."""
     file = tmp_path / "data"
     file.write_bytes(b"\x00line\n")
     assert read_value(f"@{file}") == b"\x00line\n"
 
 
 @pytest.mark.parametrize("name", ["missing", "nul\0", "."])
-def test_unreadable_file(name: str) -> None:
-    """A file that cannot be read is wrong usage, told in one line."""
+def test_an_unreadable_file(name: str) -> None:
+    """It is wrong usage, with an error of one line."""
     with pytest.raises(Failure, match="cannot read") as caught:
         read_value(f"@{name}")
     assert caught.value.status == USAGE
     assert "\n" not in caught.value.message
 
 
-def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """- is all of standard input."""
     monkeypatch.setattr(sys, "stdin", _Stdin(b"a\nb\n"))
     assert read_value("-") == b"a\nb\n"
@@ -86,12 +86,12 @@ def test_bad_hexadecimal() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["-"]])
-def test_lines_of_stdin(arguments: list[str]) -> None:
-    """With no payload or - a channel reads standard input."""
+def test_a_channel_reads_lines_of_stdin(arguments: list[str]) -> None:
+    """It does so without a payload, or with -."""
     assert read_lines(arguments) is None
 
 
-def test_lines(tmp_path: Path) -> None:
+def test_payloads_of_lines(tmp_path: Path) -> None:
     """Literals are a payload each, a file is a payload a line, blank lines are empty payloads."""
     file = tmp_path / "lines"
     file.write_bytes(b"one\n\nthree")
@@ -102,8 +102,8 @@ def test_lines(tmp_path: Path) -> None:
     assert read_lines(arguments) == expected
 
 
-def test_last_line_end(tmp_path: Path) -> None:
-    """The line end of the last line begins no further payload."""
+def test_the_last_newline(tmp_path: Path) -> None:
+    """It begins no further payload."""
     file = tmp_path / "lines"
     file.write_bytes(b"one\ntwo\n")
     assert read_lines([f"@{file}"]) == [b"one", b"two"]

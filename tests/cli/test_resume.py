@@ -15,7 +15,7 @@ Cli = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 class CuttingProxy:
-    """Passes connections on, and cuts the first of them after some bytes from the server."""
+    """Passes connections on, and cuts the first one after a number of bytes from the server."""
 
     def __init__(self, server_port: int, cut_after: int) -> None:
         self.connections = 0
@@ -31,7 +31,7 @@ class CuttingProxy:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                return  # closed
+                return  # The proxy is closed.
             server = socket.create_connection(("127.0.0.1", self._server_port))
             limit = self._cut_after if not self.connections else None
             self.connections += 1
@@ -51,7 +51,7 @@ class CuttingProxy:
                     if limit is not None and passed >= limit:
                         break
             except OSError:
-                pass  # the other direction has ended it
+                pass  # The other direction has closed it.
             for each in (source, sink):
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
@@ -65,7 +65,7 @@ class CuttingProxy:
 
 @pytest.fixture
 def proxied(start_cli: StartCli) -> Iterator[Callable[..., CuttingProxy]]:
-    """A known-answer server behind a proxy that cuts: ``proxied(cut_after, *options)``."""
+    """A known-answer server behind a cutting proxy: ``proxied(cut_after, *options)``."""
     with ExitStack() as closing:
 
         def make(cut_after: int, *options: str) -> CuttingProxy:
@@ -86,7 +86,7 @@ def proxied(start_cli: StartCli) -> Iterator[Callable[..., CuttingProxy]]:
 
 
 def test_a_stream_goes_on(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
-    """With --resume on both ends a cut connection costs no item, without it is the end."""
+    """With --resume on both ends a cut connection loses no item; without it, it is the end."""
     proxy = proxied(3000, "--resume", "30")
     done = cli("stream", proxy.uri, "2000", "--resume", "30", "--prefetch", "16")
     assert done.returncode == 0, done.stderr
@@ -94,15 +94,15 @@ def test_a_stream_goes_on(proxied: Callable[..., CuttingProxy], cli: Cli) -> Non
     assert proxy.connections == 2
 
 
-def test_without_resume_it_is_lost(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
-    """A session that is not resumable ends with its connection: status 3."""
+def test_without_resume_the_session_is_lost(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
+    """A session that cannot be resumed ends with its connection: status 3."""
     proxy = proxied(3000, "--resume", "30")
     assert cli("stream", proxy.uri, "2000", "--prefetch", "16").returncode == 3
     assert proxy.connections == 1
 
 
 def test_a_server_without_sessions(proxied: Callable[..., CuttingProxy], cli: Cli) -> None:
-    """A client that asks for what is not offered is refused: status 3, and the reason."""
+    """A client that asks for resumption is refused: status 3, and the reason."""
     done = cli("stream", proxied(3000).uri, "1", "--resume", "30")
     assert done.returncode == 3
     assert b"REJECTED_SETUP" in done.stderr

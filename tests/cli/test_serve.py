@@ -35,7 +35,7 @@ app = App()
 
 
 class Serving:
-    """A server process, its first address, and what it has printed so far."""
+    """A server process, its first address, and its output so far."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -54,8 +54,8 @@ def serve(start_cli: StartCli, tmp_path: Path) -> Callable[..., Serving]:
     )
 
 
-def test_addresses(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
-    """Each address is printed with its real port once it accepts, in order."""
+def test_addresses_are_printed(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
+    """Each address is printed with its real port once it accepts connections, in order."""
     (tmp_path / "app.py").write_text(APP)
     wanted = ["ws://127.0.0.1:0/path", f"unix://{tmp_path}/socket", "tcp://127.0.0.1:0"]
     listen = [argument for uri in wanted for argument in ("--listen", uri)]
@@ -70,7 +70,7 @@ def test_addresses(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
         assert cli("stream", shown, "0").stdout == b"first\nlast\n"
 
 
-def test_lease(serve: Callable[..., Serving], cli: Cli) -> None:
+def test_leases_are_granted(serve: Callable[..., Serving], cli: Cli) -> None:
     """--lease grants leases to clients that ask, whose requests wait for them; others are free."""
     serving = serve("--lease", "1/3600")
     for options in ([], ["--lease"]):
@@ -84,7 +84,7 @@ def test_lease(serve: Callable[..., Serving], cli: Cli) -> None:
     assert json.loads(done.stdout)["requests"] == 1
 
 
-def test_leases_are_not_offered_unasked(serve: Callable[..., Serving], cli: Cli) -> None:
+def test_leases_are_not_offered_by_default(serve: Callable[..., Serving], cli: Cli) -> None:
     """Without --lease a client that asks for leases is refused."""
     done = cli("stream", serve().uri, "0", "--lease")
     assert done.returncode == 3
@@ -92,8 +92,8 @@ def test_leases_are_not_offered_unasked(serve: Callable[..., Serving], cli: Cli)
 
 
 @pytest.mark.parametrize("value", ["5", "0/1", "1/0", "1/nan", "x/1", "1/1e9"])
-def test_no_lease(cli: Cli, value: str) -> None:
-    """What is no N/SECONDS is wrong usage."""
+def test_a_wrong_lease(cli: Cli, value: str) -> None:
+    """A value other than N/SECONDS is wrong usage."""
     target = "rsocket_trio.testing.peer:app"
     done = cli("serve", target, "--listen", "tcp://127.0.0.1:0", "--lease", value)
     assert done.returncode == 2
@@ -101,8 +101,8 @@ def test_no_lease(cli: Cli, value: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_idle(serve: Callable[..., Serving], number: int) -> None:
-    """With no stream in flight a signal ends it at once, with status 0."""
+def test_a_signal_without_open_streams(serve: Callable[..., Serving], number: int) -> None:
+    """It ends the server at once, with status 0."""
     serving = serve("--grace", "30")
     serving.process.send_signal(number)
     _, errors = serving.process.communicate(timeout=20)
@@ -110,8 +110,8 @@ def test_idle(serve: Callable[..., Serving], number: int) -> None:
     assert b"Traceback" not in errors
 
 
-def test_graceful(serve: Callable[..., Serving], start_cli: StartCli, cli: Cli) -> None:
-    """A stream in flight finishes within the grace; nobody new is let in meanwhile."""
+def test_a_graceful_stop(serve: Callable[..., Serving], start_cli: StartCli, cli: Cli) -> None:
+    """An open stream finishes within the grace; new clients are refused meanwhile."""
     serving = serve("--grace", "30")
     client = start_cli("stream", serving.uri, "1")
     assert client.stdout is not None
@@ -125,8 +125,8 @@ def test_graceful(serve: Callable[..., Serving], start_cli: StartCli, cli: Cli) 
     assert cli("stream", serving.uri, "0").returncode == 3
 
 
-def test_grace_is_over(serve: Callable[..., Serving], start_cli: StartCli) -> None:
-    """A stream that does not finish within the grace is cancelled; the peer is told."""
+def test_the_end_of_the_grace(serve: Callable[..., Serving], start_cli: StartCli) -> None:
+    """A stream that is still open is cancelled, and the peer gets an error."""
     serving = serve("--grace", "0.2")
     client = start_cli("stream", serving.uri, "1000")
     assert client.stdout is not None
@@ -140,8 +140,8 @@ def test_grace_is_over(serve: Callable[..., Serving], start_cli: StartCli) -> No
     assert b"cancelled" in log
 
 
-def test_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> None:
-    """A second signal ends it at once, with the status of that signal."""
+def test_a_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> None:
+    """It ends the server at once, with the status of that signal."""
     serving = serve("--grace", "1000")
     client = start_cli("stream", serving.uri, "1000")
     assert client.stdout is not None
@@ -158,8 +158,8 @@ def test_second_signal(serve: Callable[..., Serving], start_cli: StartCli) -> No
     assert client.returncode == 3
 
 
-def test_who_may_connect(start_cli: StartCli, program: Cli, tmp_path: Path) -> None:
-    """--allow-origin and --max-connections are those of `serve`."""
+def test_limits_on_clients(start_cli: StartCli, program: Cli, tmp_path: Path) -> None:
+    """--allow-origin and --max-connections have the meaning they have for `serve`."""
     (tmp_path / "app.py").write_text(APP)
     options = ["--allow-origin", "https://a.example", "--allow-origin", "null"]
     serving = Serving(
@@ -191,18 +191,18 @@ def test_who_may_connect(start_cli: StartCli, program: Cli, tmp_path: Path) -> N
         (["--max-connections", "0"], "--max-connections"),
     ],
 )
-def test_who_may_not_be_meant(
+def test_wrong_limits_on_clients(
     program: Cli, tmp_path: Path, options: list[str], message: str
 ) -> None:
-    """What cannot be meant is wrong usage, found before anything listens."""
+    """A wrong value is wrong usage, found before the server listens."""
     (tmp_path / "app.py").write_text(APP)
     done = program("serve", "app.py", "--listen", "tcp://127.0.0.1:0", *options)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr.decode()
 
 
-def test_address_in_use(program: Cli, tmp_path: Path) -> None:
-    """An address that is taken is one line and status 3."""
+def test_an_address_in_use(program: Cli, tmp_path: Path) -> None:
+    """It is an error of one line, with status 3."""
     (tmp_path / "app.py").write_text(APP)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         uri = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

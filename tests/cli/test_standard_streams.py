@@ -1,4 +1,4 @@
-"""Closed and full standard streams: one line that says so, and never somebody's socket instead."""
+"""Closed and full standard streams: an error of one line, and their numbers are not reused."""
 
 import os
 import subprocess
@@ -15,8 +15,10 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
 @pytest.mark.parametrize("command", ["request", "stream", "decode", "bench", "serve"])
-def test_output(shell: Shell, server: dict[str, str], command: str, redirection: str) -> None:
-    """Output that cannot be written is told in one line, status 4."""
+def test_unwritable_output(
+    shell: Shell, server: dict[str, str], command: str, redirection: str
+) -> None:
+    """Output that cannot be written is an error of one line, status 4."""
     arguments = {
         "request": ("request", server["tcp"], "ping"),
         "stream": ("stream", server["tcp"], "3"),
@@ -32,15 +34,15 @@ def test_output(shell: Shell, server: dict[str, str], command: str, redirection:
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_no_room_for_the_help(shell: Shell, option: str) -> None:
-    """Likewise for what is only written at the end."""
+def test_unwritable_help(shell: Shell, option: str) -> None:
+    """Output that is written at the end only gives the same error."""
     done = shell("> /dev/full", option)
     line = b"rsocket-trio: error: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (4, line)
 
 
-def test_reader_of_the_addresses_has_gone(start_cli: Start) -> None:
-    """``serve | true`` ends without a word, as by SIGPIPE."""
+def test_a_reader_of_the_addresses_that_has_gone(start_cli: Start) -> None:
+    """``serve | true`` ends without a message, as by SIGPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -52,8 +54,8 @@ def test_reader_of_the_addresses_has_gone(start_cli: Start) -> None:
 
 
 @pytest.mark.parametrize("command", ["channel", "request", "decode"])
-def test_input(shell: Shell, server: dict[str, str], command: str) -> None:
-    """Closed input is told in one line, status 4."""
+def test_closed_input(shell: Shell, server: dict[str, str], command: str) -> None:
+    """It is an error of one line, status 4."""
     arguments = ("-",) if command == "decode" else (server["tcp"], "-")
     done = shell("<&-", command, *arguments)
     assert (done.returncode, done.stdout) == (4, b""), done.stderr
@@ -62,8 +64,8 @@ def test_input(shell: Shell, server: dict[str, str], command: str) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_input_that_nobody_reads(shell: Shell, server: dict[str, str]) -> None:
-    """Where no input is needed, nobody misses it."""
+def test_closed_input_that_is_not_needed(shell: Shell, server: dict[str, str]) -> None:
+    """A command that reads no input works without it."""
     done = shell("<&-", "request", server["tcp"], "ping")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"ping\n", b"")
 
@@ -77,9 +79,9 @@ def test_input_that_nobody_reads(shell: Shell, server: dict[str, str]) -> None:
         (3, b"", ["request", "tcp://127.0.0.1:1"]),
     ],
 )
-def test_errors(
+def test_closed_standard_error(
     shell: Shell, server: dict[str, str], status: int, output: bytes, arguments: list[str]
 ) -> None:
-    """What is said on a closed standard error is not said on standard output; statuses stay."""
+    """Errors are not printed on standard output instead; the statuses stay."""
     done = shell("2>&-", *(server["tcp"] if each == "SERVER" else each for each in arguments))
     assert (done.returncode, done.stdout, done.stderr) == (status, output, b"")

@@ -25,7 +25,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 async def test_lines_as_they_come(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
-    """A line is there once its end is; what follows waits for its own end, or for the end."""
+    """A line is returned at its newline; the rest waits for its newline, or for the end."""
     reader, writer = pipe
     lines: list[bytes] = []
 
@@ -53,8 +53,8 @@ async def test_lines_as_they_come(pipe: tuple[int, int], nursery: trio.Nursery) 
 
 @settings(max_examples=60)
 @given(st.binary(max_size=40).map(lambda data: data.replace(b"x", b"\n")), st.data())
-def test_any_chunks(data: bytes, draw: st.DataObject) -> None:
-    """However the input is cut into reads, the lines are the same."""
+def test_input_may_be_cut_anywhere(data: bytes, draw: st.DataObject) -> None:
+    """The lines are the same, however the input is cut into reads."""
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=5)))
     reader, writer = os.pipe()
 
@@ -85,7 +85,7 @@ async def test_lines_of_a_file(tmp_path: Path, content: bytes) -> None:
 
 
 async def test_waiting_for_a_line_is_cancelled(pipe: tuple[int, int]) -> None:
-    """Waiting for input can be cancelled, and no input is lost by it."""
+    """A read of input can be cancelled, and no input is lost by it."""
     lines = LineReader(pipe[0])
     with trio.move_on_after(0.001) as scope:
         await anext(lines)
@@ -94,8 +94,8 @@ async def test_waiting_for_a_line_is_cancelled(pipe: tuple[int, int]) -> None:
     assert await anext(lines) == b"one"
 
 
-async def test_unreadable(tmp_path: Path) -> None:
-    """A file that is not open for reading is told of in one line."""
+async def test_unreadable_input(tmp_path: Path) -> None:
+    """A file that is not open for reading is an error of one line."""
     with (tmp_path / "write-only").open("wb") as opened:
         with pytest.raises(Failure, match="Bad file descriptor") as caught:
             await anext(LineReader(opened.fileno()))
@@ -103,14 +103,14 @@ async def test_unreadable(tmp_path: Path) -> None:
 
 
 async def test_closed_input(pipe: tuple[int, int]) -> None:
-    """So is a closed one, as a shell's <&- makes it."""
+    """A closed one, as by <&- in a shell, is an error of one line."""
     os.close(pipe[0])
     with pytest.raises(Failure, match="Bad file descriptor"):
         await anext(LineReader(pipe[0]))
 
 
 async def test_nonblocking_input(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input that somebody else has taken in between is waited for again."""
+    """If another program has taken the input in between, the reader waits again."""
     os.set_blocking(pipe[0], False)
     os.write(pipe[1], b"theirs\n")
     read = os.read
@@ -125,10 +125,8 @@ async def test_nonblocking_input(pipe: tuple[int, int], monkeypatch: pytest.Monk
     assert await anext(LineReader(pipe[0])) == b"ours"
 
 
-async def test_writes_while_the_reader_is_behind(
-    pipe: tuple[int, int], nursery: trio.Nursery
-) -> None:
-    """A full pipe blocks the writing task only, and all arrives once it is read."""
+async def test_writes_to_a_slow_reader(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
+    """A full pipe blocks only the writing task, and all bytes arrive once it is read."""
     reader, writer = pipe
     data = bytes(range(256)) * 4096
     done = trio.Event()
@@ -148,14 +146,14 @@ async def test_writes_while_the_reader_is_behind(
     assert arrived == data
 
 
-async def test_writing_to_a_file(tmp_path: Path) -> None:
+async def test_writes_to_a_file(tmp_path: Path) -> None:
     """A regular file, which cannot be waited for, is written."""
     with (tmp_path / "out").open("wb") as opened:
         await Writer(opened.fileno()).write(b"x" * 10_000)
     assert (tmp_path / "out").read_bytes() == b"x" * 10_000
 
 
-async def test_reader_has_gone(pipe: tuple[int, int]) -> None:
+async def test_a_reader_that_has_gone(pipe: tuple[int, int]) -> None:
     """A pipe without a reader is a BrokenPipeError, also for a task that waits on a full one."""
     reader, writer = pipe
     os.close(reader)
@@ -163,8 +161,8 @@ async def test_reader_has_gone(pipe: tuple[int, int]) -> None:
         await Writer(writer).write(b"x")
 
 
-async def test_reader_goes(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
-    """A task that waits on a full pipe is told when the reader goes."""
+async def test_a_reader_that_leaves(pipe: tuple[int, int], nursery: trio.Nursery) -> None:
+    """A task that waits on a full pipe gets an error when the reader leaves."""
     reader, writer = pipe
     told = trio.Event()
 
@@ -179,8 +177,8 @@ async def test_reader_goes(pipe: tuple[int, int], nursery: trio.Nursery) -> None
     await told.wait()
 
 
-async def test_unwritable() -> None:
-    """A device that is full is told of in one line."""
+async def test_a_full_device() -> None:
+    """It is an error of one line."""
     with Path("/dev/full").open("wb", buffering=0) as full:
         with pytest.raises(Failure, match="No space left on device") as caught:
             await Writer(full.fileno()).write(b"x")
@@ -188,7 +186,7 @@ async def test_unwritable() -> None:
 
 
 async def test_nonblocking_output(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output that is suddenly full is waited for again."""
+    """A writer waits again if the output is suddenly full."""
     write = os.write
 
     def full_once(fd: int, data: bytes) -> int:

@@ -42,8 +42,8 @@ def _numbers(end: int) -> bytes:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws", "unix"])
-def test_stream(cli: Cli, server: dict[str, str], scheme: str) -> None:
-    """The items of a stream are printed, a line each."""
+def test_items_are_printed(cli: Cli, server: dict[str, str], scheme: str) -> None:
+    """The items of a stream are printed, one a line."""
     done = cli("stream", server[scheme], "1000")
     assert (done.returncode, done.stdout, done.stderr) == (0, _numbers(1000), b"")
 
@@ -63,7 +63,7 @@ def test_stream_error(cli: Cli, server: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("take", [1, 7, 300])
-def test_take(cli: Cli, server: dict[str, str], take: int) -> None:
+def test_take_ends_a_stream(cli: Cli, server: dict[str, str], take: int) -> None:
     """--take ends the stream after that many items."""
     done = cli("stream", server["tcp"], "1000000", "--take", str(take))
     assert (done.returncode, done.stdout, done.stderr) == (0, _numbers(take), b"")
@@ -80,16 +80,16 @@ def test_take(cli: Cli, server: dict[str, str], take: int) -> None:
         (7, 8, (7, None)),
     ],
 )
-def test_demand(
+def test_demand_within_one_window(
     prefetch: int | None, take: int | None, expected: tuple[int | None, int | None]
 ) -> None:
-    """What fits in one window is asked for exactly, so that no item is made for nothing."""
+    """Exactly the wanted items are requested, so that no other item is made."""
     assert _demand(prefetch, take) == expected
 
 
 @pytest.fixture
 def forever(start_cli: StartCli, tmp_path: Path) -> str:
-    """The address of a server with endless streams, which writes down when they end."""
+    """The address of a server with endless streams, which notes when they end."""
     (tmp_path / "app.py").write_text(APP)
     process = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
     assert process.stdout is not None
@@ -107,8 +107,8 @@ def test_items_as_they_arrive(start_cli: StartCli, forever: str) -> None:
     assert b"Traceback" not in errors
 
 
-def test_reader_has_gone(start_cli: StartCli, forever: str) -> None:
-    """When the reader of the output goes, the command ends without a word."""
+def test_a_reader_that_has_gone(start_cli: StartCli, forever: str) -> None:
+    """The command ends without a message."""
     process = start_cli("stream", forever, "two")
     assert process.stdout is not None
     assert process.stderr is not None
@@ -118,18 +118,18 @@ def test_reader_has_gone(start_cli: StartCli, forever: str) -> None:
     assert process.stderr.read() == b""
 
 
-def test_slow_reader(start_cli: StartCli, forever: str, tmp_path: Path) -> None:
-    """While the reader of the output is behind, Ctrl-C still works and the peer sees CANCEL."""
+def test_a_slow_reader(start_cli: StartCli, forever: str, tmp_path: Path) -> None:
+    """While the output is not read, Ctrl-C still works and the peer gets CANCEL."""
     process = start_cli("stream", forever, "three")
     assert process.stdout is not None
     assert process.stdout.readline() == b"0\n"
-    # Nobody reads on: the pipe fills up, and the stream stops for want of demand.
+    # The output is not read any more: the pipe fills up, and the stream waits for demand.
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
 
 
-def test_connection_lost(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
-    """A connection that is lost in between is one line, and status 3."""
+def test_a_lost_connection(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
+    """It is an error of one line, and status 3."""
     (tmp_path / "app.py").write_text(APP)
     serving = start_cli("serve", "app.py", "--listen", "tcp://127.0.0.1:0", "--quiet")
     assert serving.stdout is not None
@@ -144,7 +144,7 @@ def test_connection_lost(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
     assert errors.count(b"\n") == 1
 
 
-def test_channel(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
+def test_replies_of_a_channel_are_printed(cli: Cli, server: dict[str, str], tmp_path: Path) -> None:
     """Payloads given as arguments and in files are sent, and the answers printed."""
     (tmp_path / "lines").write_bytes(b"two\nthree\n")
     done = cli("channel", server["tcp"], "one", "@lines", "--route", "echo")
@@ -173,14 +173,14 @@ def test_channel_of_a_file(start_cli: StartCli, server: dict[str, str], tmp_path
         assert process.communicate() == (b"one\ntwo\n", b"")
 
 
-def test_channel_of_nothing(cli: Cli, server: dict[str, str]) -> None:
-    """Without a line of input there is nothing to send and nothing comes."""
+def test_channel_of_empty_stdin(cli: Cli, server: dict[str, str]) -> None:
+    """Without a line of input no frame is sent and no item comes."""
     done = cli("channel", server["tcp"])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_channel_dialogue(start_cli: StartCli, server: dict[str, str]) -> None:
-    """Each line is sent when it is read and answered before the next; the end ends it."""
+    """Each line is sent when it is read and answered before the next; the end ends the channel."""
     process = start_cli("channel", server["tcp"])
     assert process.stdin is not None
     assert process.stdout is not None
@@ -193,7 +193,7 @@ def test_channel_dialogue(start_cli: StartCli, server: dict[str, str]) -> None:
 
 
 def test_channel_control_c(start_cli: StartCli, server: dict[str, str]) -> None:
-    """Ctrl-C works while standard input has nothing to say."""
+    """Ctrl-C works while no input comes."""
     process = start_cli("channel", server["tcp"])
     assert process.stdin is not None
     assert process.stdout is not None
@@ -207,7 +207,7 @@ def test_channel_control_c(start_cli: StartCli, server: dict[str, str]) -> None:
 
 
 def test_channel_take(start_cli: StartCli, server: dict[str, str]) -> None:
-    """--take ends a channel whose input goes on."""
+    """--take ends a channel before its input ends."""
     process = start_cli("channel", server["tcp"], "--take", "1")
     assert process.stdin is not None
     process.stdin.write(b"one\n")
@@ -219,7 +219,7 @@ def test_channel_take(start_cli: StartCli, server: dict[str, str]) -> None:
 def test_channel_unreadable_stdin(
     start_cli: StartCli, server: dict[str, str], tmp_path: Path
 ) -> None:
-    """A standard input that fails is told of in one line."""
+    """It is an error of one line."""
     with (tmp_path / "write-only").open("wb") as unreadable:
         process = start_cli("channel", server["tcp"], stdin=unreadable)
         _, errors = process.communicate()

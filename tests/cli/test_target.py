@@ -1,4 +1,4 @@
-"""What ``serve`` serves: from the text of an argument to an object."""
+"""The argument of ``serve``: from its text to an object."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ async def alone(setup):
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working directory to import from; nothing imported or put on the path stays."""
+    """A working directory to import from; its modules and its path entry are removed afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     known = set(sys.modules)
@@ -49,14 +49,14 @@ def _failure(target: str) -> str:
 
 @pytest.mark.parametrize("name", ["app", "other"])
 @pytest.mark.parametrize("where", ["some_app", "some_app.py", "./some_app.py"])
-def test_where(directory: Path, where: str, name: str) -> None:
+def test_a_module_or_a_file(directory: Path, where: str, name: str) -> None:
     """A module of the working directory is found, and a file."""
     (directory / "some_app.py").write_text(APP)
     found = load_target(f"{where}:{name}")
     assert found is getattr(sys.modules["some_app"], name)
 
 
-def test_file_elsewhere(directory: Path) -> None:
+def test_a_file_in_another_directory(directory: Path) -> None:
     """A file may be anywhere, and import its neighbours."""
     elsewhere = directory / "some" / "place"
     elsewhere.mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_file_elsewhere(directory: Path) -> None:
     assert isinstance(load_target(f"{elsewhere}/main_app.py:service"), Responder)
 
 
-def test_package(directory: Path) -> None:
+def test_a_module_in_a_package(directory: Path) -> None:
     """A module may be in a package."""
     package = directory / "some_package"
     package.mkdir()
@@ -76,7 +76,7 @@ def test_package(directory: Path) -> None:
 
 
 def test_default_names(directory: Path) -> None:
-    """Without a name it is app, then router, then an error that says so."""
+    """Without a name it is app, then router, else an error that says so."""
     (directory / "has_both.py").write_text(APP)
     assert load_target("has_both.py") is sys.modules["has_both"].app
     (directory / "has_router.py").write_text(APP.replace("app = App()\n", "", 1))
@@ -85,26 +85,25 @@ def test_default_names(directory: Path) -> None:
     assert "neither 'app' nor 'router'" in _failure("has_neither.py")
 
 
-def test_dotted_name(directory: Path) -> None:
-    """A name may lead through attributes."""
+def test_a_dotted_name(directory: Path) -> None:
+    """A name may go through attributes."""
     (directory / "some_app.py").write_text(APP)
     assert isinstance(load_target("some_app:App.nested"), Responder)
 
 
-def test_acceptor(directory: Path) -> None:
-    """A function is served as an acceptor."""
+def test_a_function_is_an_acceptor(directory: Path) -> None:
     (directory / "some_app.py").write_text(APP)
     assert load_target("some_app:acceptor") is sys.modules["some_app"].acceptor
 
 
-def test_acceptor_of_unknown_arguments(directory: Path) -> None:
-    """What does not tell its arguments is given the benefit of the doubt."""
+def test_a_callable_without_a_signature(directory: Path) -> None:
+    """It is accepted as an acceptor."""
     (directory / "builtin_app.py").write_text("app = type\ntake = max\n")
     assert load_target("builtin_app:take") is max
 
 
-def test_name_of_a_loaded_module(directory: Path) -> None:
-    """A file named as a module that is in use leaves that module alone."""
+def test_a_file_with_the_name_of_a_loaded_module(directory: Path) -> None:
+    """It does not replace that module."""
     (directory / "pytest.py").write_text(APP)
     assert isinstance(load_target("pytest.py"), Responder)
     assert sys.modules["pytest"] is pytest
@@ -144,7 +143,7 @@ def test_name_of_a_loaded_module(directory: Path) -> None:
     ],
 )
 def test_wrong_targets(directory: Path, target: str, message: str) -> None:
-    """What cannot be served is one clear line."""
+    """A target that cannot be served is an error of one line."""
     (directory / "some_app.py").write_text(APP)
     (directory / "data").mkdir()
     (directory / "data" / "file").touch()
@@ -162,8 +161,8 @@ def test_wrong_targets(directory: Path, target: str, message: str) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["broken_app", "broken_app.py"])
-def test_import_raises(directory: Path, where: str, source: str, message: str) -> None:
-    """Whatever importing the target raises is one line; the exception stays as the cause."""
+def test_an_import_that_fails(directory: Path, where: str, source: str, message: str) -> None:
+    """An error in the target's import is one line; the exception stays as the cause."""
     (directory / "broken_app.py").write_text(source)
     with pytest.raises(Failure) as caught:
         load_target(where)
@@ -173,10 +172,10 @@ def test_import_raises(directory: Path, where: str, source: str, message: str) -
     assert "broken_app" not in sys.modules
 
 
-def test_as_a_user_sees_it(
+def test_a_failing_target_as_a_user_sees_it(
     program: Callable[..., subprocess.CompletedProcess[bytes]], tmp_path: Path
 ) -> None:
-    """One line and status 2; the traceback only with --verbose."""
+    """There is one line and status 2; the traceback only with --verbose."""
     (tmp_path / "broken.py").write_text("\nraise ValueError('boom')\n")
     listen = ("--listen", "tcp://127.0.0.1:0")
     done = program("serve", "broken.py", *listen)

@@ -1,4 +1,4 @@
-"""Classes whose annotations are text: what Python makes of a class, it makes without these."""
+"""Classes whose annotations are text, by ``from __future__ import annotations``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Box(Generic[T]):
 
 @dataclass
 class Labelled(Box[K], Generic[K, T]):
-    """Whose T is another than that of its base."""
+    """A class whose T is another than the T of its base."""
 
     label: T | None = None
 
@@ -123,7 +123,7 @@ class Pong:
 
 @dataclass
 class Day:
-    """Whose field has the name of its type."""
+    """A class with a field that has the name of its type."""
 
     date: date
     _: KW_ONLY

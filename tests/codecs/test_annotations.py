@@ -1,4 +1,4 @@
-"""Kinds of classes and annotations, each read and written: also where annotations are text."""
+"""Kinds of classes and annotations, each read and written, also if annotations are text."""
 
 import typing
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -86,7 +86,7 @@ class Lenient(Enum):
 
 
 class Eager(TypedDict):
-    """Of a module whose annotations are no text."""
+    """A class of a module whose annotations are not text."""
 
     deep: bool
     wide: NotRequired[int]
@@ -103,7 +103,7 @@ Paths = typing_extensions.TypeAliasType("Paths", dict[str, "Paths"] | list["Path
 
 
 def as_annotated(annotation):
-    """An annotation as it is read from a function of this module."""
+    """Return an annotation as it is read from a function of this module."""
 
     async def handler(value: annotation) -> None: ...
 
@@ -203,8 +203,8 @@ VALUES = [
 
 @pytest.mark.parametrize("mime_type", BOTH)
 @pytest.mark.parametrize(("value", "annotation"), VALUES, ids=lambda v: str(v)[:50])
-def test_values_go_both_ways(value, annotation, mime_type):
-    """What is written is read as the same value and the same type; and it is known to be so."""
+def test_values_survive_writing_and_reading(value, annotation, mime_type):
+    """A written value is read as the same value and type; its type is known to be convertible."""
     DEFAULT_CODECS.check_decode(annotation)
     DEFAULT_CODECS.check_encode(annotation)
     data = DEFAULT_CODECS.encode(value, annotation, mime_type)
@@ -224,7 +224,7 @@ def test_values_go_both_ways(value, annotation, mime_type):
     ],
 )
 def test_abstract_kinds_of_items(kind, made):
-    """Whatever can be iterated is written, and read as the plainest kind there is."""
+    """Every iterable is written, and read as the plainest type of its kind."""
     for values in ([Level.LOW], (Level.LOW,), deque([Level.LOW]), {Level.LOW: 0}.keys()):
         for mime_type in BOTH:
             data = DEFAULT_CODECS.encode(values, kind[Level], mime_type)
@@ -241,15 +241,15 @@ def test_abstract_kinds_of_mappings(kind):
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), IPv4Address("10.0.0.1"), Decimal("1E+5")])
-def test_what_only_cbor_has_values_for(value):
-    """It goes as what it is; in JSON it cannot be said."""
+def test_values_that_only_cbor_can_represent(value):
+    """CBOR keeps their types; JSON refuses them."""
     data = DEFAULT_CODECS.encode(value, type(value), MIME.CBOR)
     assert DEFAULT_CODECS.decode(data, type(value), MIME.CBOR) == value
 
 
 @pytest.mark.parametrize("mime_type", BOTH)
-def test_what_a_class_does_not_know_is_left_out(mime_type):
-    """Keys that a class has not, a TypedDict has not either: nothing comes in unread."""
+def test_unknown_keys_are_dropped(mime_type):
+    """Keys that a class or a TypedDict does not have are not in the value that is read."""
     data = DEFAULT_CODECS.encode({"deep": True, "new": {"a": 1}}, dict, mime_type)
     assert DEFAULT_CODECS.decode(data, Options, mime_type) == {"deep": True}
     data = DEFAULT_CODECS.encode({"bark": 1, "counted": 5}, dict, mime_type)
@@ -257,7 +257,7 @@ def test_what_a_class_does_not_know_is_left_out(mime_type):
 
 
 def test_a_class_within_a_function():
-    """Its names are not to be found at run time, except for its own."""
+    """Its names cannot be found at run time, except its own."""
 
     @dataclass
     class Inner:
@@ -283,7 +283,7 @@ class Weighed(Measured):
     other: "Unit" = ""
 
 
-def test_names_mean_what_they_do_in_their_module():
+def test_names_belong_to_their_module():
     """The same name may stand for two types, in a class and in its base."""
     value = DEFAULT_CODECS.decode(b'{"unit":1,"other":"kg"}', Weighed, MIME.JSON)
     assert value == Weighed(1, "kg")
@@ -338,15 +338,15 @@ def test_names_mean_what_they_do_in_their_module():
     ],
 )
 @pytest.mark.parametrize("mime_type", BOTH)
-def test_nothing_is_made_into_what_it_is_not(value, annotation, mime_type):
-    """Strictly, whatever the kind of class."""
+def test_values_are_not_coerced(value, annotation, mime_type):
+    """Checks are strict, for every kind of class."""
     data = DEFAULT_CODECS.encode(value, object, mime_type)
     with pytest.raises(CodecError, match=r"are no .*: .*(expected|more than)"):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
 
 
-def test_what_an_enum_takes_besides_its_values():
-    """Its own `_missing_` is asked."""
+def test_an_enum_may_accept_other_values():
+    """Its `_missing_` is called."""
     assert DEFAULT_CODECS.decode(b"true", Lenient, MIME.JSON) is Lenient.ON
 
 
@@ -370,8 +370,8 @@ def test_what_an_enum_takes_besides_its_values():
         ([1], Options, "expected Options, got list"),
     ],
 )
-def test_what_is_not_what_a_handler_promises(value, annotation, reason, mime_type):
-    """A result is checked where it has to be made into something else; the place is told."""
+def test_a_result_that_differs_from_its_annotation(value, annotation, reason, mime_type):
+    """A result is checked when it has to be converted; the error names the place."""
     if annotation == Pair[Colour]:
         value = Pair(*value)
     with pytest.raises(CodecError, match=f"cannot be written as {mime_type}: {reason}"):

@@ -85,8 +85,8 @@ VALUES = [
 
 @pytest.mark.parametrize("mime_type", BOTH)
 @pytest.mark.parametrize(("value", "annotation"), VALUES, ids=lambda v: str(v)[:40])
-def test_values_go_both_ways(value, annotation, mime_type):
-    """What is written is read as the same value and the same type."""
+def test_values_survive_writing_and_reading(value, annotation, mime_type):
+    """A written value is read as the same value and type."""
     data = DEFAULT_CODECS.encode(value, annotation, mime_type)
     again = DEFAULT_CODECS.decode(data, annotation, mime_type)
     assert again == value
@@ -94,7 +94,7 @@ def test_values_go_both_ways(value, annotation, mime_type):
 
 
 def test_cbor_tells_bytes_from_text():
-    """CBOR has bytes of its own, so a union of both is read as what was written."""
+    """CBOR has its own type for bytes, so a union of both is read as it was written."""
     for value in (b"a", "a"):
         data = DEFAULT_CODECS.encode(value, bytes | str, MIME.CBOR)
         assert DEFAULT_CODECS.decode(data, bytes | str, MIME.CBOR) == value
@@ -136,8 +136,8 @@ WRONG = [
 
 @pytest.mark.parametrize("mime_type", BOTH)
 @pytest.mark.parametrize(("value", "annotation"), WRONG, ids=lambda v: str(v)[:40])
-def test_nothing_is_made_into_what_it_is_not(value, annotation, mime_type):
-    """A value of another type is an error: no int out of "1", no str out of 1."""
+def test_values_are_not_coerced(value, annotation, mime_type):
+    """A value of another type is an error: no int is made of "1", no str of 1."""
     data = DEFAULT_CODECS.encode(value, object, mime_type)
     with pytest.raises(CodecError, match="are no "):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
@@ -145,20 +145,20 @@ def test_nothing_is_made_into_what_it_is_not(value, annotation, mime_type):
 
 @pytest.mark.parametrize("mime_type", BOTH)
 def test_unknown_keys_are_ignored(mime_type):
-    """A peer may know more fields than we do."""
+    """A peer may send more fields than we know."""
     data = DEFAULT_CODECS.encode({"x": 1, "z": 2}, dict, mime_type)
     assert DEFAULT_CODECS.decode(data, Point, mime_type) == Point(1)
 
 
 def test_an_int_is_a_float():
-    """1 is a fine number where 1.0 is due: JSON writers do not tell them apart."""
+    """1 is valid where 1.0 is expected: JSON writers do not tell them apart."""
     value = DEFAULT_CODECS.decode(b"1", float, MIME.JSON)
     assert (value, type(value)) == (1.0, float)
 
 
 @pytest.mark.parametrize("mime_type", [*BOTH, MIME.TEXT, MIME.OCTET_STREAM, "image/png", ""])
 def test_bytes_are_the_raw_data_of_any_type(mime_type):
-    """The annotation bytes means no conversion, whatever the MIME type, known or not."""
+    """The annotation bytes means no conversion, for known and unknown MIME types."""
     for annotation in (bytes, bytes | None):
         assert DEFAULT_CODECS.decode(b"\xff", annotation, mime_type) == b"\xff"
         for value in (b"\xff", bytearray(b"\xff"), memoryview(b"\xff")):
@@ -184,14 +184,14 @@ def test_bytes_are_the_raw_data_of_any_type(mime_type):
     ],
 )
 def test_plain_text_is_text_or_json_text(text, annotation, value):
-    """str is the text as it is; for anything else one types JSON."""
+    """str is the text as it is; other types use JSON."""
     assert DEFAULT_CODECS.decode(text.encode(), annotation, MIME.TEXT) == value
     if value is not None or annotation == (str | None):
         assert DEFAULT_CODECS.encode(value, annotation, MIME.TEXT) == text.encode()
 
 
-def test_plain_text_of_no_particular_type():
-    """A str is written as it is, the rest as JSON text."""
+def test_plain_text_without_a_type():
+    """A str is written as it is, other values as JSON text."""
     assert DEFAULT_CODECS.encode("a", Any, MIME.TEXT) == b"a"
     assert DEFAULT_CODECS.encode([1], Any, MIME.TEXT) == b"[1]"
     assert DEFAULT_CODECS.encode(None, Any, MIME.TEXT) == b"null"
@@ -202,7 +202,7 @@ def test_plain_text_of_no_particular_type():
     [("ü", str, b"\xc3\xbc"), ("a", Any, b"a"), (b"\xff", Any, b"\xff"), (None, str | None, b"")],
 )
 def test_octets_are_bytes_or_text(value, annotation, data):
-    """str goes as UTF-8, bytes as they are."""
+    """str is written as UTF-8, bytes as they are."""
     assert DEFAULT_CODECS.encode(value, annotation, MIME.OCTET_STREAM) == data
     wanted = data if annotation is Any else value
     assert DEFAULT_CODECS.decode(data, annotation, MIME.OCTET_STREAM) == wanted
@@ -211,12 +211,12 @@ def test_octets_are_bytes_or_text(value, annotation, data):
 @pytest.mark.parametrize("mime_type", [MIME.TEXT, MIME.OCTET_STREAM])
 @pytest.mark.parametrize(("value", "annotation"), [(1, str), (None, str), (1, str | None)])
 def test_text_is_not_made_of_other_values(mime_type, value, annotation):
-    """A handler that promises str and returns an int has a fault, which is not papered over."""
+    """A handler that promises str and returns an int has an error, which is reported."""
     with pytest.raises(CodecError, match=f"cannot be written as {mime_type}"):
         DEFAULT_CODECS.encode(value, annotation, mime_type)
 
 
-def test_octets_are_nothing_else():
+def test_octets_cannot_hold_other_values():
     """An int has no octets of its own; the error names the MIME type."""
     with pytest.raises(CodecError, match="application/octet-stream are no int"):
         DEFAULT_CODECS.decode(b"1", int, MIME.OCTET_STREAM)
@@ -224,8 +224,8 @@ def test_octets_are_nothing_else():
         DEFAULT_CODECS.encode(1, int, MIME.OCTET_STREAM)
 
 
-def test_unknown_types_say_which_are_known():
-    """Data of a type without a codec are bytes only; the error lists what there is."""
+def test_the_error_of_an_unknown_type_lists_the_known_ones():
+    """Data of a type without a codec can only be bytes."""
     message = r"no codec for 'image/png'.* application/cbor, application/json, .*text/plain"
     with pytest.raises(CodecError, match=message):
         DEFAULT_CODECS.decode(b"1", int, "image/png")
@@ -242,20 +242,20 @@ def test_unknown_types_say_which_are_known():
         'application/json ; q=1; Charset="UTF-8"',
     ],
 )
-def test_case_and_parameters_do_not_matter(mime_type):
+def test_case_and_parameters_of_a_mime_type(mime_type):
     """A MIME type is found in any case, and with parameters."""
     assert DEFAULT_CODECS.decode(b"1", int, mime_type) == 1
 
 
 def test_another_charset_is_an_error():
-    """Text is UTF-8; guessing otherwise would give wrong letters."""
+    """Text is UTF-8; another decoding would give wrong letters."""
     with pytest.raises(CodecError, match="UTF-8 here, not 'latin-1'"):
         DEFAULT_CODECS.decode(b"1", str, "text/plain; charset=latin-1")
     assert DEFAULT_CODECS.decode(b"\xff", bytes, "text/plain; charset=latin-1") == b"\xff"
 
 
 def test_codecs_can_be_added_and_replaced():
-    """A codec of one's own is two methods; what they raise becomes CodecError."""
+    """A custom codec has two methods; their errors become CodecError."""
 
     class Reversed:
         def encode(self, value, annotation):
@@ -305,13 +305,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("annotation", [object, Tree, list[int]])
 def test_hostile_data_are_codec_errors(name, annotation):
-    """Depth, promised lengths, cycles, costly tags: CodecError, at once and nothing else."""
+    """Depth, promised lengths, cycles, costly tags: each is a CodecError, at once."""
     data, mime_type = HOSTILE[name]
     with pytest.raises(CodecError, match=f"{len(data)} bytes of {mime_type} are no"):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
 
 
-def test_keys_whose_hashes_are_chosen_are_refused_in_large_data():
+def test_keys_with_chosen_hashes_are_refused_in_large_data():
     """Numbers with one hash make a map slow to read, so only small data may have such keys."""
     table = {(2**61 - 1) * (n + 2**10): 0 for n in range(10)}
     data = DEFAULT_CODECS.encode(table, dict, MIME.CBOR)
@@ -325,8 +325,8 @@ def test_keys_whose_hashes_are_chosen_are_refused_in_large_data():
 
 
 @pytest.mark.parametrize("size", [64 * 2**10, 64 * 2**10 + 1])
-def test_how_large_data_with_any_keys_may_be(size):
-    """64 KiB by default, to the byte."""
+def test_the_size_limit_of_data_with_any_keys(size):
+    """The default is 64 KiB, to the byte."""
     data = DEFAULT_CODECS.encode({1: bytes(size - 5)}, dict, MIME.CBOR)
     assert len(data) == size
     with pytest.raises(CodecError) if size > 64 * 2**10 else nullcontext():
@@ -334,8 +334,8 @@ def test_how_large_data_with_any_keys_may_be(size):
 
 
 @pytest.mark.parametrize("depth", [200, 201])
-def test_how_deep_data_may_be(depth):
-    """200 containers within one another, and no more."""
+def test_the_limit_of_nesting(depth):
+    """200 nested containers are accepted, and no more."""
     data = b"\x81" * depth + b"\0"
     with pytest.raises(CodecError) if depth > 200 else nullcontext():
         value = DEFAULT_CODECS.decode(data, list[Any], MIME.CBOR)
@@ -345,7 +345,7 @@ def test_how_deep_data_may_be(depth):
 
 
 def test_errors_show_no_values():
-    """What a peer sent may be long or secret; the text of the error leaves it out."""
+    """Data of a peer may be long or secret; the text of the error leaves them out."""
     data = json.dumps(["terces"[::-1]]).encode()
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, list[int], MIME.JSON)
@@ -372,7 +372,7 @@ def test_values_that_cannot_be_written_are_codec_errors(value, annotation, mime_
 
 
 def test_values_that_contain_themselves_are_codec_errors():
-    """A cycle cannot be written."""
+    """A cycle cannot be encoded."""
     cycle: list[Any] = []
     cycle.append(cycle)
     for mime_type in BOTH:
@@ -401,8 +401,8 @@ json_values = st.recursive(
 
 
 @given(json_values, st.sampled_from(BOTH))
-def test_any_plain_value_goes_both_ways(value, mime_type):
-    """What JSON can say, both codecs say."""
+def test_any_plain_value_survives_writing_and_reading(value, mime_type):
+    """Every value of JSON works with both codecs."""
     data = DEFAULT_CODECS.encode(value, object, mime_type)
     assert DEFAULT_CODECS.decode(data, object, mime_type) == value
 
@@ -419,8 +419,8 @@ class Positive:
 
 @pytest.mark.parametrize("annotation", [Positive, list[Positive], Positive | None])
 @pytest.mark.parametrize("mime_type", ["application/json", "text/plain"])
-def test_a_class_may_refuse_in_its_own_words(annotation, mime_type):
-    """A StreamError of a validator is meant for the peer, and comes out as it is."""
+def test_a_class_may_refuse_with_its_own_error(annotation, mime_type):
+    """A StreamError of a validator is for the peer, and comes out unchanged."""
     data = b'[{"n":0}]' if annotation == list[Positive] else b'{"n":0}'
     with pytest.raises(Invalid, match="n must be positive"):
         Codecs().decode(data, annotation, mime_type)
@@ -432,6 +432,6 @@ def test_a_class_may_refuse_in_its_own_words(annotation, mime_type):
      (bytes, "application/json", False), (int, "image/png", False),
      (str, "application/octet-stream", True), (int, "application/octet-stream", False)],
 )  # fmt: skip
-def test_can_encode(annotation, mime_type, can):
-    """It is known beforehand which types values can be written as."""
+def test_types_that_can_be_encoded(annotation, mime_type, can):
+    """It is known in advance which types can be encoded."""
     assert Codecs().can_encode(annotation, mime_type) is can

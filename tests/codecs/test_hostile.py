@@ -1,4 +1,4 @@
-"""Data that are chosen to cost time: hashes that are all the same, unions within unions."""
+"""Data chosen to cost time: equal hashes, and nested unions."""
 
 import json
 import sys
@@ -32,11 +32,11 @@ from .annotated import (
 )
 
 MODULUS = 2**61 - 1
-"""The hash of an int is what it leaves when divided by this."""
+"""The hash of an int is its remainder by this number."""
 
 
 class Compared(int):
-    """A number that counts how often it is compared."""
+    """A number that counts its comparisons."""
 
     compared = 0
     __hash__ = int.__hash__
@@ -62,14 +62,14 @@ def alike(count, first=1):
         (set[tuple[int, int]], json.dumps([[n, 1] for n in alike(5000)]).encode(), MIME.JSON),
     ],
 )
-def test_keys_of_one_hash_are_refused(annotation, data, mime_type):
-    """A set of numbers with one hash takes the square of its size to make: it is not made."""
+def test_keys_with_one_hash_are_refused(annotation, data, mime_type):
+    """A set of numbers with one hash takes quadratic time: it is not made."""
     with pytest.raises(CodecError, match="more than 64 of 5000 have the same hash"):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
 
 
 def test_the_number_of_comparisons():
-    """Of 5 000 keys with one hash each is compared with 64 others at most."""
+    """Each of 5 000 keys with one hash is compared with at most 64 others."""
     Compared.compared = 0
     data = json.dumps(alike(5000)).encode()
     with pytest.raises(CodecError, match="have the same hash"):
@@ -78,8 +78,8 @@ def test_the_number_of_comparisons():
 
 
 @pytest.mark.parametrize("count", [1024, 1025])
-def test_few_keys_of_one_hash_are_taken(count):
-    """Up to 1024 parts nothing is counted; of more, 64 may be alike."""
+def test_few_keys_with_one_hash_are_accepted(count):
+    """Up to 1024 parts hashes are not counted; of more parts, 64 may have the same."""
     numbers = alike(64) + [n * 3 for n in range(count - 64)]
     data = json.dumps(numbers).encode()
     assert DEFAULT_CODECS.decode(data, set[int], MIME.JSON) == set(numbers)
@@ -92,8 +92,8 @@ def test_few_keys_of_one_hash_are_taken(count):
             DEFAULT_CODECS.decode(data, set[int], MIME.JSON)
 
 
-def test_what_is_equal_is_not_alike():
-    """A list that repeats itself is a set like any other; and the hashes of text are nobody's."""
+def test_equal_keys_are_not_counted():
+    """A list with repeated items becomes a set; and hashes of text cannot be chosen."""
     assert DEFAULT_CODECS.decode(b"[1" + b",1" * 9999 + b"]", set[int], MIME.JSON) == {1}
     numbers = {str(n): n for n in range(5000)}
     data = json.dumps(numbers).encode()
@@ -114,8 +114,8 @@ class Leaf:
     left: int = 0
 
 
-def test_unions_within_unions_take_as_many_steps_as_there_are_values():
-    """One that is wrong at the bottom is not tried in all combinations on the way."""
+def test_nested_unions_take_linear_time():
+    """A value that is wrong at the bottom is not tried in all combinations."""
     value = {"leaf": "wrong"}
     for level in range(90):
         value = [{"value": {"a": value}}, {"left": [value]}, {"right": value}][level % 3]
@@ -127,7 +127,7 @@ def test_unions_within_unions_take_as_many_steps_as_there_are_values():
 
     decode = DEFAULT_CODECS.decoder(Tree, MIME.CBOR)
     with pytest.raises(CodecError):
-        decode(cbor2.dumps({"left": 0.5}))  # what is compiled is compiled
+        decode(cbor2.dumps({"left": 0.5}))  # to compile everything first
     sys.setprofile(profile)
     try:
         with pytest.raises(CodecError, match="leaf: expected int, got str"):
@@ -174,8 +174,8 @@ ANNOTATIONS = [
 
 @settings(max_examples=400)
 @given(plain, st.sampled_from(ANNOTATIONS), st.sampled_from([MIME.CBOR, MIME.JSON]))
-def test_any_value_is_read_or_refused_in_words(value, annotation, mime_type):
-    """Nothing but a CodecError with a place comes out; what is read, is written and read again."""
+def test_any_value_is_read_or_refused_with_a_place(value, annotation, mime_type):
+    """The only error is a CodecError with a place; a value that is read can be written again."""
     data = DEFAULT_CODECS.encode(value, object, mime_type)
     try:
         made = DEFAULT_CODECS.decode(data, annotation, mime_type)

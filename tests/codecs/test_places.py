@@ -1,4 +1,4 @@
-"""Where data are wrong, and what was due: places and types, and never a value."""
+"""Errors name the place in the data and the expected type, but no value."""
 
 import json
 import traceback
@@ -99,8 +99,8 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("value", "annotation", "text"), PLACES)
-def test_the_place_is_told_and_the_value_is_not(value, annotation, text):
-    """From the outermost name to the innermost; keys of a mapping are values, and go by number."""
+def test_the_error_has_the_place_and_not_the_value(value, annotation, text):
+    """Names go from outermost to innermost; keys of a mapping are values, and have numbers."""
     data = json.dumps(value).encode()
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, annotation, MIME.JSON)
@@ -110,7 +110,7 @@ def test_the_place_is_told_and_the_value_is_not(value, annotation, text):
     assert SECRET not in explained
     assert SECRET not in str(caught.value)
     if annotation is not Picky and annotation != list[Picky]:
-        # (What a class of the application's says of a value is in the exception's cause.)
+        # (The error text of an application's class is in the cause of the exception.)
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -129,8 +129,8 @@ def deep(levels):
         (150, "n" + ".left" * 6 + "..." + ".left" * 5 + ".value"),
     ],
 )
-def test_a_place_that_is_deep(levels, text):
-    """Twelve steps are named, the outermost and the innermost."""
+def test_a_deep_place_is_shortened(levels, text):
+    """Twelve steps are named, outermost and innermost."""
     data = cbor2.dumps(deep(levels))
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, Node, MIME.CBOR)
@@ -150,15 +150,15 @@ def test_a_place_that_is_deep(levels, text):
     ],
 )
 def test_data_that_cannot_be_parsed(data, mime_type, text):
-    """Of an exception of a parser its type is told: its text may have a value in it."""
+    """The error names the type of a parser's exception: its text may contain a value."""
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, list[int], mime_type)
     assert caught.value.explained("order").startswith(text)
     assert "secret" not in caught.value.explained("order")
 
 
-def test_what_a_class_raises_for_the_peer_comes_out_as_it_is():
-    """Within a list, a union or a field."""
+def test_an_error_for_the_peer_comes_out_unchanged():
+    """This holds within a list, a union or a field."""
 
     @attrs.frozen
     class Strict:

@@ -1,4 +1,4 @@
-"""Annotations that nothing can ever be converted by are known as such, with the reason."""
+"""Annotations that can never be converted are found in advance, with the reason."""
 
 import typing
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -92,8 +92,8 @@ READ_ONLY = [
 
 
 @pytest.mark.parametrize(("annotation", "reason"), READ_AND_WRITE + READ_ONLY)
-def test_what_cannot_be_read(annotation, reason):
-    """It is found without data; and with data it is an error like all others."""
+def test_types_that_cannot_be_read(annotation, reason):
+    """This is known without data; with data it is an error like others."""
     for _ in range(2):
         with pytest.raises(TypeError, match=reason):
             DEFAULT_CODECS.check_decode(annotation)
@@ -103,8 +103,8 @@ def test_what_cannot_be_read(annotation, reason):
 
 
 @pytest.mark.parametrize(("annotation", "reason"), READ_AND_WRITE)
-def test_what_cannot_be_written(annotation, reason):
-    """Likewise, without a value."""
+def test_types_that_cannot_be_written(annotation, reason):
+    """This is known without a value."""
     for _ in range(2):
         with pytest.raises(TypeError, match=reason):
             DEFAULT_CODECS.check_encode(annotation)
@@ -113,13 +113,13 @@ def test_what_cannot_be_written(annotation, reason):
 @pytest.mark.parametrize(
     "annotation", [Seeded, Speaks, NoReturn, list[int] | list[str], Dog | dict[str, int], Dog | Cat]
 )
-def test_what_can_only_be_written(annotation):
-    """What a reader could not tell apart, or not make, may be a result all the same."""
+def test_types_that_can_only_be_written(annotation):
+    """A type that cannot be told apart, or made, when read may still be a result."""
     DEFAULT_CODECS.check_encode(annotation)
 
 
-def test_parts_of_what_cannot_be_converted_are_not_taken_for_good():
-    """A part that was looked at before the fault was found is no more known than before."""
+def test_parts_of_an_unconvertible_type_are_not_remembered():
+    """A part that was checked before the fault was found has to be checked again."""
     codec = JsonCodec()
     for check in (codec.check_decode, codec.check_encode):
         for annotation in (Chain, list[Chain], Holder, list[Plain]):
@@ -129,15 +129,15 @@ def test_parts_of_what_cannot_be_converted_are_not_taken_for_good():
     assert codec.decode(b'{"value": 1, "left": {"value": 2}}', Node) == Node(1, Node(2))
 
 
-def test_at_run_time_a_value_is_written_by_what_it_is():
-    """Where no annotation helps: then the format knows it or does not."""
+def test_a_value_without_an_annotation_is_written_by_its_type():
+    """The format knows its type, or refuses it."""
     assert DEFAULT_CODECS.encode([Dog(1)], "Unknown", MIME.JSON) == b'[{"bark":1,"name":""}]'
     with pytest.raises(CodecError, match="Plain cannot be written as application/json"):
         DEFAULT_CODECS.encode(Plain(1), Plain, MIME.JSON)
 
 
 class Own:
-    """A codec that converts plain objects, and says nothing about which."""
+    """A codec for plain objects that does not declare its types."""
 
     def encode(self, value, annotation):
         return str(value.x).encode()
@@ -154,8 +154,8 @@ class OwnAndChecked(Own):
     check_encode = check_decode
 
 
-def test_a_codec_of_ones_own():
-    """One that says nothing may convert anything; one that says what it converts is believed."""
+def test_custom_codecs():
+    """One that declares no types may convert all; the declaration of another one is used."""
     trusted, checked = Codecs({"x/own": Own()}), Codecs({"x/own": OwnAndChecked()})
     for annotation in (Plain, timedelta):
         trusted.check_decode(annotation)
@@ -169,7 +169,6 @@ def test_a_codec_of_ones_own():
 
 
 @pytest.mark.parametrize("annotation", [bytes, bytes | None, Any, object, None, Node, Dog | Cat])
-def test_what_can_be_converted(annotation):
-    """Nothing is said."""
+def test_convertible_types_have_no_error(annotation):
     DEFAULT_CODECS.check_decode(annotation)
     DEFAULT_CODECS.check_encode(annotation)

@@ -1,4 +1,4 @@
-"""Resumable connections over memory that are cut where a test says."""
+"""Resumable connections over memory that a test cuts at chosen bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIG = ConnectionConfig(fragment_size=64)
 
 
 class Network:
-    """A server, the connections to it, and what cuts them.
+    """A server, the connections to it, and their faults.
 
     Attributes:
         dialled: How many connections there were.
@@ -61,7 +61,7 @@ class Network:
             yield transport
 
     def arm(self, stream: FaultyStream | None = None) -> None:
-        """Cut the connection after so many more bytes: the next (direction, bytes) of `cuts`."""
+        """Cut the connection after a number of bytes: the next (direction, bytes) of `cuts`."""
         stream = self.streams[-1] if stream is None else stream
         cut = next(self.cuts, None)
         if cut is not None:
@@ -78,7 +78,7 @@ class Network:
 
 @asynccontextmanager
 async def network(responder, options=None, config=CONFIG):
-    """A network that is gone at the end of the block; what the block raises arrives as itself."""
+    """A network that is gone at the end of the block; errors of the block arrive unchanged."""
     failure = None
     async with trio.open_nursery() as nursery:
         try:
@@ -91,7 +91,7 @@ async def network(responder, options=None, config=CONFIG):
 
 
 class Talker(Responder):
-    """Answers by echo and count, and asks the client while it is asked."""
+    """Answers by echo and count, and sends the client requests while it answers."""
 
     def __init__(self):
         self.told: list[bytes] = []
@@ -122,7 +122,7 @@ class Talker(Responder):
 
 
 async def conversation(requester, talker):
-    """All interactions at once, in both directions, with fragments; returns what was delivered."""
+    """Run all interactions at once, both ways, with fragments; return what was delivered."""
     heard = {"responses": [], "stream": [], "channel": []}
 
     async def ask():
@@ -149,13 +149,13 @@ async def conversation(requester, talker):
     async with trio.open_nursery() as nursery:
         for each in (ask, stream, channel, tell, be_asked):
             nursery.start_soon(each)
-    # fire_and_forget has no answer, so the answer to what came behind it tells of its arrival.
+    # fire_and_forget has no answer; the answer to the request behind it shows that it arrived.
     await requester.request_response(Payload(b"the end"))
     return heard | {"told": list(talker.told), "counted": list(talker.counted)}
 
 
 async def run_with_cuts(cuts, resume=None):
-    """One conversation, its connection cut at each (direction, bytes); and how often it was."""
+    """Run one conversation with cuts at each (direction, bytes); return also the number of cuts."""
     talker = Talker()
     async with network(talker) as net:
         net.cuts = iter(cuts)
@@ -172,6 +172,6 @@ async def run_with_cuts(cuts, resume=None):
 
 
 def random_cuts(seed: int, count: int, largest: int):
-    """So many cuts, in either direction, reproducible."""
+    """Return a number of cuts, in either direction, reproducibly."""
     chance = random.Random(seed)
     return [(chance.random() < 0.5, chance.randrange(1, largest)) for _ in range(count)]

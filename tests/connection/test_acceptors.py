@@ -1,4 +1,4 @@
-"""What acceptors do that they should not: it costs their connection, and no other."""
+"""Misbehaving acceptors: each costs its own connection, and no other."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LOCAL = "tcp://127.0.0.1:0"
 
 
 class Unusual(BaseException):
-    """As those of other frameworks' cancellations."""
+    """Not an `Exception`, as the cancellations of other frameworks."""
 
 
 class Unsplittable(BaseExceptionGroup):
-    """Its class forgot what the others are made with."""
+    """A group that cannot be split: its `derive` fails."""
 
     def derive(self, excs):
         raise TypeError
@@ -67,7 +67,7 @@ async def leave_nursery():
 
 
 async def fail_beside():
-    """In a nursery that is none of its own."""
+    """Fail beside another task, in a nursery."""
     trio.lowlevel.current_task().parent_nursery.start_soon(unusual)
 
 
@@ -76,7 +76,7 @@ async def cancel_around():
 
 
 class Misuses(Responder):
-    """Does as told where the SETUP has data."""
+    """Does what the data of the SETUP says."""
 
     def __init__(self, misuse):
         self.misuse = misuse
@@ -93,7 +93,7 @@ class Misuses(Responder):
 
 @contextlib.asynccontextmanager
 async def serving(responder):
-    """Gives an address; a connection that has been there before works to the end."""
+    """Yield an address; check that a connection made before works until the end."""
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, responder, LOCAL)
         async with connect(server.uris[0]) as other:
@@ -114,8 +114,8 @@ async def serving(responder):
         leave_nursery,
     ],
 )
-async def test_an_acceptor_that_fails_in_an_odd_way(misuse, caplog):
-    """Its client is refused as by one that raises an `Exception`."""
+async def test_an_acceptor_that_raises_anything_refuses_its_client(misuse, caplog):
+    """Its client is refused as if it had raised an `Exception`."""
     async with serving(Misuses(misuse)) as uri:
         with pytest.raises(RejectedSetup, match="the acceptor failed"):
             async with connect(uri, setup=Payload(b"misuse")):
@@ -124,8 +124,8 @@ async def test_an_acceptor_that_fails_in_an_odd_way(misuse, caplog):
 
 
 @pytest.mark.parametrize("misuse", [fail_beside, cancel_around])
-async def test_the_nursery_around_an_acceptor(misuse):
-    """It is of this connection alone."""
+async def test_the_nursery_around_an_acceptor_is_its_connections(misuse):
+    """The nursery belongs to this connection alone."""
     async with serving(Misuses(misuse)) as uri:
         with pytest.raises(ConnectionClosed):
             async with connect(uri, setup=Payload(b"misuse")) as requester:

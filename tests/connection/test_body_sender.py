@@ -1,4 +1,4 @@
-"""Payloads that are sent while they are made, and where that stops."""
+"""Payloads that are sent while they are made, and how that ends."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ WHOLE = b"".join(CHUNKS)
 
 
 class Source:
-    """Chunks, and whether the source was closed in the task that asked for them."""
+    """Chunks, and whether the source was closed in the task that iterated over them."""
 
     def __init__(self, chunks=CHUNKS, then=None):
         self.chunks = chunks
@@ -58,7 +58,7 @@ async def fail():
 
 
 class Echo(Responder):
-    """Sends everything back, in chunks."""
+    """Sends every payload back, in chunks."""
 
     async def request_response(self, payload):
         self.got = payload
@@ -79,7 +79,7 @@ class Echo(Responder):
 
 @pytest.mark.parametrize("metadata", [None, b"", b"m" * 500])
 @pytest.mark.parametrize("config", [SMALL, ConnectionConfig()])
-async def test_every_interaction(config, metadata):
+async def test_every_interaction_takes_a_payload_in_chunks(config, metadata):
     """A payload in chunks may stand wherever a payload may, on both sides."""
     echo = Echo()
     whole = Payload(WHOLE, metadata)
@@ -101,7 +101,7 @@ async def test_every_interaction(config, metadata):
 
 
 async def test_metadata_are_added():
-    """A route and more metadata go before its own."""
+    """A route and more metadata go before the payload's own metadata."""
     echo = Echo()
     async with connected_pair(echo) as requester:
         payload = StreamedPayload(Source([b"x"]), b"\xe3\0\0\0")
@@ -109,8 +109,8 @@ async def test_metadata_are_added():
     assert echo.got == Payload(b"x", Metadata(route="r", extra=[(99, b"")]).encode())
 
 
-async def test_of_a_router():
-    """Handlers of a router may return and yield them."""
+async def test_handlers_of_a_router_may_send_in_chunks():
+    """Handlers of a router may return and yield payloads in chunks."""
     router = Router()
 
     @router.request_response("one")
@@ -129,7 +129,7 @@ async def test_of_a_router():
 
 
 async def test_fragments_leave_while_chunks_come():
-    """What is there is sent; nothing waits for the end."""
+    """A chunk is sent as soon as it comes; it does not wait for the end."""
     more = trio.Event()
     source = Source([b"x" * 100], then=more.wait)
     async with frame_peer_server() as (peer, requester):
@@ -144,8 +144,8 @@ async def test_fragments_leave_while_chunks_come():
 
 
 @pytest.mark.parametrize("answer", ["error", "payload"])
-async def test_answered_before_it_was_whole(answer):
-    """The source is not waited for any more: it is cancelled and closed."""
+async def test_an_answer_to_an_unfinished_request_ends_its_source(answer):
+    """The source is cancelled and closed."""
     source = Source([b"x" * 100], then=trio.sleep_forever)
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
@@ -171,8 +171,8 @@ async def test_answered_before_it_was_whole(answer):
 
 @pytest.mark.parametrize("chunks", [[b"x" * 100], [b"few"], []], ids=["sent", "unsent", "none"])
 @pytest.mark.parametrize("interaction", ["request_response", "fire_and_forget"])
-async def test_the_connection_ends_meanwhile(interaction, chunks):
-    """A source that waits does not keep its caller waiting, also where nothing has left yet."""
+async def test_the_end_of_the_connection_ends_a_waiting_source(interaction, chunks):
+    """A source that waits does not keep its caller waiting, even if no frame has left yet."""
     source = Source(chunks, then=trio.sleep_forever)
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
@@ -191,8 +191,8 @@ async def test_the_connection_ends_meanwhile(interaction, chunks):
     ("interaction", "frame"),
     [("request_response", RequestResponseFrame), ("fire_and_forget", RequestFnfFrame)],
 )
-async def test_a_source_that_fails(interaction, frame):
-    """Its error is the caller's; the peer is told CANCEL, and of nothing if nothing has left."""
+async def test_the_error_of_a_source_is_the_callers(interaction, frame):
+    """The peer gets CANCEL, or no frame if none has left before."""
     async with frame_peer_server() as (peer, requester):
         ask = getattr(requester, interaction)
         with pytest.raises(KeyError, match="the source failed"):
@@ -205,7 +205,7 @@ async def test_a_source_that_fails(interaction, frame):
         assert requester.statistics().open_streams == 0
 
 
-async def test_a_cancelled_caller():
+async def test_a_cancelled_caller_closes_the_source():
     """CANCEL is sent, and the source is closed."""
     source = Source([b"x" * 100], then=trio.sleep_forever)
     async with frame_peer_server() as (peer, requester):
@@ -217,7 +217,7 @@ async def test_a_cancelled_caller():
         assert source.closed.is_set()
 
 
-async def test_a_response_that_fails(caplog):
+async def test_a_response_that_fails_ends_with_an_error(caplog):
     """The stream ends with an ERROR behind the fragments that have left."""
 
     class Failing(Responder):
@@ -232,7 +232,7 @@ async def test_a_response_that_fails(caplog):
     assert "the source failed" in caplog.text
 
 
-async def test_a_cancelled_response():
+async def test_cancel_cancels_the_source_of_a_response():
     """The requester's CANCEL is a cancellation in the source."""
     source = Source([b"x" * 100], then=trio.sleep_forever)
 
@@ -255,16 +255,16 @@ async def test_a_cancelled_response():
         (StreamedPayload(Source(), "text"), "metadata must be bytes or None, not str"),
     ],
 )
-async def test_what_is_no_body(payload, text):
-    """A wrong type is named, and nothing is sent."""
+async def test_a_wrong_type_of_body_is_refused(payload, text):
+    """The error names the wrong type, and no frame is sent."""
     async with connected_pair(Echo()) as requester:
         with pytest.raises(TypeError, match=text):
             await requester.request_response(payload)
         assert requester.statistics().open_streams == 0
 
 
-async def test_the_connection_is_being_closed():
-    """No stream is opened by a source whose first chunk comes too late."""
+async def test_a_closing_connection_opens_no_stream_for_a_late_chunk():
+    """A source whose first chunk comes too late opens no stream."""
 
     async def close():
         server.requester._connection.close_gracefully()
@@ -282,8 +282,8 @@ async def test_the_connection_is_being_closed():
             await requester.request_response(StreamedPayload(source))
 
 
-async def test_errors_of_the_peer_stay_errors():
-    """An error of the responder is an error for a request in chunks too."""
+async def test_errors_of_the_peer_are_the_callers():
+    """An error of the responder reaches the caller of a request in chunks too."""
 
     class Refusing(Responder):
         async def request_response(self, payload):
@@ -294,8 +294,8 @@ async def test_errors_of_the_peer_stay_errors():
             await requester.request_response(StreamedPayload(Source()))
 
 
-async def test_refused_at_the_last_moment():
-    """A stream that may not be opened any more once its first chunks are here, is not."""
+async def test_a_stream_refused_after_the_first_chunk_is_not_opened():
+    """If the stream may not be opened any more once the first chunks are here, it stays closed."""
 
     async def refuse():
         requester._connection.admission.refuse(LocalProtocolError("too late"))
@@ -309,8 +309,8 @@ async def test_refused_at_the_last_moment():
         assert (statistics.open_streams, statistics.queued) == (0, 0)
 
 
-async def test_a_source_that_cannot_be_cancelled():
-    """What a shielded source still gives after the answer goes nowhere."""
+async def test_chunks_of_a_shielded_source_after_the_answer_are_dropped():
+    """A source that cannot be cancelled may give chunks after the answer; they are not sent."""
 
     async def chunks():
         yield b"x" * 100

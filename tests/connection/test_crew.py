@@ -1,4 +1,4 @@
-"""The workers: who runs which request, what they leave behind, and when they pause.
+"""The workers: which one runs a request, the traces it leaves, and its pauses.
 
 Modules of rsocket_trio.connection: crew, workload.
 """
@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio import (
-    ApplicationError,
-    ConnectionClosed,
     ConnectionConfig,
     Limits,
     Payload,
@@ -71,8 +69,8 @@ async def at_rest():
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_few_workers_serve_what_does_not_block():
-    """Requests one after the other, and at once, do not cost a task each where none blocks."""
+async def test_few_workers_serve_requests_that_do_not_block():
+    """Requests in sequence or at once do not cost a task each if none of them blocks."""
     tasks = Tasks()
     async with connected_pair(tasks) as client:
         for _ in range(3):
@@ -82,12 +80,13 @@ async def test_few_workers_serve_what_does_not_block():
             for _ in range(40):
                 nursery.start_soon(ask, client)
     assert len(tasks.tasks) == 43
-    # One is woken; when it rests after a burst, more are, depending on whose turn comes first.
+    # One worker is woken. When it rests after a burst, more are woken, depending on the order of
+    # turns.
     assert len(set(tasks.tasks)) <= 3
 
 
 async def test_a_handler_that_blocks_has_its_task_to_itself():
-    """Each of those that wait has a task, and what comes behind has another."""
+    """Each handler that waits has a task, and later requests have another."""
     tasks = Tasks()
     async with connected_pair(tasks) as client, trio.open_nursery() as nursery:
         for _ in range(5):
@@ -128,7 +127,7 @@ async def test_thousands_of_handlers_that_block_begin_soon():
 
 
 @pytest.mark.parametrize("trace", [b"context", b"scope", b"deadline", b"nursery"])
-async def test_traces_of_a_handler_do_not_reach_the_next(trace, autojump_clock, caplog):
+async def test_the_context_of_a_request_does_not_reach_the_next(trace, autojump_clock, caplog):
     """Context variables, open scopes and nurseries stay with the request that left them."""
     tasks = Tasks()
     async with connected_pair(tasks) as client:
@@ -165,7 +164,7 @@ async def test_a_cancelled_worker_ends():
     assert tasks.tasks[0] is not tasks.tasks[1]
 
 
-async def test_only_so_many_idle_workers_are_kept():
+async def test_the_number_of_idle_workers_is_limited():
     """After a burst of requests that wait, 64 workers stay for the next."""
     before = trio.lowlevel.current_statistics().tasks_living
     gate = trio.Event()
@@ -196,7 +195,7 @@ async def test_only_so_many_idle_workers_are_kept():
         (Limits(max_requests_size=1), 1),
     ],
 )
-async def test_more_requests_than_allowed(limits, fits):
+async def test_requests_beyond_the_limits_are_rejected(limits, fits):
     """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
     tasks = Tasks()
     rejected = []
@@ -242,8 +241,8 @@ async def test_a_full_outbox_pauses_and_resumes(size):
         assert client.statistics().open_streams == 0
 
 
-async def test_a_full_outbox_pauses_those_woken_together():
-    """However many workers block, and more are woken: for answers nobody reads one begins."""
+async def test_a_full_outbox_pauses_workers_that_are_woken_together():
+    """However many workers are woken, one handler begins while the peer reads no answer."""
     config = ConnectionConfig(limits=Limits(outbox_size=1000))
     made = 0
 
@@ -259,14 +258,14 @@ async def test_a_full_outbox_pauses_those_woken_together():
         waiting = [RequestResponseFrame(i, data=b"wait") for i in range(1, 600, 2)]
         await peer.send(*waiting, *[RequestResponseFrame(i) for i in range(601, 1200, 2)])
         await trio.testing.wait_all_tasks_blocked()
-        assert made < 20  # what the pipe holds, and one turn after the other for room
+        assert made < 20  # The answers that the pipe holds, and one turn after the other for room.
         for _ in range(300):
             await peer.receive(PayloadFrame)
         assert made == 300
 
 
 class Mixed(Responder):
-    """Answers of so many bytes, at once, or after a turn, or never."""
+    """Answers with a number of bytes: at once, after a turn, or never."""
 
     async def request_response(self, payload):
         kind, size = payload.data[:1], int(payload.data[1:])
@@ -292,7 +291,7 @@ request = st.tuples(
     reads=st.lists(st.booleans(), min_size=6, max_size=6),
 )
 def test_every_request_begins(batches, room, reads):
-    """Whatever blocks, is cancelled or fills the outbox, and whenever the peer reads."""
+    """Every request begins, in any mix of blocking, cancelled and large ones."""
 
     async def run():
         config = ConnectionConfig(limits=Limits(outbox_size=room))
@@ -329,221 +328,9 @@ def test_every_request_begins(batches, room, reads):
     trio.run(run)
 
 
-class Uncomparable:
-    """As an array of numpy's: whether one equals another is no truth value."""
-
-    __hash__ = None
-
-    def __eq__(self, other):
-        raise ValueError("ambiguous")
-
-
-VALUE = contextvars.ContextVar("VALUE")
-
-
-@pytest.mark.parametrize("wait", [False, True])
-async def test_context_variables_that_cannot_be_compared(wait):
-    """One that a handler replaces stays with its request, and harms nobody."""
-
-    class Sets(Responder):
-        async def request_response(self, payload):
-            seen.append(VALUE.get())
-            VALUE.set(Uncomparable())
-            if wait:
-                await trio.lowlevel.checkpoint()
-            return payload
-
-    seen = []
-    VALUE.set(first := Uncomparable())
-    async with connected_pair(Sets()) as client:
-        for _ in range(3):
-            await client.request_response(Payload(b"x"))
-    assert all(value is first for value in seen)
-
-
-class Unusual(BaseException):
-    """As those of other frameworks' cancellations."""
-
-
-class Interrupts:
-    """Comparing it raises what is no `Exception`."""
-
-    __hash__ = None
-
-    def __eq__(self, other):
-        raise Unusual
-
-
-class Alike:
-    """One equals another."""
-
-    __hash__ = None
-
-    def __eq__(self, other):
-        return True
-
-
-@pytest.mark.parametrize("wait", [False, True])
-@pytest.mark.parametrize("make", [dict, list, Alike, Interrupts])
-async def test_context_variables_with_an_equal_value(make, wait):
-    """Another value is another one, also where it is equal, e.g. a dict that is empty for now."""
-
-    class Sets(Responder):
-        async def request_response(self, payload):
-            seen.append(VALUE.get())
-            VALUE.set(make())
-            if wait:
-                await trio.lowlevel.checkpoint()
-            return payload
-
-    seen = []
-    VALUE.set(first := make())
-    async with connected_pair(Sets()) as client:
-        for _ in range(5):
-            await client.request_response(Payload(b"x"))
-        async with trio.open_nursery() as nursery:
-            for _ in range(5):
-                nursery.start_soon(client.request_response, Payload(b"x"))
-    assert all(value is first for value in seen)
-
-
-class Unsplittable(BaseExceptionGroup):
-    """Its class forgot what the others are made with."""
-
-    def derive(self, excs):
-        raise TypeError
-
-
-class Unsplit(Unsplittable):
-    def split(self, condition):
-        raise TypeError
-
-
-@pytest.mark.parametrize("group", [Unsplittable, Unsplit])
-@pytest.mark.parametrize("wait", ["", "wait", "cancelled"])
-async def test_a_group_that_cannot_be_split(group, wait, caplog):
-    """It is a failure as any other, with a cancellation beside it or without."""
-
-    class Raises(Responder):
-        async def request_response(self, payload):
-            if payload.data:
-                return payload
-            try:
-                if wait:
-                    await (trio.lowlevel.checkpoint if wait == "wait" else trio.sleep_forever)()
-            finally:
-                raise group("", [Unusual(), ValueError()])
-
-    async with connected_pair(Raises()) as client:
-        if wait == "cancelled":
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(client.request_response)
-                await trio.testing.wait_all_tasks_blocked()
-                nursery.cancel_scope.cancel()
-        else:
-            with pytest.raises(ApplicationError):
-                await client.request_response()
-        assert await client.request_response(Payload(b"x")) == Payload(b"x")
-    assert "please report" not in caplog.text
-
-
-@pytest.mark.parametrize("wait", [False, True])
-@pytest.mark.parametrize("later", [False, True])
-async def test_a_scope_left_open_is_cancelled(wait, later, caplog):
-    """It is noticed, at once or while the task that has it reads; the connection lives."""
-
-    class Leaves(Responder):
-        async def request_response(self, payload):
-            if payload.data:
-                scopes.append(trio.CancelScope())
-                scopes[-1].__enter__()
-                if not later:
-                    scopes[-1].cancel()
-                elif wait:
-                    await trio.lowlevel.checkpoint()
-            return payload
-
-    scopes = []
-    async with connected_pair(Leaves()) as client:
-        await ask(client)
-        await at_rest()
-        await ask(client)  # the scope of its task, opened just now, lasts for some time
-        assert await ask(client, b"x") == b"x"
-        await at_rest()
-        scopes[0].cancel()
-        await at_rest()
-        assert await ask(client) == b""
-    assert "left a cancel scope open" in caplog.text
-    assert "please report" not in caplog.text
-
-
-async def leave_scope():
-    trio.CancelScope().__enter__()
-    await trio.sleep_forever()
-
-
-async def leave_scope_late():
-    try:
-        await trio.sleep_forever()
-    finally:
-        trio.CancelScope().__enter__()
-
-
-async def leave_nursery():
-    await trio.open_nursery().__aenter__()
-    await trio.sleep_forever()
-
-
-async def raise_unusual():
-    try:
-        await trio.sleep_forever()
-    finally:
-        raise Unusual
-
-
-async def raise_unusual_in_a_nursery():
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(raise_unusual)
-        nursery.start_soon(trio.sleep_forever)
-
-
-@pytest.mark.parametrize(
-    "misuse",
-    [leave_scope, leave_scope_late, leave_nursery, raise_unusual, raise_unusual_in_a_nursery],
-)
-@pytest.mark.parametrize("side", ["server", "client"])
-async def test_what_is_misused_at_the_end_of_a_connection(misuse, side, caplog):
-    """It ends as any other: no server falls over it, and no block of a client fails."""
-
-    class Misuses(Responder):
-        async def request_response(self, payload):
-            begun.set()
-            await misuse()
-
-    async def accept(_setup, requester):
-        if side == "server":
-            return Misuses()
-        nursery.start_soon(unanswered, requester)
-        return Responder()
-
-    async def unanswered(requester):
-        await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises((ConnectionClosed, trio.ClosedResourceError)):
-            await requester.request_response()
-
-    begun = trio.Event()
-    async with trio.open_nursery() as nursery:
-        async with connected_pair(accept, client_responder=Misuses()) as client:
-            if side == "server":
-                nursery.start_soon(unanswered, client)
-            await begun.wait()
-            await trio.testing.wait_all_tasks_blocked()
-    assert "please report" not in caplog.text
-
-
 @pytest.mark.parametrize("end", ["the client", "the server"])
-async def test_the_end_while_a_request_waits_for_room(end, autojump_clock):
-    """Nobody tries again and again in an outbox that is closed: the connection ends."""
+async def test_the_connection_ends_while_a_request_waits_for_room(end, autojump_clock):
+    """Workers do not retry for room in a closed outbox: the connection ends."""
     config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=1)
     made = 0
 

@@ -1,4 +1,4 @@
-"""Functions that dial: what they raise, and what becomes of it at each time they are called."""
+"""Functions that dial: the errors they raise, at the first call and at later ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOBODY_THERE = [
 
 
 class Echo(Responder):
-    """Answers, so that there is something to lose."""
+    """Answers, so that the client has a session to lose."""
 
     async def request_response(self, payload):
         return payload
@@ -48,8 +48,8 @@ def kinds(errors):
 
 @pytest.mark.parametrize("error", NOBODY_THERE, ids=kinds(NOBODY_THERE))
 @pytest.mark.parametrize("resume", [None, Resume()])
-async def test_nobody_there_at_first(error, resume):
-    """`connect` raises one type, bare, with what the dialler raised as its cause."""
+async def test_a_first_dial_that_fails(error, resume):
+    """`connect` raises one type, bare, with the dialler's error as its cause."""
 
     @asynccontextmanager
     async def dial():
@@ -66,8 +66,8 @@ async def test_nobody_there_at_first(error, resume):
         assert isinstance(caught.value.__cause__, Exception)
 
 
-async def test_the_usual_dialler():
-    """What `trio.open_tcp_stream` raises where nobody listens, as it comes."""
+async def test_a_refused_tcp_connection():
+    """`trio.open_tcp_stream` raises an `OSError`, bare or in a group, if no server listens."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     await listener.aclose()
@@ -83,8 +83,8 @@ async def test_the_usual_dialler():
 
 
 @pytest.mark.parametrize("error", [ValueError("a fault"), KeyError("a fault")])
-async def test_a_fault_at_first(error):
-    """What is no matter of connections arrives as it is."""
+async def test_a_bug_in_a_first_dial(error):
+    """An error that is not about connections arrives unchanged."""
 
     @asynccontextmanager
     async def dial():
@@ -97,8 +97,8 @@ async def test_a_fault_at_first(error):
     assert caught.value is error
 
 
-async def test_what_is_no_dialler():
-    """A coroutine function, say: the error says what is needed, and nothing else complains."""
+async def test_a_wrong_kind_of_dialler_is_refused():
+    """For a coroutine function the error says what is needed, and there is no other warning."""
 
     async def dial():
         raise AssertionError("called")
@@ -112,8 +112,8 @@ async def test_what_is_no_dialler():
 
 
 @pytest.mark.parametrize("error", NOBODY_THERE, ids=kinds(NOBODY_THERE))
-async def test_nobody_there_while_resuming(error, autojump_clock):
-    """Each is an attempt that failed; the session goes on once there is somebody."""
+async def test_a_dial_that_fails_while_resuming(error, autojump_clock):
+    """Each is an attempt that failed; the session goes on once a server answers."""
     async with network(Echo()) as net:
         async with connect(net.dial, resume=Resume(session_lifetime=60)) as requester:
             assert await requester.request_response(Payload(b"one")) == Payload(b"one")
@@ -126,8 +126,8 @@ async def test_nobody_there_while_resuming(error, autojump_clock):
 
 
 @pytest.mark.parametrize("error", NOBODY_THERE, ids=kinds(NOBODY_THERE))
-async def test_nobody_there_for_a_fresh_session(error, autojump_clock):
-    """Likewise where the server does not resume."""
+async def test_a_dial_that_fails_for_a_fresh_session(error, autojump_clock):
+    """Each is an attempt that failed if the server does not resume."""
     options = ResumeOptions(session_lifetime=1)
     async with network(Echo(), options) as net:
         resume = Resume(session_lifetime=60, fresh_session=True)
@@ -141,8 +141,8 @@ async def test_nobody_there_for_a_fresh_session(error, autojump_clock):
 
 
 @pytest.mark.parametrize("fresh_session", [False, True])
-async def test_a_fault_while_resuming(fresh_session, autojump_clock, caplog):
-    """It ends the session, with the fault as the cause: no retry, and no fault of this package."""
+async def test_a_bug_in_a_dial_while_resuming(fresh_session, autojump_clock, caplog):
+    """It ends the session, with the error as the cause: there is no retry."""
     async with network(Echo()) as net:
         resume = Resume(fresh_session=fresh_session)
         async with connect(net.dial, resume=resume) as requester:
@@ -162,7 +162,7 @@ async def test_a_fault_while_resuming(fresh_session, autojump_clock, caplog):
     assert "please report" not in caplog.text
 
 
-async def test_a_fault_for_a_fresh_session(autojump_clock, caplog):
+async def test_a_bug_in_a_dial_for_a_fresh_session(autojump_clock, caplog):
     """There is no fresh session then; the requester is closed and the block goes on."""
     options = ResumeOptions(session_lifetime=1)
     async with network(Echo(), options) as net:
@@ -191,8 +191,8 @@ async def test_a_fault_for_a_fresh_session(autojump_clock, caplog):
 @pytest.mark.parametrize(
     "error", [OSError("close"), trio.BrokenResourceError(), trio.ClosedResourceError()]
 )
-async def test_closing_that_fails(error, nursery, autojump_clock):
-    """A dialler may stumble over a connection that is broken already: it is over all the same."""
+async def test_a_dialler_whose_close_fails(error, nursery, autojump_clock):
+    """A dialler may fail to close a broken connection: the connection is over all the same."""
     async with network(Echo()) as net:
 
         @asynccontextmanager
@@ -210,8 +210,8 @@ async def test_closing_that_fails(error, nursery, autojump_clock):
 
 
 @pytest.mark.parametrize("how", ["hangs", "raises"])
-async def test_a_dialler_that_closes_badly_while_resuming(how, autojump_clock, caplog):
-    """The session goes on, in time, with connection after connection; a fault is in the log."""
+async def test_a_dialler_whose_close_fails_while_resuming(how, autojump_clock, caplog):
+    """The session goes on in time, over many connections; a bug in the dialler is logged."""
     async with network(Echo()) as net:
 
         @asynccontextmanager
@@ -237,8 +237,8 @@ async def test_a_dialler_that_closes_badly_while_resuming(how, autojump_clock, c
     assert "please report" not in caplog.text
 
 
-async def test_a_fresh_session_after_a_dialler_that_closes_badly(autojump_clock, caplog):
-    """Likewise from one session to the next."""
+async def test_a_dialler_whose_close_fails_before_a_fresh_session(autojump_clock, caplog):
+    """One session follows another in time; a bug in the dialler is logged."""
     options = ResumeOptions(session_lifetime=0.001)
     async with network(Echo(), options) as net:
 
@@ -261,8 +261,8 @@ async def test_a_fresh_session_after_a_dialler_that_closes_badly(autojump_clock,
     assert "please report" not in caplog.text
 
 
-async def test_what_the_block_raises_goes_through_a_dialler():
-    """The dialler's context manager sees it and does not keep it."""
+async def test_errors_of_the_block_go_through_a_dialler():
+    """The dialler's context manager sees the error of the block and does not keep it."""
     seen = []
 
     @asynccontextmanager
@@ -281,8 +281,8 @@ async def test_what_the_block_raises_goes_through_a_dialler():
     assert len(seen) == 1
 
 
-async def test_a_dialler_of_an_address(nursery):
-    """`open_transport` in a function of one's own is what an address comes to."""
+async def test_a_dialler_that_opens_an_address(nursery):
+    """A function that calls `open_transport` does the same as a plain address."""
 
     @asynccontextmanager
     async def dial():

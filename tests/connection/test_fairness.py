@@ -1,4 +1,4 @@
-"""Streams beside one another on one connection: small ones are not starved by large ones."""
+"""Streams of one connection share it: large ones do not starve small ones."""
 
 from collections import Counter
 
@@ -89,7 +89,7 @@ async def test_the_frames_are_interleaved():
 
 
 async def test_a_request_beside_streams_that_fill_the_outbox():
-    """It begins in its turn, though others take all the room there is whenever there is some."""
+    """It begins in its turn, although other streams use all free room."""
 
     class Answers(Responder):
         async def request_response(self, payload):
@@ -120,7 +120,7 @@ async def test_a_request_beside_streams_that_fill_the_outbox():
 
 
 async def test_requests_that_never_block_leave_turns_to_others():
-    """Thousands that came at once are shared among a few workers, a burst of each in a turn."""
+    """A few workers share thousands of requests that came at once, a burst each in a turn."""
     began = Counter()
     workers = set()
 

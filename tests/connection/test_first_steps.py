@@ -1,4 +1,4 @@
-"""Handlers that are run where their request is read: what they may do, and where it ends."""
+"""Handlers that run where their request is read: what they may do, and how they end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def requests(*data):
 
 
 async def test_answers_leave_in_order_and_in_one_task():
-    """Nothing waits, so nothing is handed over."""
+    """No handler waits, so no request is handed to a worker."""
     responder = Notes()
     async with frame_peer_client(responder) as peer:
         await peer.send(*requests(b"1", b"2", b"3"))
@@ -84,7 +84,7 @@ async def test_answers_leave_in_order_and_in_one_task():
 
 
 async def test_requests_begin_in_the_order_of_their_arrival():
-    """A fire_and_forget goes through the queue; what comes behind it does not overtake it."""
+    """A fire_and_forget goes through the queue; later requests do not overtake it."""
     responder = Notes()
     async with frame_peer_client(responder) as peer:
         await peer.send(
@@ -110,7 +110,7 @@ async def test_requests_begin_in_the_order_of_their_arrival():
     ],
 )
 async def test_all_kinds_of_answers(data, answer):
-    """What is no plain payload takes the longer way, and the next request is not disturbed."""
+    """An answer that is not a plain payload goes to a worker; the next request is not affected."""
     async with frame_peer_client(Notes()) as peer:
         await peer.send(*requests(data, b"next"))
         received = {1: b"", 3: b""}
@@ -124,8 +124,8 @@ async def test_all_kinds_of_answers(data, answer):
 
 
 @pytest.mark.parametrize("data", [b"text", b"fail"])
-async def test_failures_end_their_own_request(data, caplog):
-    """The peer learns that it failed, and not why; the next one is answered."""
+async def test_failures_end_their_own_request_only(data, caplog):
+    """The peer learns that the request failed, but not why; the next one is answered."""
     async with frame_peer_client(Notes()) as peer:
         await peer.send(*requests(data, b"next"))
         error = await peer.receive(ErrorFrame)
@@ -134,8 +134,8 @@ async def test_failures_end_their_own_request(data, caplog):
     assert "a handler failed on stream 1" in caplog.text
 
 
-async def test_one_that_waits_is_cancelled_by_its_cancel():
-    """It became an operation with its first wait; the others of its read are answered."""
+async def test_a_handler_that_waits_is_cancelled_by_cancel():
+    """It became an operation with its first wait; other requests of the same read are answered."""
     responder = Notes()
     async with frame_peer_client(responder) as peer:
         await peer.send(*requests(b"1", b"wait", b"2"))
@@ -146,8 +146,8 @@ async def test_one_that_waits_is_cancelled_by_its_cancel():
         assert (await peer.receive(PayloadFrame)).data == b"again"
 
 
-async def test_the_context_of_one_does_not_reach_the_next():
-    """Neither in the same read nor in the next one."""
+async def test_the_context_of_a_request_does_not_reach_the_next():
+    """It reaches no request of the same read or of the next one."""
     async with frame_peer_client(Notes()) as peer:
         await peer.send(*requests(b"stain", b"look"))
         answers = [(await peer.receive(PayloadFrame)).data for _ in range(2)]
@@ -158,7 +158,7 @@ async def test_the_context_of_one_does_not_reach_the_next():
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.0, 512 + 64), (0.001, 2 * 8)])
 async def test_a_burst_lets_others_run(seconds, most, monkeypatch):
-    """After so many requests, or so long, a turn of the loop: some at once, some of the queue."""
+    """A burst ends after a number of requests, or a time; the queue goes on in the next turn."""
     now = 0.0
     turn = 0
     ran = []
@@ -188,7 +188,7 @@ async def test_a_burst_lets_others_run(seconds, most, monkeypatch):
 
 
 async def test_a_handler_that_drains_its_connection_is_answered():
-    """The connection counts it while it runs, so the end comes behind its answer."""
+    """The connection counts the running request, so the end comes behind its answer."""
 
     async def accept(setup, requester):
         class Stops(Responder):

@@ -1,4 +1,4 @@
-"""What the loop sends for a writer that sleeps: all of a turn at once, in order, and no errors."""
+"""Frames that the loop sends for a sleeping writer: all of a turn at once, in order."""
 
 import random
 import signal
@@ -20,7 +20,7 @@ from rsocket_trio.transports.direct import DirectStream
 
 
 class Immediate(FrameTransport):
-    """Takes what it is told to, and notes how it was given it."""
+    """Accepts a set number of frames, and notes how each was given to it."""
 
     immediate = True
 
@@ -75,7 +75,7 @@ async def writer_of(outbox, transport, broken=None):
 
 
 async def test_a_turn_is_one_write():
-    """What several tasks queue in one turn leaves in one write; stream 0 goes first."""
+    """Frames that several tasks queue in one turn leave in one write; stream 0 goes first."""
     outbox, transport = Outbox(1000, 1000, 10**9), Immediate()
 
     async def put(frame):
@@ -97,8 +97,8 @@ async def test_a_turn_is_one_write():
         await outbox.wait_idle()
 
 
-async def test_the_writer_goes_on():
-    """What the transport could not take at once, the writer sends, before all that came later."""
+async def test_the_writer_sends_the_rest_of_a_flush():
+    """The writer sends frames that the transport did not take at once, before all later ones."""
     outbox, transport = Outbox(1000, 1000, 10**9), Immediate(room=1)
     async with writer_of(outbox, transport):
         for frame in (b"one", b"two", b"three"):
@@ -115,8 +115,8 @@ async def test_the_writer_goes_on():
         assert transport.writes[-1] == ("loop", 1)
 
 
-async def test_errors_are_the_writers():
-    """An error does not come out of the loop: the writer meets it, with all frames still there."""
+async def test_errors_of_a_flush_reach_the_writer():
+    """An error is not raised in the loop: the writer meets it, with all frames still queued."""
     outbox, transport, broken = Outbox(1000, 1000, 10**9), Immediate(), []
     async with writer_of(outbox, transport, broken):
         transport.broken = True
@@ -124,13 +124,13 @@ async def test_errors_are_the_writers():
         await trio.testing.wait_all_tasks_blocked()
         assert transport.writes == [("writer", 1)]
         assert [str(error) for error in broken] == ["broken"]
-        outbox.put(b"late")  # nobody is there to send it
+        outbox.put(b"late")  # no task is there to send it
         await trio.testing.wait_all_tasks_blocked()
         assert transport.sent == []
 
 
-async def test_those_who_wait_are_told():
-    """Whoever waits for room, or for an idle outbox, is woken by the writer."""
+async def test_waiting_tasks_are_woken():
+    """Tasks that wait for room, or for an idle outbox, are woken by the writer."""
     outbox, transport = Outbox(10, 1000, 10**9), Immediate()
     served = []
 
@@ -147,7 +147,7 @@ async def test_those_who_wait_are_told():
         await outbox.wait_idle()
         assert sorted(transport.sent) == sorted([b"x" * 10, *(name * 10 for name in served)])
         assert outbox.room.used == 0
-        # Room that is reserved becomes free when what it was for has left.
+        # Reserved room becomes free when its frames have left.
         await outbox.reserve(10)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(produce, b"e")
@@ -155,7 +155,7 @@ async def test_those_who_wait_are_told():
             outbox.put_reserved(b"f" * 10)
         await outbox.wait_idle()
         assert transport.sent[-2:] == [b"f" * 10, b"e" * 10]
-        # No room at all, as without a lease: what may leave without it leaves all the same.
+        # There is no room at all, as without a lease: frames that need no room leave all the same.
         outbox.room.set_limit(0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(produce, b"d")
@@ -172,8 +172,8 @@ async def test_those_who_wait_are_told():
     plan=st.lists(st.tuples(st.sampled_from("pcrwi"), st.integers(1, 30)), max_size=40),
     rooms=st.lists(st.integers(0, 3), min_size=1),
 )
-def test_nothing_is_lost_or_reordered(plan, rooms):
-    """However much the transport takes, and whoever waits: all arrives, in the order it was put."""
+def test_no_frame_is_lost_or_reordered(plan, rooms):
+    """All frames arrive in order, however much the transport takes and whichever tasks wait."""
 
     async def run():
         outbox, transport = Outbox(40, 10**6, 10**9), Immediate()
@@ -209,8 +209,8 @@ def test_nothing_is_lost_or_reordered(plan, rooms):
     trio.run(run)
 
 
-async def test_a_cancelled_writer():
-    """Nothing is sent for a writer that was cancelled after frames were marked."""
+async def test_a_cancelled_writer_sends_no_frame():
+    """The loop sends no frame for a writer that was cancelled after frames were marked."""
     outbox, transport = Outbox(1000, 1000, 10**9), Immediate()
     async with writer_of(outbox, transport):
         outbox.put(b"frame")
@@ -219,7 +219,7 @@ async def test_a_cancelled_writer():
 
 
 async def test_one_hook_while_it_is_needed(monkeypatch):
-    """A run has one hook for all its connections, and none once they are gone."""
+    """A run has one hook for all its connections, and none after the last of them."""
     hooks = []
     before = FlushHook.__init__
 
@@ -237,7 +237,7 @@ async def test_one_hook_while_it_is_needed(monkeypatch):
             trio.lowlevel.remove_instrument(hooks[-1])
     assert len(hooks) == 2
     async with writer_of(Outbox(1, 1, 10**9), memory_transport_pair()[0]):
-        assert len(hooks) == 2  # this transport has no way to send without waiting
+        assert len(hooks) == 2  # This transport cannot send without waiting.
 
 
 class Echo(Responder):
@@ -250,7 +250,7 @@ class Echo(Responder):
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-async def test_over_sockets(scheme):
+async def test_requests_of_all_sizes_over_sockets(scheme):
     """Requests of every size, at once, over sockets that take them in parts."""
     sizes = [random.Random(size).randrange(200_000) for size in range(60)]
     async with trio.open_nursery() as nursery:
@@ -268,7 +268,7 @@ async def test_over_sockets(scheme):
 
 
 async def test_a_peer_that_does_not_read():
-    """What is queued for it stays within the outbox's bound, and its end reaches every caller."""
+    """Its queue stays within the outbox's bound, and every caller learns of the end."""
     lost = []
     with trio.socket.socket() as listener:
         await listener.bind(("127.0.0.1", 0))
@@ -293,7 +293,7 @@ async def test_a_peer_that_does_not_read():
 
 
 async def test_a_peer_that_resets_at_a_flush():
-    """The error of a write that the loop makes is what callers get, and not a clean end."""
+    """A write error in the loop is the error that callers get, not a clean end."""
     with trio.socket.socket() as listener:
         await listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -319,8 +319,8 @@ async def use_a_connection():
         nursery.cancel_scope.cancel()
 
 
-async def test_runs_beside_one_another():
-    """Each run has a hook of its own, whether one follows another, or stands beside it."""
+async def test_each_run_has_its_own_hook():
+    """Each run has its own hook, both after and beside another run."""
 
     def run_twice():
         for _ in range(2):
@@ -333,7 +333,7 @@ async def test_runs_beside_one_another():
 
 
 def test_an_interrupt_at_a_flush(monkeypatch, caplog):
-    """Ctrl-C while the loop sends reaches the main task, and the frame leaves all the same."""
+    """Ctrl-C while the loop sends reaches the main task, and the frame still leaves."""
     before = DirectStream.send_nowait
 
     def interrupted(stream, data):
@@ -365,4 +365,4 @@ def test_an_interrupt_at_a_flush(monkeypatch, caplog):
 
     trio.run(main)
     assert answered == [Payload(b"ping")]
-    assert not caplog.records  # an instrument that raises is switched off, and logged
+    assert not caplog.records  # An instrument that raises is switched off, and logged.

@@ -1,4 +1,4 @@
-"""Connections in a trio that is a guest in another loop: the host's own code may use them too."""
+"""Connections in a trio that is a guest of another loop: the host may use them too."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ class Numbers(Responder):
 
 
 def as_guest(async_fn, *args):
-    """Run a function of trio's in a loop of asyncio's."""
+    """Run a trio function in an asyncio loop."""
 
     async def host():
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ def as_guest(async_fn, *args):
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
 def test_requests_and_streams(scheme):
-    """All leaves and arrives as in a loop of trio's own."""
+    """All frames leave and arrive as in a loop of trio's own."""
 
     async def main():
         numbers = Numbers()
@@ -66,8 +66,8 @@ def test_requests_and_streams(scheme):
 
 
 @pytest.mark.parametrize("call", ["request_n", "close"])
-def test_a_call_of_the_host(call):
-    """What the host's code asks for leaves, though trio's loop is waiting for I/O by then."""
+def test_a_call_from_the_host(call):
+    """A frame that the host's code queues leaves although trio's loop already waits for I/O."""
 
     async def main():
         numbers = Numbers()

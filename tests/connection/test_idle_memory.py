@@ -1,4 +1,4 @@
-"""What a connection at rest keeps in memory: nothing of what has passed through it."""
+"""A connection at rest keeps none of the frames and payloads that passed through it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Echo(Responder):
 
 
 async def exchange(requester, interaction, echo):
-    """One of so many bytes each way; nothing of it is kept here."""
+    """Exchange a payload of this size each way, and keep none of it."""
     large = Payload(bytes(SIZE))
     if interaction == "request_response":
         await requester.request_response(large)
@@ -52,7 +52,7 @@ async def exchange(requester, interaction, echo):
 
 @contextmanager
 def without_collector():
-    """What is left in cycles stays for long: the collector counts objects, and no bytes."""
+    """Cycles stay in memory for long: the collector counts objects, not bytes."""
     gc.collect()
     gc.disable()
     try:
@@ -66,7 +66,7 @@ def without_collector():
     "interaction", ["request_response", "fire_and_forget", "request_stream", "request_channel"]
 )
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-async def test_a_connection_at_rest(scheme, interaction, fragment_size):
+async def test_a_connection_at_rest_keeps_no_payload(scheme, interaction, fragment_size):
     """Neither end keeps the last frame it has read, nor the last payload."""
     config = ConnectionConfig(fragment_size=fragment_size)
     echo = Echo()
@@ -93,11 +93,11 @@ async def test_a_connection_at_rest(scheme, interaction, fragment_size):
 
 
 @pytest.mark.parametrize("interaction", ["request_stream", "request_channel"])
-async def test_a_reader_that_a_failure_has_ended(interaction):
-    """The failure is kept for who reads again, but not the frames it was raised in."""
+async def test_a_failed_reader_keeps_no_frames(interaction):
+    """The error is kept for the next reader, but not the frames that it was raised for."""
 
     class Item(bytearray):
-        """Something of the reader's that is seen to go."""
+        """An item of the reader's; its collection is noted."""
 
         def __del__(self):
             gone.append(self[0])
@@ -112,7 +112,7 @@ async def test_a_reader_that_a_failure_has_ended(interaction):
             yield
 
     async def read(number):
-        held = Item([number])  # noqa: F841 - held by this frame, and by nothing else
+        held = Item([number])  # noqa: F841 - only this frame of the stack holds it
         try:
             await items.receive()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Requests of the peer on their way to a handler: fragments, limits, and what ends them.
+"""Requests of the peer on their way to a handler: fragments, limits and early ends.
 
 Modules of rsocket_trio.connection: fragmented_request.
 """
@@ -25,7 +25,7 @@ LIMITS = ConnectionConfig(limits=Limits(max_payload_size=100, max_streams=2))
 
 
 class Handlers(Responder):
-    """Notes what came; requests with the data ``wait`` stay."""
+    """Notes its requests; those with the data ``wait`` do not end."""
 
     def __init__(self):
         self.seen = []
@@ -54,7 +54,7 @@ def rest(stream_id, data=b"rest", **flags):
 
 
 async def test_credit_before_the_request_is_whole():
-    """REQUEST_N between the fragments of a request counts for its stream, and for no other."""
+    """REQUEST_N between the fragments of a request counts for its stream only."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"a", follows=True), RequestNFrame(1, 2))
         await peer.send(rest(1, b"b"))
@@ -70,8 +70,8 @@ async def test_credit_before_the_request_is_whole():
 @pytest.mark.parametrize(
     "request_", [RequestResponseFrame, RequestFnfFrame], ids=["response", "fnf"]
 )
-async def test_a_request_given_up_between_fragments(end, request_):
-    """It is forgotten: what follows means nothing, and its place is free."""
+async def test_a_request_cancelled_between_fragments(end, request_):
+    """It is forgotten: its later fragments are ignored, and its place is free."""
     handlers = Handlers()
     async with frame_peer_client(handlers, config=LIMITS) as peer:
         for _ in range(5):
@@ -83,7 +83,7 @@ async def test_a_request_given_up_between_fragments(end, request_):
 
 
 async def test_the_connection_ends_between_fragments():
-    """A request that never became whole leaves nothing."""
+    """An unfinished request leaves no trace."""
     handlers = Handlers()
     async with frame_peer_client(handlers) as peer:
         await peer.send(RequestResponseFrame(1, data=b"a", follows=True))
@@ -92,7 +92,7 @@ async def test_the_connection_ends_between_fragments():
 
 
 async def test_too_many_unfinished_requests():
-    """Requests in fragments count against max_streams before they are whole."""
+    """Requests in fragments count against max_streams before they are complete."""
     async with frame_peer_client(Handlers(), config=LIMITS) as peer:
         for stream_id in (1, 3):
             await peer.send(RequestResponseFrame(stream_id, data=b"a", follows=True))
@@ -105,8 +105,8 @@ async def test_too_many_unfinished_requests():
         assert (await peer.receive(PayloadFrame)).data == b"arest"
 
 
-async def test_a_request_that_is_refused_when_whole():
-    """Where the places were taken meanwhile, the whole request is rejected."""
+async def test_a_complete_request_is_refused_where_there_is_no_place():
+    """If other requests took the places meanwhile, the complete request is rejected."""
     async with frame_peer_client(Handlers(), config=LIMITS) as peer:
         await peer.send(RequestResponseFrame(1, data=b"a", follows=True))
         await peer.send(*(RequestResponseFrame(n, data=b"wait") for n in (3, 5)))
@@ -124,8 +124,8 @@ async def test_a_request_that_is_refused_when_whole():
         bytes.fromhex("00000001"),  # no header
     ],
 )
-async def test_frames_that_cannot_be(frame):
-    """They end the connection with CONNECTION_ERROR."""
+async def test_malformed_frames_end_the_connection(frame):
+    """They end it with CONNECTION_ERROR."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(frame)
         await peer.expect_closed(0x101)
@@ -141,14 +141,14 @@ async def test_frames_that_cannot_be(frame):
         bytes.fromhex("80000001 2a20"),  # PAYLOAD, the reserved bit
     ],
 )
-async def test_frames_that_cannot_be_and_say_so(frame):
-    """With the I flag they are skipped, whatever their type."""
+async def test_malformed_frames_with_ignore_are_skipped(frame):
+    """With the I flag they are skipped, of any type."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(frame)
         await peer.expect_alive()
 
 
-async def test_thousands_of_frames_at_once():
+async def test_thousands_of_frames_at_once_are_answered():
     """A batch larger than the reader takes in a row is answered whole."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(*(RequestResponseFrame(n, data=b"x") for n in range(1, 6001, 2)))
@@ -156,8 +156,8 @@ async def test_thousands_of_frames_at_once():
         assert answered == set(range(1, 6001, 2))
 
 
-async def test_cancelled_before_it_began():
-    """A request behind one that waits, and its CANCEL in the same read: its handler never runs."""
+async def test_a_request_cancelled_in_the_same_read_does_not_run():
+    """A request that waits behind another and its CANCEL come in one read: it never runs."""
     seen = []
 
     class Waits(Responder):
@@ -172,16 +172,16 @@ async def test_cancelled_before_it_began():
         assert seen == [b"1"]
 
 
-async def test_answered_before_its_cancel_is_read():
-    """A handler that does not wait has answered when the CANCEL of the same read is reached."""
+async def test_a_request_is_answered_before_a_cancel_in_the_same_read():
+    """A handler that does not wait has answered before the CANCEL of the same read is handled."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(RequestResponseFrame(1, data=b"x"), CancelFrame(1))
         assert (await peer.receive(PayloadFrame)).stream_id == 1
         await peer.expect_nothing()
 
 
-async def test_cancelled_channels_do_not_add_up():
-    """Channels cancelled in the read that brought them cost nothing of max_unread_size."""
+async def test_channels_cancelled_in_their_read_cost_no_room():
+    """They cost none of max_unread_size."""
     config = ConnectionConfig(limits=Limits(max_unread_size=1000))
     async with frame_peer_client(Handlers(), config=config) as peer:
         for stream_id in range(1, 101, 2):
@@ -194,8 +194,8 @@ async def test_cancelled_channels_do_not_add_up():
         assert (await peer.receive(PayloadFrame)).data == b"x" * 900
 
 
-async def test_items_of_a_channel_that_mean_nothing():
-    """PAYLOAD without N and C is ignored, and credit it did not use is still there."""
+async def test_bare_payloads_of_a_channel_are_ignored():
+    """A PAYLOAD without N and C is ignored, and uses no credit."""
     async with frame_peer_client(Handlers()) as peer:
         await peer.send(RequestChannelFrame(1, 5, data=b"0"))
         await peer.receive(RequestNFrame)
@@ -209,8 +209,8 @@ async def test_items_of_a_channel_that_mean_nothing():
         await peer.expect_nothing()
 
 
-async def test_nothing_is_begun_behind_the_end():
-    """What the same read brings behind a CONNECTION_ERROR reaches no handler."""
+async def test_no_request_begins_behind_the_end():
+    """Requests behind a CONNECTION_ERROR in the same read reach no handler."""
     handlers = Handlers()
     async with frame_peer_client(handlers) as peer:
         await peer.send(

@@ -1,4 +1,4 @@
-"""Keepalives, the peer's death, and the other timers of a connection."""
+"""KEEPALIVE, the lifetime of a silent peer, and the other timers of a connection."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def test_two_idle_ends_keep_each_other_alive(autojump_clock):
     assert answers == [Payload()]
 
 
-async def test_the_interval(autojump_clock):
-    """A client sends KEEPALIVE with R every interval, whatever else happens."""
+async def test_a_client_sends_keepalive_every_interval(autojump_clock):
+    """A client sends KEEPALIVE with R every interval, also beside other traffic."""
     async with frame_peer_server(config=CONFIG) as (peer, _requester):
         peer.patience = 100
         begin = trio.current_time()
@@ -50,8 +50,8 @@ async def test_the_interval(autojump_clock):
             assert (question.data, trio.current_time() - begin) == (b"", 10 * number)
 
 
-async def test_a_dead_server(autojump_clock):
-    """A server silent for the max lifetime is told, and everything that waits learns it."""
+async def test_a_dead_server_is_dropped(autojump_clock):
+    """A server silent for the max lifetime gets the reason, and so does every waiting call."""
     async with frame_peer_server(config=CONFIG) as (peer, requester):
         begin = trio.current_time()
         with pytest.raises(ConnectionLost, match="silent for 25 s"):
@@ -61,8 +61,8 @@ async def test_a_dead_server(autojump_clock):
         assert "silent" in (await peer.expect_closed(0x101)).data.decode()
 
 
-async def test_a_dead_client(autojump_clock):
-    """A server goes by the lifetime in the client's SETUP, cancels its handlers and closes."""
+async def test_a_dead_client_is_dropped(autojump_clock):
+    """A server uses the lifetime of the client's SETUP, cancels its handlers and closes."""
     ended = []
 
     class Waits(Responder):
@@ -82,8 +82,8 @@ async def test_a_dead_client(autojump_clock):
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-async def test_a_peer_that_reads_nothing(side, autojump_clock):
-    """A peer that talks but does not read is found out after one to two lifetimes."""
+async def test_a_peer_that_does_not_read_is_dropped(side, autojump_clock):
+    """A peer that sends but does not read is dropped after one to two lifetimes."""
     here, there = memory_transport_pair(max_bytes=100)
     peer = FramePeer(there, patience=1000)
     config = ConnectionConfig(keepalive_interval=5, max_lifetime=25, close_timeout=1)
@@ -126,7 +126,7 @@ async def test_a_peer_that_reads_nothing(side, autojump_clock):
 
 
 async def test_a_server_that_never_answers_setup(autojump_clock):
-    """connect gives up after setup_timeout, and says what to do about it."""
+    """`connect` gives up after setup_timeout, and the error says what to do."""
     config = ConnectionConfig(setup_timeout=7)
     here, there = memory_transport_pair()
     begin = trio.current_time()
@@ -138,7 +138,7 @@ async def test_a_server_that_never_answers_setup(autojump_clock):
     assert 7 <= trio.current_time() - begin <= 8
 
 
-async def test_a_client_that_says_nothing(autojump_clock):
+async def test_a_client_that_sends_nothing_is_refused(autojump_clock):
     """A server refuses it after setup_timeout, with a reason, and closes."""
     config = ConnectionConfig(setup_timeout=7)
     async with frame_peer_client(Responder(), setup=False, config=config) as peer:
@@ -148,7 +148,7 @@ async def test_a_client_that_says_nothing(autojump_clock):
         assert error.data == b"no SETUP within 7 s"
 
 
-async def test_without_confirmation(autojump_clock):
+async def test_connect_without_confirmation(autojump_clock):
     """With confirm_setup=False connect enters at once, and a refusal comes later."""
     config = ConnectionConfig(confirm_setup=False)
     async with frame_peer_server(config=config) as (peer, requester):
@@ -159,7 +159,7 @@ async def test_without_confirmation(autojump_clock):
 
 
 async def test_a_peer_that_reads_nothing_delays_a_close_by_close_timeout(autojump_clock):
-    """What cannot leave does not keep the block from ending."""
+    """Frames that cannot leave do not keep the block from ending."""
     here, there = memory_transport_pair(max_bytes=100)
     async with FramePeer(there) as peer:
         async with trio.open_nursery() as nursery:
@@ -172,8 +172,8 @@ async def test_a_peer_that_reads_nothing_delays_a_close_by_close_timeout(autojum
         assert trio.current_time() - begin == 3
 
 
-async def test_a_peer_that_makes_us_answer_without_reading():
-    """Past max_unsent_size the connection ends, with a reason; what came before is answered."""
+async def test_a_peer_that_needs_answers_but_does_not_read_is_dropped():
+    """Past max_unsent_size the connection ends, with a reason; earlier requests are answered."""
     config = ConnectionConfig(limits=Limits(max_control_size=1000, max_unsent_size=5000))
     here, there = memory_transport_pair(max_bytes=1000)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""How long handlers take: the mean, and what stands in front of a responder to measure it."""
+"""The mean latency of handlers, and the responder in front of them that measures it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rsocket_trio import Payload, Responder
 from rsocket_trio.connection.latency import Latency, Timed
 
 
-def test_the_mean():
-    """Of what has been counted since it began; of nothing there is none."""
+def test_the_mean_latency():
+    """The mean of all times since it began; without any time there is no mean."""
     latency = Latency()
     assert latency.mean is None
     latency.add(1.0)
@@ -46,8 +46,8 @@ async def test_answers_are_timed_however_they_end(autojump_clock):
     assert latency.mean == pytest.approx(3.0)
 
 
-async def test_all_else_is_as_it_was(autojump_clock):
-    """The other interactions reach the responder with what was given, and are not timed."""
+async def test_other_interactions_are_passed_on(autojump_clock):
+    """The other interactions reach the responder with their arguments, and are not timed."""
     log = []
 
     class Others(Responder):

@@ -1,4 +1,4 @@
-"""What becomes of a connection: who is told what, in which order, and that it happens once."""
+"""The states of a connection: each part learns of the end once, and in a fixed order."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from rsocket_trio.frames import ErrorFrame, decode
 
 
 class Watched(Lifecycle):
-    """Notes whom it tells what."""
+    """Notes the parts that it tells of the end."""
 
     def __init__(self, *, established=True):
-        super().__init__(established=established, peer=lambda: "somebody")
+        super().__init__(established=established, peer=lambda: "a peer")
         self.told = []
         self.on_end += [lambda *told: self.told.append(("first", *told)), self._second]
         self.on_drain.append(lambda error: self.told.append(("drain", error)))
 
     def _second(self, error, last_words):
-        # Whoever is told may look: the state is as it will be, and nobody has been woken.
+        # A part may look at the state when it is told: the state is final, and no task has been
+        # woken.
         assert self.failure is error
         assert not self.ended.is_set()
         self.told.append(("second", error, last_words))
 
 
 def test_the_end_comes_once():
-    """The first reason counts; all are told it in order, and then those who wait are woken."""
+    """The first reason counts; all parts learn it in order, then waiting tasks are woken."""
     lifecycle = Watched()
     reason = ConnectionLost("gone")
     lifecycle.end(reason, last_words=b"frame")
@@ -38,8 +39,8 @@ def test_the_end_comes_once():
     assert lifecycle.ended.is_set()
 
 
-def test_who_waits_for_acceptance_is_woken_by_either():
-    """By the acceptance, which is remembered; and by an end, which is none."""
+def test_acceptance_and_end_wake_tasks_that_wait_for_acceptance():
+    """An acceptance is remembered; an end is not an acceptance."""
     accepted, ended = Watched(established=False), Watched(established=False)
     accepted.accepted()
     ended.close()
@@ -59,8 +60,8 @@ def test_who_waits_for_acceptance_is_woken_by_either():
     ],
     ids=["close", "lost", "give_up", "protocol_error"],
 )
-def test_ways_to_end(end, kind, words):
-    """Only a peer that is of no use, or talks nonsense, is told why."""
+def test_the_reason_is_sent_to_some_peers_only(end, kind, words):
+    """Only a peer that is silent, or breaks the rules, gets the reason."""
     lifecycle = Watched()
     end(lifecycle)
     assert type(lifecycle.failure) is kind
@@ -72,7 +73,7 @@ def test_ways_to_end(end, kind, words):
 
 
 def test_causes_are_kept():
-    """What broke the transport, or the rules, is the cause of the reason."""
+    """The error of the transport, or of the protocol, is the cause of the reason."""
     cable, junk = OSError("cable"), RemoteProtocolError("junk")
     lost, wrong = Watched(), Watched()
     lost.lost(cable)
@@ -81,8 +82,8 @@ def test_causes_are_kept():
     assert wrong.failure.__cause__ is junk
 
 
-def test_draining():
-    """No new streams; the connection ends, with the reason of the draining, once it is idle."""
+def test_draining_refuses_new_streams():
+    """Once the connection is idle, it ends with the reason of the draining."""
     lifecycle = Watched()
     idle = False
     lifecycle.is_idle = lambda: idle
@@ -99,8 +100,8 @@ def test_draining():
     assert lifecycle.failure is reason
 
 
-def test_draining_what_is_idle_ends_it():
-    """There is nothing to wait for."""
+def test_draining_an_idle_connection_ends_it():
+    """There is no stream to wait for."""
     lifecycle = Watched()
     lifecycle.is_idle = lambda: True
     reason = ConnectionClosed("enough")
@@ -108,8 +109,8 @@ def test_draining_what_is_idle_ends_it():
     assert lifecycle.failure is reason
 
 
-def test_what_is_over_is_not_drained():
-    """Nobody is told of a draining after the end."""
+def test_a_closed_connection_is_not_drained():
+    """No part is told of a draining after the end."""
     lifecycle = Watched()
     lifecycle.close()
     lifecycle.drain(ConnectionClosed("enough"))

@@ -1,4 +1,4 @@
-"""Bytes of metadata: of a request, whole or in fragments, of a METADATA_PUSH, and of a SETUP."""
+"""Limits on metadata: of a request, whole or in fragments, of METADATA_PUSH and of SETUP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINDS = {
 
 
 class Noting(Responder):
-    """Notes the metadata of what came, and who was asked about bodies."""
+    """Notes the metadata it gets, and its calls of `body_responder`."""
 
     def __init__(self):
         self.seen = []
@@ -91,7 +91,7 @@ def in_fragments(request, metadata):
 @pytest.mark.parametrize("sent", [in_one, in_fragments], ids=["whole", "fragments"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_metadata_of_a_request(kind, sent, size, caplog):
-    """Of exactly the limit they are taken; of a byte more the request is INVALID, or dropped."""
+    """Exactly the limit is accepted; a byte more makes the request INVALID, or dropped."""
     metadata = b"0123456789a"[:size]
     handlers = Noting()
     async with frame_peer_client(handlers, config=CONFIG) as peer:
@@ -101,7 +101,7 @@ async def test_the_metadata_of_a_request(kind, sent, size, caplog):
             assert (error.stream_id, error.code, error.data) == (1, ErrorCode.INVALID, TEXT)
         await peer.send(RequestResponseFrame(3, data=b"next", metadata=b"3"))
         while (frame := await peer.receive()).stream_id != 3:
-            pass  # what the first request is answered with
+            pass  # the answer to the first request
         assert frame.data == b"next"
         assert (metadata in handlers.seen) is (size == 10)
         assert (TEXT.decode() in caplog.text) is (size == 11 and kind == "fire_and_forget")
@@ -111,7 +111,7 @@ async def test_the_metadata_of_a_request(kind, sent, size, caplog):
 @pytest.mark.parametrize("size", [10, 11])
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"request_channel"}))
 async def test_the_metadata_of_a_request_that_is_read_while_it_arrives(kind, size, caplog):
-    """Likewise where the responder takes a body: of more than the limit it is not even asked."""
+    """Past the limit a responder that takes bodies is not even asked."""
 
     class Reading(Noting):
         def body_responder(self, interaction, metadata):
@@ -131,7 +131,7 @@ async def test_the_metadata_of_a_request_that_is_read_while_it_arrives(kind, siz
     handlers = Reading()
     async with frame_peer_client(handlers, config=CONFIG) as peer:
         *begin, last = in_fragments(KINDS[kind], metadata)
-        # Metadata behind data mean nothing; a body does not keep them, however many there are.
+        # Metadata behind data has no meaning; a body does not keep it, however much there is.
         late = PayloadFrame(1, next=True, follows=True, metadata=bytes(20))
         await peer.send(*begin, *[late] * 20, last)
         if kind != "fire_and_forget":
@@ -145,8 +145,8 @@ async def test_the_metadata_of_a_request_that_is_read_while_it_arrives(kind, siz
         assert (TEXT.decode() in caplog.text) is (size == 11 and kind == "fire_and_forget")
 
 
-async def test_what_is_not_a_request_has_no_such_limit():
-    """The items of a channel, and fragments of them, may have metadata of any size."""
+async def test_other_payloads_have_no_such_limit():
+    """The items of a channel and their fragments may have metadata of any size."""
     handlers = Noting()
     async with frame_peer_client(handlers, config=CONFIG) as peer:
         await peer.send(RequestChannelFrame(1, 3, data=b"1"))
@@ -160,8 +160,8 @@ async def test_what_is_not_a_request_has_no_such_limit():
         assert [len(frame.metadata or b"") for frame in received] == [0, 20, 30]
 
 
-async def test_a_metadata_push(caplog):
-    """Of exactly the limit it is taken, longer it is dropped; the log has one line of it."""
+async def test_the_metadata_of_a_metadata_push(caplog):
+    """Exactly the limit is accepted; a longer one is dropped, and logged once."""
     handlers = Noting()
     async with frame_peer_client(handlers, config=CONFIG) as peer:
         with caplog.at_level(logging.WARNING):
@@ -183,8 +183,8 @@ async def test_a_metadata_push(caplog):
         (None, bytes(21), True),
     ],
 )
-async def test_a_setup(metadata, data, refused):
-    """Metadata and data count together; one byte too many is REJECTED_SETUP, and nobody sees it."""
+async def test_the_metadata_of_a_setup(metadata, data, refused):
+    """Metadata and data count together; past the limit SETUP is refused with REJECTED_SETUP."""
     handlers = Noting()
     async with frame_peer_client(handlers, setup=False, config=CONFIG) as peer:
         await peer.send(
@@ -201,8 +201,8 @@ async def test_a_setup(metadata, data, refused):
             assert handlers.seen == [metadata]
 
 
-async def test_a_request_that_is_not_admitted_has_its_metadata_unread():
-    """In fragments too: where there is no room nobody is asked whether its body is wanted."""
+async def test_the_metadata_of_a_request_that_is_not_admitted_is_not_read():
+    """Without room for the request, fragmented or not, the responder is not asked about bodies."""
     handlers = Noting()
     async with frame_peer_client(handlers, config=CONFIG) as peer:
         await peer.send(RequestResponseFrame(1, data=b"wait" + bytes(40)))

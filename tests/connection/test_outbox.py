@@ -1,4 +1,4 @@
-"""The outbox: order, room, fairness, and what ends it."""
+"""The outbox: order, room, fairness, and its end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def error():
     return failure
 
 
-async def test_the_urgent_go_first():
-    """Frames of stream 0 overtake; all others leave as they were put, control or not."""
+async def test_urgent_frames_go_first():
+    """Frames of stream 0 overtake; all others leave in the order they were put, control or not."""
     outbox = Outbox(100, 100, 10**9)
     outbox.put(b"one")
     outbox.put_control(b"two")
@@ -50,7 +50,7 @@ async def test_the_writer_is_woken():
         await trio.testing.wait_all_tasks_blocked()
         assert taken == [[b"frame"]] * 4 + [[]]
         nursery.cancel_scope.cancel()
-    outbox.put(b"late")  # a writer that was cancelled is not woken again
+    outbox.put(b"late")  # A cancelled writer is not woken again.
     assert await outbox.take() == [b"late"]
 
 
@@ -61,7 +61,7 @@ async def producer(outbox, name, size, log):
 
 
 async def test_room_is_handed_out_in_order():
-    """Those who wait get room first come, first served, as much as the limit allows."""
+    """Producers that wait for room are served in order, within the limit."""
     outbox = Outbox(10, 100, 10**9)
     log = []
     outbox.put(b"x" * 10)
@@ -78,7 +78,7 @@ async def test_room_is_handed_out_in_order():
 
 
 async def test_a_cancelled_waiter_takes_no_room():
-    """One that gives up is forgotten, and those behind it move up."""
+    """A waiter that gives up is forgotten, and those behind it move up."""
     outbox = Outbox(10, 100, 10**9)
     log = []
     outbox.put(b"x" * 10)
@@ -100,8 +100,8 @@ async def test_a_cancelled_waiter_takes_no_room():
     assert outbox.room.used == 10
 
 
-async def test_room_given_back_goes_to_the_next():
-    """Room that was reserved and is not used does not stay with nobody."""
+async def test_returned_room_goes_to_the_next_producer():
+    """Reserved room that is not used does not get lost."""
     outbox = Outbox(10, 100, 10**9)
     log = []
     await outbox.reserve(10)
@@ -114,7 +114,7 @@ async def test_room_given_back_goes_to_the_next():
     assert outbox.room.used == 10
 
 
-async def test_room_handed_out_is_still_counted_after_a_quick_batch():
+async def test_assigned_room_is_counted_after_a_quick_batch():
     """A writer that takes again before a woken producer has run does not forget its room."""
     outbox = Outbox(10, 100, 10**9)
     log = []
@@ -132,8 +132,8 @@ async def test_room_handed_out_is_still_counted_after_a_quick_batch():
     assert outbox.room.used == 0
 
 
-async def test_idle():
-    """It is idle once the writer has come back for more and found nothing."""
+async def test_an_empty_outbox_is_idle():
+    """It is idle once the writer has come back and found no frame."""
     outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x")
     steps = []
@@ -163,8 +163,8 @@ async def test_idle():
     assert await outbox.take() == [b"x"]
 
 
-async def test_clogged():
-    """It is clogged while more control bytes wait than may, and not once they are taken."""
+async def test_a_clogged_outbox():
+    """It is clogged while the waiting control bytes exceed their limit, and not once they leave."""
     outbox = Outbox(10, 3, 10**9)
     outbox.put_control(b"123")
     assert not outbox.clogged
@@ -178,8 +178,8 @@ async def test_clogged():
     assert not outbox.clogged
 
 
-async def test_a_cancelled_watcher():
-    """Giving up on a clogged outbox changes nothing."""
+async def test_a_cancelled_watcher_of_a_clogged_outbox():
+    """Cancelling it changes nothing."""
     outbox = Outbox(10, 1, 10**9)
     outbox.put_control(b"12")
     with trio.move_on_after(0) as scope:
@@ -188,8 +188,8 @@ async def test_a_cancelled_watcher():
     assert await outbox.take() == [b"12"]
 
 
-async def test_closing():
-    """Those who wait for room learn why, each for itself; what is queued still leaves."""
+async def test_a_closed_outbox_refuses_producers():
+    """Producers that wait for room get the reason, each its own; queued frames still leave."""
     outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x" * 10)
     failure = error()
@@ -208,7 +208,7 @@ async def test_closing():
         outbox.close(failure)
         outbox.room.fail_waiting(1)
         await trio.testing.wait_all_tasks_blocked()
-        assert len(caught) == 1  # so many at a time as is asked for
+        assert len(caught) == 1  # one task, as the call says
         outbox.room.fail_waiting()
     await wait()
     assert len({id(reason) for reason in [failure, *caught]}) == 4
@@ -217,8 +217,8 @@ async def test_closing():
     assert await outbox.take() == [b"last words", b"x" * 10]
 
 
-async def test_a_broken_one_is_idle():
-    """Where nothing can be sent any more, nobody waits for it, whatever is put."""
+async def test_a_broken_outbox_is_idle():
+    """When no frame can be sent any more, no task waits for it, with later frames or without."""
     outbox = Outbox(10, 100, 10**9)
     outbox.put(b"x")
     await outbox.take()
@@ -239,7 +239,7 @@ async def test_a_broken_one_is_idle():
     drops=st.sets(st.integers(0, 11)),
 )
 def test_room_is_never_lost(sizes, quits, drops):
-    """Producers that come, give up and hand back: in the end there is room, and all were served."""
+    """Producers come, give up and return room: in the end there is room, and all were served."""
     limit = 20
 
     async def run():

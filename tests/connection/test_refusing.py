@@ -1,4 +1,4 @@
-"""Refusing a client: it hears why, however much it had sent, and whatever goes wrong meanwhile.
+"""Refusing a client: it receives the reason, also after a failure on the way.
 
 Modules of rsocket_trio.connection: establish.
 """
@@ -32,8 +32,8 @@ def prefixed(*frames: bytes) -> bytes:
     return b"".join(len(frame).to_bytes(3, "big") + frame for frame in frames)
 
 
-async def test_what_was_not_read_does_not_take_the_reason_along(nursery):
-    """A socket closed with bytes unread is reset; these are read first, and the end is clean."""
+async def test_unread_bytes_do_not_lose_the_reason(nursery):
+    """A socket closed with unread bytes is reset; so the server reads them, and ends cleanly."""
     server = await nursery.start(serve, Echo(), "tcp://127.0.0.1:0")
     port = int(server.uris[0].rpartition(":")[2])
     wrong = SetupFrame(9, 9, 1000, 1000).encode()
@@ -42,7 +42,7 @@ async def test_what_was_not_read_does_not_take_the_reason_along(nursery):
         received = b""
         while b"version 9.9" not in received:
             received += await client.receive_some()
-        # Sent after the refusal has arrived: nobody has read this when the server closes.
+        # Sent after the refusal has arrived: the server has not read this when it closes.
         await client.send_all(prefixed(*[bytes(1000)] * 500))
         await client.send_eof()
         while more := await client.receive_some():  # a reset is an error here
@@ -54,7 +54,7 @@ async def test_what_was_not_read_does_not_take_the_reason_along(nursery):
 
 
 class Scripted(FrameTransport):
-    """A transport that notes what is done to it, and fails where it is told to."""
+    """A transport that notes each call, and fails where the test says so."""
 
     def __init__(self, **failures):
         self.info = TransportInfo(scheme="test")
@@ -83,7 +83,7 @@ class Scripted(FrameTransport):
 
 
 async def test_the_order_of_a_refusal(autojump_clock):
-    """The reason, the end of sending, and then all that the client still sends is dropped."""
+    """First the reason, then the end of sending; then the client's frames are dropped."""
     transport = Scripted()
     await refuse(transport, RejectedSetup("no"), CONFIG)
     assert transport.calls == ["send", "close sending", "receive", "receive", "receive"]
@@ -91,15 +91,15 @@ async def test_the_order_of_a_refusal(autojump_clock):
 
 @pytest.mark.parametrize("where", ["send", "close sending", "receive"])
 @pytest.mark.parametrize("error", [trio.BrokenResourceError("gone"), RemoteProtocolError("junk")])
-async def test_refusing_one_who_is_gone_or_talks_nonsense(where, error, autojump_clock):
-    """It is refused all the same, and nothing is raised."""
+async def test_refusing_a_client_that_is_gone_or_malformed(where, error, autojump_clock):
+    """It is refused all the same, and no error is raised."""
     transport = Scripted(**{where: error})
     await refuse(transport, RejectedSetup("no"), CONFIG)
     assert transport.calls[-1] == where
 
 
-async def test_refusing_one_who_goes_on_for_ever(autojump_clock):
-    """A client that does not close is waited for a second, and one that does not read for three."""
+async def test_refusing_a_client_that_does_not_close(autojump_clock):
+    """The server waits a second for the client to close, and three for it to read."""
 
     class Endless(Scripted):
         async def receive_frames(self):
@@ -120,15 +120,15 @@ async def test_refusing_one_who_goes_on_for_ever(autojump_clock):
 
 
 @pytest.mark.parametrize("where", ["send", "close sending", "receive"])
-async def test_a_transport_that_is_closed_by_whoever_brought_it(where):
-    """Before the first frame or while the client is refused: the connection is over, no more."""
+async def test_a_transport_closed_by_its_owner(where):
+    """Before the first frame, or during a refusal, this ends the connection without an error."""
     faulty = Scripted(**{where: trio.ClosedResourceError("closed")})
     await serve_transport(Echo(), faulty)
     assert faulty.calls[-1] == "close"
 
 
-async def test_refused_by_reset(nursery):
-    """A client that resets while it is refused harms nobody."""
+async def test_a_reset_during_a_refusal(nursery):
+    """A client that resets while it is refused affects no other client."""
     server = await nursery.start(serve, Echo(), "tcp://127.0.0.1:0")
     port = int(server.uris[0].rpartition(":")[2])
     wrong = prefixed(SetupFrame(9, 9, 1000, 1000).encode())

@@ -37,8 +37,8 @@ async def attach(link, **arguments):
     return link.attach(near, **arguments), far
 
 
-async def test_after_the_end_nothing_is_attached():
-    """A session that is over takes no transport, and sends and receives nothing."""
+async def test_a_session_that_is_over_takes_no_transport():
+    """It sends and receives nothing either."""
     link, _ = new_link()
     await link.aclose()
     link.fail("another reason")
@@ -49,8 +49,8 @@ async def test_after_the_end_nothing_is_attached():
             await operation
 
 
-async def test_what_an_old_transport_still_brings_is_dropped(autojump_clock):
-    """The position told to the peer excludes it, so the peer sends it again."""
+async def test_late_frames_of_an_old_transport_are_dropped(autojump_clock):
+    """The position told to the peer excludes them, so the peer sends them again."""
     link, far = new_link()
     received = []
 
@@ -68,10 +68,8 @@ async def test_what_an_old_transport_still_brings_is_dropped(autojump_clock):
     assert link.log.received == len(frame(2))
 
 
-async def test_what_came_right_behind_a_resume_is_not_the_old_transports(
-    monkeypatch, autojump_clock
-):
-    """Two RESUMEs in one turn, each with frames behind it: those of the second are received."""
+async def test_frames_behind_a_resume_belong_to_its_transport(monkeypatch, autojump_clock):
+    """Two RESUMEs come in one turn, with frames behind each: the second's are received."""
     link, _ = new_link()
     await attach(link, received=[frame(1)])
     wait_attached = link.wait_attached
@@ -90,8 +88,8 @@ async def test_what_came_right_behind_a_resume_is_not_the_old_transports(
     assert link.log.received == len(frame(2))
 
 
-async def test_junk_is_for_the_reader():
-    """What is no frame passes the link uncounted, and the engine judges it."""
+async def test_malformed_frames_reach_the_reader():
+    """They pass the link uncounted, and the engine judges them."""
     link, far = new_link()
     junk = [b"", b"abc", bytes([0, 0, 0, 0, 0x0C, 0]), bytes([0, 0, 0, 9, 0x0C, 0]) + bytes(8)]
     await far.send_frames(junk)
@@ -100,8 +98,8 @@ async def test_junk_is_for_the_reader():
     assert not link.closing
 
 
-async def test_an_error_of_another_code_is_no_end():
-    """Codes that mean nothing on stream 0 do not end a session."""
+async def test_errors_of_other_codes_do_not_end_a_session():
+    """Codes without a meaning on stream 0 have no effect."""
     link, far = new_link()
     await far.send_frames([ErrorFrame(0, 0x201).encode()])
     await link.receive_frames()
@@ -113,7 +111,7 @@ async def test_an_error_of_another_code_is_no_end():
     assert await link.receive_frames() == []
 
 
-async def test_keepalives_are_brought_up_to_date():
+async def test_keepalives_have_the_current_position():
     """R-RESUME-03: each KEEPALIVE leaves with the position of that moment."""
     link, far = new_link()
     await far.send_frames([frame(1)])
@@ -123,7 +121,7 @@ async def test_keepalives_are_brought_up_to_date():
     assert decode(sent) == KeepaliveFrame(False, len(frame(1)), b"data")
 
 
-async def test_a_peer_that_reads_nothing_costs_the_transport(autojump_clock):
+async def test_a_peer_that_does_not_read_loses_its_transport(autojump_clock):
     """R-KEEP-06: a send that is stuck for the max lifetime drops the transport, not the session."""
     link, far = new_link(max_bytes=1)
     async with trio.open_nursery() as nursery:
@@ -148,7 +146,7 @@ async def test_a_peer_that_reads_nothing_costs_the_transport(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_a_client_sends_keepalives(autojump_clock):
+async def test_a_client_sends_keepalives_on_each_transport(autojump_clock):
     """R-KEEP-01: one per interval, by the engine's writer, anew on each transport."""
     link, far = new_link(interval=10)
     outbox = Outbox(10**6, 10**6, 10**9)
@@ -171,7 +169,7 @@ async def test_a_client_sends_keepalives(autojump_clock):
 
 
 async def test_payloads_wait_for_the_confirmation(autojump_clock):
-    """Half a log of unconfirmed frames closes the outbox; the peer's word opens it."""
+    """With half a log of unconfirmed frames the outbox closes; a confirmation opens it."""
     link, far = new_link(limit=10_000)
     outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
@@ -181,7 +179,7 @@ async def test_payloads_wait_for_the_confirmation(autojump_clock):
     assert outbox.room.limit == 0
     question = decode((await far.receive_frames())[-1])
     assert question.respond
-    # Another KEEPALIVE is no answer, and what it confirms is not enough.
+    # Another KEEPALIVE is no answer, and it does not confirm enough.
     await far.send_frames([KeepaliveFrame(False, len(frame(0, 900)), b"").encode()])
     await link.receive_frames()
     assert outbox.room.limit == 0
@@ -191,8 +189,8 @@ async def test_payloads_wait_for_the_confirmation(autojump_clock):
     assert link.log.size == 0
 
 
-async def test_the_question_is_asked_again_on_a_new_connection(autojump_clock):
-    """What was asked is forgotten with the connection; what is retained is not."""
+async def test_the_keepalive_is_sent_again_on_a_new_connection(autojump_clock):
+    """The pending KEEPALIVE is forgotten with the connection; the retained frames are not."""
     link, _far = new_link(limit=10_000)
     outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
@@ -210,7 +208,7 @@ async def test_the_question_is_asked_again_on_a_new_connection(autojump_clock):
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_clock):
-    """It answers without a position, or not at all: the session goes on, less safe."""
+    """It answers without a position, or not at all: the session goes on, with less safety."""
     link, far = new_link(limit=10_000)
     outbox = Outbox(10**6, 10**6, 10**9)
     link.retention.bind(outbox)
@@ -235,8 +233,8 @@ async def test_a_peer_that_confirms_nothing_is_not_waited_for(answers, autojump_
         nursery.cancel_scope.cancel()
 
 
-async def test_closing_says_goodbye_once():
-    """CONNECTION_CLOSE, unless an end was announced already."""
+async def test_closing_sends_connection_close_once():
+    """CONNECTION_CLOSE is sent unless an end was announced already."""
     link, far = new_link()
     assert await link.close_sending()
     assert [decode(each) for each in await far.receive_frames()] == [
@@ -249,7 +247,7 @@ async def test_closing_says_goodbye_once():
 
 
 class Immediate(FrameTransport):
-    """Sends without waiting, as far as there is room; a broken one does not."""
+    """Sends without waiting, as far as there is room; fails if it is broken."""
 
     immediate = True
 
@@ -282,7 +280,7 @@ class Immediate(FrameTransport):
 
 
 async def test_sending_without_waiting():
-    """Once it has begun, and while there is a transport that can; what it sends is retained."""
+    """It works once sending has begun, on a transport that can; sent frames are retained."""
     near = Immediate(room=1)
     link = ResumableLink(near, 10**6, interval=None, max_lifetime=LIFETIME)
     assert link.immediate
@@ -298,7 +296,7 @@ async def test_sending_without_waiting():
     await link.send_frames([frame(5)])
     assert near.sent == [b"first", *(frame(number) for number in range(1, 6))]
     assert list(link.log.replay()) == near.sent[1:]
-    # The next transport cannot: the link was asked before whether it can.
+    # The next transport cannot: the link was asked before about the first one.
     _, far = await attach(link)
     await link.send_frames([])
     with pytest.raises(trio.WouldBlock):
@@ -308,7 +306,7 @@ async def test_sending_without_waiting():
 
 
 async def test_a_transport_that_breaks_without_waiting():
-    """What it did not take is retained once; `send_frames` finds that it broke, and drops it."""
+    """The frames it did not take are retained once; `send_frames` finds the break, and drops it."""
     near = Immediate()
     link = ResumableLink(near, 10**6, interval=None, max_lifetime=LIFETIME)
     attachment = link.attach(near)

@@ -1,4 +1,4 @@
-"""A session whose connection is cut anywhere delivers what an uncut one does."""
+"""A session whose connection is cut at any byte delivers the same as an uncut one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def run(cuts):
 WHOLE, _, (SENT, RECEIVED) = run([])
 
 
-def test_the_uncut_run_is_as_it_should_be():
-    """What the other runs are compared with is right itself."""
+def test_the_uncut_run_is_correct():
+    """The other runs are compared with this one."""
     assert len(WHOLE["responses"]) == 8
     assert WHOLE["stream"] == [b"%d " % number * 30 for number in range(15)]
     assert WHOLE["channel"] == [b"%d" % number * 50 for number in range(10)]
@@ -36,7 +36,7 @@ def test_the_uncut_run_is_as_it_should_be():
 
 @pytest.mark.parametrize("sent", [True, False], ids=["sent", "received"])
 def test_one_cut_anywhere(sent):
-    """One cut, every 13 bytes of the stream, in either direction: nothing lost or doubled."""
+    """One cut, every 13 bytes of the stream, in either direction: no payload is lost or doubled."""
     for at in range(1, (SENT if sent else RECEIVED) - 300, 13):
         heard, resumed, _ = run([(sent, at)])
         assert heard == WHOLE, f"cut after {at} bytes"
@@ -46,7 +46,7 @@ def test_one_cut_anywhere(sent):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(23, 1500)), min_size=2, max_size=25))
 def test_many_cuts_anywhere(cuts):
-    """Cut again and again, at any bytes, in either direction: the same is delivered."""
+    """Many cuts at any bytes, in either direction: the same payloads are delivered."""
     heard, resumed, _ = run(cuts)
     assert heard == WHOLE
     assert resumed

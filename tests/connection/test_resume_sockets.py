@@ -1,4 +1,4 @@
-"""Sessions over real sockets, of every kind."""
+"""Sessions over real sockets of every kind."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def contexts():
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls", "unix", "ws", "wss"])
-async def test_a_stream_goes_on(scheme, contexts, tmp_path):
-    """Cut again and again, by either way of ending a connection, each item arrives once."""
+async def test_a_stream_goes_on_after_cuts(scheme, contexts, tmp_path):
+    """Cut many times, by both ways to end a connection: each item arrives once."""
     server_context, client_context = contexts if scheme in {"tls", "wss"} else (None, None)
     uri = f"unix://{tmp_path}/socket" if scheme == "unix" else f"{scheme}://127.0.0.1:0"
     transports = []
@@ -69,8 +69,8 @@ class Echo(Responder):
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-async def test_large_payloads_go_on(scheme):
-    """Cut while sockets are full, so that frames are torn, each request is answered once."""
+async def test_large_payloads_go_on_after_cuts(scheme):
+    """Cuts while sockets are full tear frames apart: each request is answered once."""
     sizes = [37 * number % 250 * 1000 for number in range(80)]
     transports = []
     answered = []
@@ -105,7 +105,7 @@ async def test_large_payloads_go_on(scheme):
 
 
 async def test_a_transport_that_is_closed_before_it_is_used():
-    """Whoever dials may close it again, on second thought: that is one more attempt that failed."""
+    """A dialler may close its transport again: that is one more failed attempt."""
     transports = []
     async with trio.open_nursery() as nursery:
         start = partial(serve, Echo(), "tcp://127.0.0.1:0", resume=ResumeOptions())

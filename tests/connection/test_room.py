@@ -1,4 +1,4 @@
-"""Room in the outbox: whoever waits for it may leave the line, wherever it stands."""
+"""Room in the outbox: a task that waits for it may leave the queue from any place."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import trio.testing
 from rsocket_trio.connection.room import Room
 
 
-async def test_thousands_leave_the_line_last_first():
-    """Each in constant time: twenty thousand would take minutes if each were looked for."""
+async def test_thousands_leave_the_queue_last_first():
+    """Each leaves in constant time: a search for each of twenty thousand would take minutes."""
     room = Room(1)
     assert room.try_take(1)
     scopes = []
@@ -32,8 +32,8 @@ async def test_thousands_leave_the_line_last_first():
     assert (room.used, len(room.waiting)) == (1, 0)
 
 
-async def test_room_handed_to_nobody_alive():
-    """Who is cancelled while waiting takes nothing; the next in line gets what there is."""
+async def test_room_is_not_handed_to_a_cancelled_task():
+    """A task cancelled while it waits takes no room; the next one gets it."""
     room = Room(10)
     assert room.try_take(10)
     got = []

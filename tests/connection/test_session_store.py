@@ -1,4 +1,4 @@
-"""A session store of an application: when it is asked, and what becomes of what it does wrong."""
+"""A session store of an application: when it is called, and what its mistakes cost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resume(token: bytes = TOKEN) -> ResumeFrame:
 
 
 class Hashed(SessionStore):
-    """Keeps no tokens, takes its time, fails on demand; made of public names only."""
+    """Keeps no tokens, waits, fails on demand; uses public names only."""
 
     def __init__(self) -> None:
         self.kept: dict[bytes, ResumableSession] = {}
@@ -110,7 +110,7 @@ class Server:
             await peer.expect_closed()
 
 
-async def test_when_it_is_asked(nursery, autojump_clock):
+async def test_when_a_store_is_called(nursery, autojump_clock):
     """Once for the SETUP, once for each RESUME, and once when the session is over."""
     server = Server(nursery)
     await server.begin()
@@ -123,8 +123,8 @@ async def test_when_it_is_asked(nursery, autojump_clock):
     assert answer == b"there is no such session"
 
 
-async def test_a_session_says_nothing_of_itself(nursery, autojump_clock):
-    """It is opaque, and the same as nothing but itself."""
+async def test_a_session_is_opaque(nursery, autojump_clock):
+    """It shows nothing, and equals only itself."""
     server = Server(nursery)
     await server.begin()
     await server.begin(OTHER)
@@ -136,8 +136,8 @@ async def test_a_session_says_nothing_of_itself(nursery, autojump_clock):
         ResumableSession()
 
 
-async def test_a_token_in_use(nursery, autojump_clock):
-    """The second client is refused, whoever is first with the store; the first goes on."""
+async def test_a_token_in_use_is_refused(nursery, autojump_clock):
+    """The second client to reach the store is refused; the first goes on."""
     server = Server(nursery)
     await server.begin()
     assert b"in use" in await server.refuses(setup(), ErrorCode.REJECTED_SETUP)
@@ -146,8 +146,8 @@ async def test_a_token_in_use(nursery, autojump_clock):
     assert server.store.log == ["add", "add", "find", "remove"]
 
 
-async def test_a_store_that_cannot_keep(nursery, autojump_clock, caplog):
-    """The client is refused, the log says why, and whatever was kept is removed."""
+async def test_a_store_that_fails_to_add(nursery, autojump_clock, caplog):
+    """The client is refused, the log says why, and a partly added session is removed."""
     server = Server(nursery, max_sessions=1)
     for trouble in ("fails", "hangs"):
         caplog.clear()
@@ -159,11 +159,11 @@ async def test_a_store_that_cannot_keep(nursery, autojump_clock, caplog):
         assert "the session store failed" in caplog.text
         assert ("no directory" in caplog.text) is (trouble == "fails")
         setattr(server.store, trouble, None)
-    await server.begin()  # so there is room again
+    await server.begin()  # So there is room again.
 
 
-async def test_a_store_that_cannot_find(nursery, autojump_clock, caplog):
-    """The client is told to try again, and the session lives on."""
+async def test_a_store_that_fails_to_find(nursery, autojump_clock, caplog):
+    """The client may try again, and the session lives."""
     server = Server(nursery)
     await server.begin()
     for trouble in ("fails", "hangs"):
@@ -176,8 +176,8 @@ async def test_a_store_that_cannot_find(nursery, autojump_clock, caplog):
 
 
 @pytest.mark.parametrize("trouble", ["fails", "hangs"])
-async def test_a_store_that_cannot_remove(nursery, autojump_clock, caplog, trouble):
-    """That is logged; the session is over, and room for another."""
+async def test_a_store_that_fails_to_remove(nursery, autojump_clock, caplog, trouble):
+    """The error is logged; the session is over, and another one has room."""
     server = Server(nursery, max_sessions=1)
     await server.begin()
     setattr(server.store, trouble, "remove")
@@ -189,7 +189,7 @@ async def test_a_store_that_cannot_remove(nursery, autojump_clock, caplog, troub
 
 
 async def test_a_store_that_forgets(nursery, autojump_clock):
-    """Its client is refused; what the session costs it costs, and counts, to its end."""
+    """Its client is refused; the session still counts against the limits until its end."""
     server = Server(nursery, max_sessions=1)
     await server.begin()
     server.store.kept.clear()
@@ -200,8 +200,8 @@ async def test_a_store_that_forgets(nursery, autojump_clock):
 
 
 @pytest.mark.parametrize("given", ["another session", "no session at all"])
-async def test_a_store_that_gives_something_else(nursery, autojump_clock, caplog, given):
-    """Nobody gets at the streams of another client by a mistake of the store."""
+async def test_a_store_that_returns_something_else(nursery, autojump_clock, caplog, given):
+    """A mistake of the store gives no client access to the streams of another."""
     server = Server(nursery)
     await server.begin()
     await server.begin(OTHER)
@@ -214,7 +214,7 @@ async def test_a_store_that_gives_something_else(nursery, autojump_clock, caplog
 
 
 async def test_a_cancelled_server_frees_the_token(autojump_clock):
-    """Also while the store keeps the session; whatever it does, the server ends in time."""
+    """The server ends in time also if the store is slow to add the session, or fails."""
     store = Hashed()
     async with trio.open_nursery() as nursery:
         server = Server(nursery, store)
@@ -234,8 +234,8 @@ async def test_a_cancelled_server_frees_the_token(autojump_clock):
     assert trio.current_time() - start < 5
 
 
-async def test_in_memory():
-    """Of those who add at the same time one succeeds, and removes only what is its own."""
+async def test_the_store_in_memory():
+    """Of several that add at the same time one succeeds, and each removes only its own."""
     store, kept = MemorySessionStore(), []
     sessions = [object() for _ in range(3)]
 
@@ -264,8 +264,8 @@ async def test_in_memory():
     assert len(store) == 0
 
 
-async def test_requests_before_the_session_is_kept(nursery, autojump_clock):
-    """What a client sends behind its SETUP waits for the store, and is not lost."""
+async def test_requests_before_the_session_is_stored(nursery, autojump_clock):
+    """Requests that a client sends behind its SETUP wait for the store, and are not lost."""
     server = Server(nursery)
     async with server.dial() as peer:
         await peer.send(setup(), RequestResponseFrame(1, data=b"ping"))

@@ -1,4 +1,4 @@
-"""What one task of the crew remembers, and what becomes of what came out of a handler."""
+"""The state of one task of the crew, and the outcome of a handler."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def context_with(value):
     return context
 
 
-async def test_contexts_differ():
-    """By any value; also where two values cannot be compared, which is no reason to fail."""
+async def test_contexts_that_differ():
+    """Contexts differ by any value, also where two values cannot be compared."""
     clean = contextvars.copy_context()
     assert not differ(contextvars.copy_context(), clean)
     assert differ(context_with(1), clean)
@@ -45,14 +45,14 @@ async def test_contexts_differ():
 
 
 async def test_the_first_scope_is_for_one_request():
-    """So what a handler always leaves open is found in each new task."""
+    """So each new task finds the scope that a handler always leaves open."""
     shift = Shift({})
     assert shift.task is trio.lowlevel.current_task()
     assert (shift.served, shift.longest) == (0, 1)
 
 
-def test_what_came_out_is_the_outcome():
-    """An exception as it is; what is none in one that tells of it."""
+def test_an_error_of_a_handler_is_the_outcome():
+    """An `Exception` is the outcome as it is; another error is wrapped in one."""
     failure = ValueError("no")
     operation = Closed()
     settle(operation, failure)
@@ -63,8 +63,8 @@ def test_what_came_out_is_the_outcome():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_program(error):
-    """It goes on, and the stream is over all the same."""
+def test_errors_that_end_the_program(error):
+    """They are raised further, and the stream is over as well."""
     operation = Closed()
     with pytest.raises(error):
         settle(operation, error())

@@ -1,4 +1,4 @@
-"""A peer that is alive is never called dead, whatever else happens."""
+"""A living peer is never treated as dead."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_bytes_of_an_unfinished_frame(autojump_clock):
 
 
 async def test_progress_within_a_batch(autojump_clock):
-    """A peer that takes a large batch bit by bit reads, however long the whole takes."""
+    """A peer that reads a large batch slowly is alive, however long the whole takes."""
     ours, theirs = trio.testing.lockstep_stream_pair()
     transport = ByteStreamTransport(ours, info=TransportInfo(scheme="tcp"))
     decoder = LengthPrefixDecoder(2**24 - 1)
@@ -89,9 +89,9 @@ async def test_progress_within_a_batch(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("attempt", range(5))  # trio runs what is ready in any order
+@pytest.mark.parametrize("attempt", range(5))  # trio runs ready tasks in any order.
 async def test_a_loop_that_stood_still(attempt, mock_clock):
-    """What has arrived meanwhile is read before anybody is called dead."""
+    """Bytes that have arrived meanwhile are read before a peer is called dead."""
     async with frame_peer_client(Server(), setup=False) as peer:
         await peer.setup(max_lifetime=LIFETIME)
         for _ in range(3):
@@ -101,8 +101,8 @@ async def test_a_loop_that_stood_still(attempt, mock_clock):
         await peer.expect_alive()
 
 
-async def test_handlers_that_compute(mock_clock):
-    """A KEEPALIVE is behind a burst of requests at most, and not behind all that wait."""
+async def test_a_keepalive_behind_handlers_that_compute(mock_clock):
+    """A KEEPALIVE waits for at most a burst of requests, and not for all that are queued."""
     run = []
 
     class Computes(Responder):
@@ -120,7 +120,7 @@ async def test_handlers_that_compute(mock_clock):
 
 
 async def test_a_cancel_behind_handlers_that_compute(mock_clock):
-    """Nor is a CANCEL: a request that has not begun never does."""
+    """A CANCEL is not delayed either: a request that has not begun never begins."""
     run = []
 
     class Computes(Responder):
@@ -138,8 +138,8 @@ async def test_a_cancel_behind_handlers_that_compute(mock_clock):
 
 
 @pytest.mark.parametrize("room", [1, 1000, 2**18])
-async def test_two_ends_that_ask_each_other_for_more_than_they_read(room):
-    """Both answer with errors, which never wait, thousands at a time, through a narrow pipe."""
+async def test_two_ends_that_send_more_than_they_read(room):
+    """Both answer thousands of requests at a time with errors, which never wait for room."""
     total = 3000
 
     class Refuses(Responder):
@@ -181,8 +181,8 @@ async def test_two_ends_that_ask_each_other_for_more_than_they_read(room):
     assert ends == [total, total]
 
 
-async def test_the_other_end_lives_too(autojump_clock):
-    """An hour of silence but for KEEPALIVEs, both ways."""
+async def test_both_ends_stay_alive_for_an_hour(autojump_clock):
+    """There are only KEEPALIVEs, in both directions."""
     async with connected_pair(Server()) as requester:
         await trio.sleep(3600)
         assert len((await requester.request_response()).data) == 2**20

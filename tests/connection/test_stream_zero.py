@@ -1,4 +1,4 @@
-"""The frames of the connection itself, and what tells a client that its SETUP is accepted."""
+"""The frames of the connection itself, and those that accept a client's SETUP."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rsocket_trio.frames.header import HEADER, RESPOND
 T = FrameType
 
 NO_ACCEPTANCE = {T.SETUP, T.RESUME, T.RESUME_OK, T.EXT}
-"""What a server that has accepted nothing may send too, or never sends at all."""
+"""Frames that a server may send before it accepts, or never sends at all."""
 
 
 class Heard:
-    """Stands for what takes a METADATA_PUSH, or a LEASE."""
+    """Stands for the receiver of a METADATA_PUSH, or of a LEASE."""
 
     def __init__(self):
         self.heard = []
@@ -39,7 +39,7 @@ class Heard:
 
 class Parts:
     def __init__(self, *, client=True, established=True, leases=True):
-        self.lifecycle = Lifecycle(established=established, peer=lambda: "somebody")
+        self.lifecycle = Lifecycle(established=established, peer=lambda: "a peer")
         self.outbox = Outbox(100, 100, 10**9)
         self.requests = Heard()
         self.leases = Heard() if leases else None
@@ -49,7 +49,7 @@ class Parts:
 
 
 async def test_a_keepalive_is_answered_once():
-    """With R by the same data without R; without R by nothing."""
+    """A KEEPALIVE with R is answered with the same data without R; others are not answered."""
     parts = Parts()
     parts.zero.receive(KeepaliveFrame(respond=True, position=7, data=b"data"))
     parts.zero.receive(KeepaliveFrame(respond=False, data=b"answer"))
@@ -57,8 +57,8 @@ async def test_a_keepalive_is_answered_once():
     assert await parts.outbox.take() == [answer]
 
 
-def test_the_rest_is_handed_on():
-    """Metadata to the requests; a lease to the leases, where they are in use, or to nobody."""
+def test_other_frames_are_passed_on():
+    """Metadata goes to the requests; a LEASE goes to the leases, if they are in use."""
     for leases in (True, False):
         parts = Parts(leases=leases)
         parts.zero.receive(MetadataPushFrame(b"pushed"))
@@ -78,8 +78,8 @@ def test_the_rest_is_handed_on():
         (ErrorCode.CONNECTION_CLOSE, True, type(None), ClosedByPeer),
     ],
 )
-def test_an_error(code, established, failure, draining):
-    """It refuses the SETUP, ends the connection, announces its end, or means nothing."""
+def test_an_error_on_stream_zero(code, established, failure, draining):
+    """It refuses the SETUP, ends the connection, announces its end, or is ignored."""
     parts = Parts(established=established)
     parts.zero.receive(ErrorFrame(0, code, b"why"))
     assert type(parts.lifecycle.failure) is failure
@@ -89,8 +89,8 @@ def test_an_error(code, established, failure, draining):
 @pytest.mark.parametrize("stream_id", [0, 1])
 @pytest.mark.parametrize("flags", [0, RESPOND])
 @pytest.mark.parametrize("frame_type", FrameType, ids=lambda each: each.name)
-def test_what_tells_of_acceptance(frame_type, flags, stream_id):
-    """What only a server sends that has accepted: an ERROR of a stream, an answered KEEPALIVE."""
+def test_frames_that_accept_a_setup(frame_type, flags, stream_id):
+    """Frames of a server that has accepted: an ERROR of a stream, an answered KEEPALIVE."""
     parts = Parts(established=False)
     parts.zero.look_for_acceptance(HEADER.pack(stream_id, frame_type << 10 | flags))
     if frame_type is T.ERROR:
@@ -103,8 +103,8 @@ def test_what_tells_of_acceptance(frame_type, flags, stream_id):
     assert parts.lifecycle.acceptance.is_set() is expected
 
 
-def test_what_is_no_frame_tells_nothing():
-    """A header that is cut short is for the reader to complain of."""
+def test_a_malformed_frame_accepts_nothing():
+    """The reader reports a header that is cut short."""
     parts = Parts(established=False)
     parts.zero.look_for_acceptance(b"\0\0\0\1\x28")
     assert not parts.lifecycle.established

@@ -1,6 +1,6 @@
-"""The states of the writer, and what each call to the outbox does in each of them.
+"""The states of the writer, and the effect of each call to the outbox in each of them.
 
-It holds the table of `rsocket_trio.connection.outbox`, and the drawing of
+It checks the table of `rsocket_trio.connection.outbox`, and the drawing of
 `rsocket_trio.connection.writer_state`.
 """
 
@@ -69,8 +69,8 @@ class Scene:
         (State.GONE, State.GONE),
     ],
 )
-async def test_put(put, state, after):
-    """It queues; a writer that sleeps is marked once, and the loop asked once."""
+async def test_put_queues_a_frame(put, state, after):
+    """The frame is queued; a sleeping writer is marked once, and the loop called once."""
     scene = Scene()
     async with scene.at(state) as outbox:
         getattr(outbox, put)(b"frame")
@@ -92,8 +92,8 @@ async def test_put_where_the_loop_does_not_flush(put):
 
 
 @pytest.mark.parametrize("waits", ["room", "idle"])
-async def test_put_where_somebody_waits_for_the_writer(waits):
-    """A flush would not tell who waits for room, or for an outbox that is idle."""
+async def test_put_where_a_task_waits_for_the_writer(waits):
+    """A flush would not wake a task that waits for room, or for an idle outbox."""
     scene = Scene()
     async with scene.at(State.ASLEEP) as outbox, trio.open_nursery() as nursery:
         if waits == "room":
@@ -109,8 +109,8 @@ async def test_put_where_somebody_waits_for_the_writer(waits):
         nursery.cancel_scope.cancel()
 
 
-async def test_take():
-    """An awake writer takes all there is; where there is nothing it sleeps until it is woken."""
+async def test_take_returns_all_frames():
+    """An awake writer takes all frames; without any it sleeps until it is woken."""
     scene = Scene()
     async with scene.at(State.AWAKE) as outbox:
         outbox.put(b"one")
@@ -122,8 +122,8 @@ async def test_take():
         assert not outbox.writing
 
 
-async def test_a_writer_that_is_cancelled_is_awake():
-    """So what comes later is queued for whoever takes it, and nobody is woken."""
+async def test_a_cancelled_writer_is_awake():
+    """So later frames are queued for the next writer, and no writer is woken."""
     scene = Scene()
     async with scene.at(State.ASLEEP):
         pass
@@ -134,7 +134,7 @@ async def test_a_writer_that_is_cancelled_is_awake():
 
 @pytest.mark.parametrize("state", [State.AWAKE, State.GONE])
 async def test_flush_where_the_writer_does_not_wait(state):
-    """It is the writer's business, or nobody's."""
+    """The writer sends the frames, if there is one."""
     scene = Scene()
     async with scene.at(state) as outbox:
         outbox.put(b"frame")
@@ -145,8 +145,8 @@ async def test_flush_where_the_writer_does_not_wait(state):
 
 @pytest.mark.parametrize("state", [State.ASLEEP, State.MARKED])
 @pytest.mark.parametrize("outcome", ["all", "some", "error"])
-async def test_flush(state, outcome):
-    """What is queued is sent in the writer's place; what has not left, and errors, are for it."""
+async def test_flush_sends_in_place_of_the_writer(state, outcome):
+    """Queued frames are sent in the writer's place; it gets the rest, and errors."""
     scene = Scene()
     sent = []
 
@@ -179,8 +179,8 @@ async def test_flush(state, outcome):
 
 
 @pytest.mark.parametrize("state", State)
-async def test_wake_writer(state):
-    """One that waits runs; one that is awake looks once more; one that is gone stays so."""
+async def test_wake_writer_in_each_state(state):
+    """A waiting writer runs; an awake one looks once more; one that is gone stays so."""
     scene = Scene()
     async with scene.at(state) as outbox:
         queued = scene.queued()
@@ -194,8 +194,8 @@ async def test_wake_writer(state):
 
 
 @pytest.mark.parametrize("state", State)
-async def test_close(state):
-    """Whoever waits for room learns why there is none; all else is as before."""
+async def test_close_refuses_waiting_tasks(state):
+    """Tasks that wait for room get the reason; there is no other change."""
     scene = Scene()
     async with scene.at(state) as outbox:
         queued = scene.queued()
@@ -209,8 +209,8 @@ async def test_close(state):
 
 
 @pytest.mark.parametrize("state", [State.AWAKE, State.GONE])
-async def test_discard(state):
-    """What is queued is dropped; the outbox is idle then, and the writer gone."""
+async def test_discard_drops_the_queue(state):
+    """Queued frames are dropped; the outbox is idle then, and the writer gone."""
     scene = Scene()
     async with scene.at(state) as outbox:
         outbox.put(b"one")

@@ -36,16 +36,16 @@ from tests.programs import environment
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATIENCE = 30.0
-"""Seconds; whatever takes longer hangs."""
+"""Seconds for a block; a block that takes longer hangs."""
 
 NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
     "make bench": "it takes minutes",
-    "python -m benchmarks.compare --base ../before": "likewise, and there is no such checkout",
+    "python -m benchmarks.compare --base ../before": "as above, and there is no such checkout",
     "pip install .": "tests install nothing",
-    "pip install '.[test]'": "likewise",
-    "pip install trustme": "likewise",
+    "pip install '.[test]'": "tests install nothing",
+    "pip install trustme": "tests install nothing",
 }
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
@@ -54,16 +54,16 @@ BLOCK = re.compile(
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Line number, language, mark and text of each block."""
+    """Return line number, language, mark and text of each block."""
     source = page.read_text()
     for match in BLOCK.finditer(source):
         language, mark = match["language"], match["mark"] or ""
-        if not language.startswith("{"):  # a directive of the documentation
+        if not language.startswith("{"):  # A directive of the documentation.
             yield source.count("\n", 0, match.start("text")), language, mark, match["text"]
 
 
 def free_ports(count: int) -> list[str]:
-    with ExitStack() as held:  # all at once, so that none is given twice
+    with ExitStack() as held:  # All at once, so that no port is returned twice.
         listeners = [
             held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
         ]
@@ -116,7 +116,7 @@ class Runner:
             case "text", "":
                 pass
             case _:
-                pytest.fail(f"a block of {language!r}, marked {mark!r}: nobody knows how to run it")
+                pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")
 
     def write(self, name: str, text: str) -> None:
         (self.directory / name).write_text(text)
@@ -167,7 +167,7 @@ class Runner:
         )
 
     def wait_listening(self, text: str) -> None:
-        # A program of ten lines does not say when it listens, so there is nothing to wait for.
+        # A small server program does not print when it listens, so the test asks.
         assert self.server is not None
         deadline = time.monotonic() + PATIENCE
         for port in self.ports.values():
@@ -192,7 +192,7 @@ class Runner:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, tmp_path: Path) -> None:
+def test_the_code_of_a_page_works(page: Path, tmp_path: Path) -> None:
     """Each block of the page does what it says."""
     runner = Runner(tmp_path)
     try:
@@ -208,7 +208,7 @@ def test_page(page: Path, tmp_path: Path) -> None:
 
 
 def test_no_reason_is_left_over() -> None:
-    """NOT_RUN holds nothing that no page shows."""
+    """Each entry of NOT_RUN is a line of a page."""
     shown = {
         line
         for page in PAGES

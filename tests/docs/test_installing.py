@@ -1,4 +1,4 @@
-"""What the pages say about installing can be done: there is no release yet."""
+"""The installation steps of the pages work: there is no release yet."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ OF_OTHERS = {"trustme"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_is_installed(page):
-    """From a checkout, or it is somebody else's."""
+def test_pages_install_from_a_checkout(page):
+    """Other packages may be installed by name."""
     for what in re.findall(r"pip install ([^`\n)]+)", page.read_text(encoding="utf-8")):
         assert what.strip() in FROM_A_CHECKOUT | OF_OTHERS
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_how_to_begin(page):
-    """The pages one begins with say how."""
+def test_the_first_pages_explain_the_installation(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert "There is no release yet" in text
     assert "pip install .\n" in text

@@ -1,4 +1,4 @@
-"""docs/howto/limits.md has every setting, with the default it really has."""
+"""docs/howto/limits.md has every setting, with its real default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS = {"KiB": 2**10, "MiB": 2**20, "s": 1}
 
 
 def shown() -> dict[str, float]:
-    """The settings of the page's tables with their defaults."""
+    """Return the settings of the page's tables with their defaults."""
     rows = re.findall(r"^\| `(\w+)` \| (\w+)(?: (\w+))? \|", PAGE.read_text(), re.MULTILINE)
     return {
         name: {"True": 1, "False": 0}.get(number) or float(number) * UNITS.get(unit, 1)
@@ -22,8 +22,8 @@ def shown() -> dict[str, float]:
     }
 
 
-def test_defaults() -> None:
-    """The tables hold each field of Limits and ConnectionConfig, and nothing else."""
+def test_the_page_has_all_settings() -> None:
+    """The tables have exactly the fields of Limits and ConnectionConfig."""
     settings = attrs.asdict(Limits()) | attrs.asdict(ConnectionConfig(), recurse=False)
     del settings["limits"]
     assert shown() == settings

@@ -1,4 +1,4 @@
-"""The examples as a user runs them: as programs, beside a telemetry server started by the CLI."""
+"""The examples as a user runs them: as programs, with a telemetry server of the CLI."""
 
 import importlib.util
 import subprocess
@@ -15,7 +15,7 @@ from tests import programs
 ROOT = Path(rsocket_trio.__file__).parents[1]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE = 60
-"""Seconds after which a program that should have ended has failed its test."""
+"""Seconds within which a program has to end."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -28,13 +28,13 @@ def examples() -> Path:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """For a program that is to use the package under test, wherever it is run."""
+    """The environment for a program that uses the package under test, wherever it runs."""
     return programs.environment(PYTHONWARNINGS="error")
 
 
 @pytest.fixture(scope="session")
 def run(environment: dict[str, str]) -> Run:
-    """Runs a Python program to its end; a path is taken from the directory of the examples."""
+    """Run a Python program to its end; a path is relative to the directory of the examples."""
 
     def run(program: str | Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -72,17 +72,17 @@ def telemetry(environment: dict[str, str]) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Imports an example anew, as if its directory were the working directory."""
+    """Import an example anew, as if its directory were the working directory."""
 
     def load(path: str) -> ModuleType:
         file = EXAMPLES / path
-        # What serve.py adds to it goes with the test, too.
+        # Paths that serve.py adds are removed after the test, too.
         monkeypatch.setattr(sys, "path", [str(file.parent), *sys.path])
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, file.stem, module)  # annotations are looked up there
+        monkeypatch.setitem(sys.modules, file.stem, module)  # Annotations are looked up there.
         spec.loader.exec_module(module)
         return module
 

@@ -1,4 +1,4 @@
-"""broadcast.py: the server is a requester towards each of its clients."""
+"""broadcast.py: the server sends requests to each of its clients."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ from rsocket_trio import Caller, Router, connect, serve
 
 @pytest.fixture
 def start(examples, environment):
-    """Starts broadcast.py beside the test; killed with it."""
+    """Start broadcast.py beside the test; it is killed at the end."""
     with ExitStack() as stack:
 
         def start(*arguments):
@@ -31,8 +31,8 @@ def start(examples, environment):
         yield start
 
 
-def test_as_programs(start, run):
-    """What one says everybody hears who has joined, and whoever said it learns how many."""
+def test_all_clients_receive_a_message(start, run):
+    """The sender gets the number of clients that have received it."""
     server = start("serve", "--listen", "ws://127.0.0.1:0/rsocket")
     uri = server.stdout.readline().removeprefix("listening on ").strip()
     ada, bob = (start("join", name, "--uri", uri) for name in ("ada", "bob"))
@@ -50,8 +50,8 @@ def test_as_programs(start, run):
     assert ada.wait(timeout=20) == 0
 
 
-def test_interrupted(start):
-    """Ctrl-C ends a server without a traceback."""
+def test_control_c_ends_the_server(start):
+    """There is no traceback."""
     server = start("serve", "--listen", "tcp://127.0.0.1:0")
     server.stdout.readline()
     server.send_signal(signal.SIGINT)
@@ -59,8 +59,8 @@ def test_interrupted(start):
     assert (server.returncode, errors) == (130, "")
 
 
-def test_nobody_serves(run):
-    """Without a server it is one line, and no traceback."""
+def test_a_client_without_a_server(run):
+    """It prints one line, and no traceback."""
     done = run("broadcast.py", "say", "x", "--uri", "tcp://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -80,7 +80,7 @@ def slow_client(load):
 
 
 async def test_a_client_that_does_not_answer(nursery, slow_client, autojump_clock):
-    """It is not waited for, and delays nobody."""
+    """The server does not wait for it, and other clients are not delayed."""
     module, client = slow_client
     server = await nursery.start(serve, module.router, "tcp://127.0.0.1:0")
     async with connect(server.uris[0], responder=client):

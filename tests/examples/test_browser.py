@@ -32,7 +32,7 @@ CHROMIUM = [
 
 @asynccontextmanager
 async def running(command, **options):
-    """A program, for the length of the block, killed at its end."""
+    """A program that runs for the length of the block and is killed at its end."""
     process = await trio.lowlevel.open_process([str(part) for part in command], **options)
     try:
         yield process
@@ -46,7 +46,7 @@ async def running(command, **options):
 
 
 async def text_after(stream, marker):
-    """What follows a marker, up to the next blank."""
+    """Return the text between a marker and the next blank."""
     seen = ""
     while marker not in seen or not seen.partition(marker)[2].split(None, 1)[1:]:
         some = await stream.receive_some()
@@ -56,7 +56,7 @@ async def text_after(stream, marker):
 
 
 class Page:
-    """A page of a browser, by the browser's debugging protocol."""
+    """A page of a browser, controlled by the browser's debugging protocol."""
 
     def __init__(self, websocket):
         self._websocket = websocket
@@ -74,7 +74,7 @@ class Page:
         return answer["result"]
 
     async def open(self, url):
-        """Go there, in the one page that is open, and wait until it is loaded."""
+        """Go to the address, in the one open page, and wait until it is loaded."""
         targets = (await self.call("Target.getTargets"))["targetInfos"]
         [target] = [each["targetId"] for each in targets if each["type"] == "page"]
         attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
@@ -103,7 +103,7 @@ class Page:
 
 @pytest.fixture
 def chromium():
-    """Its path. A fixture apart: what a task of trio's skips has lost its reason on the way."""
+    """The path of the browser. A separate fixture: a skip inside a trio task loses its reason."""
     found = shutil.which("chromium")
     if found is None:
         missing = "chromium is not installed: run tests/interop/setup.sh"
@@ -142,19 +142,19 @@ DRAWN = """(() => {
 
 
 @pytest.mark.interop
-async def test_the_page(page, tmp_path):
-    """It shows the facts, draws the load, and while paused it grants no more."""
+async def test_the_page_shows_facts_and_load(page, tmp_path):
+    """It shows the facts, draws the load, and grants no credit while paused."""
     await page.wait_until(f"{RECEIVED} >= 6")
     assert await page.run("document.getElementById('facts').children.length") == 5
     assert await page.run("document.getElementById('busy').textContent.endsWith(' %')")
     assert await page.run(DRAWN) > 0
     await page.run("document.getElementById('pause').click()")
-    # All that was granted comes; while it is read more is granted long before that.
+    # All granted items come; a reading page grants more long before that.
     await page.wait_until(f"{RECEIVED} === {GRANTED}")
     held = await page.run(RECEIVED)
     await page.run("document.getElementById('pause').click()")
     await page.wait_until(f"{RECEIVED} > {held}")
-    if directory := os.environ.get("SCREENSHOTS"):  # for people who want to look at it
+    if directory := os.environ.get("SCREENSHOTS"):  # for people who want to see it
         picture = (await page.call("Page.captureScreenshot"))["data"]
         await trio.Path(directory, "browser.png").write_bytes(base64.b64decode(picture))
 
@@ -177,8 +177,8 @@ def site(load):
         (None, False),
     ],
 )
-async def test_origins(site, nursery, origin, welcome):
-    """Only the page's own origin is let in: other pages run in the same browser."""
+async def test_other_origins_are_refused(site, nursery, origin, welcome):
+    """Only the page's own origin is allowed: other pages run in the same browser."""
     server = await nursery.start(serve, site.accept, "ws://127.0.0.1:0/rsocket")
     headers = [] if origin is None else [("Origin", origin)]
     answers = connect(server.uris[0], headers=headers)
@@ -209,7 +209,7 @@ async def ask(site, nursery, request):
         ("/rsocket-uri", b"ws://127.0.0.1:7879/rsocket"),
     ],
 )
-async def test_files(site, nursery, path, begins):
+async def test_the_files_of_the_page(site, nursery, path, begins):
     """The page's files are there."""
     response = await ask(site, nursery, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     head, _, content = response.partition(b"\r\n\r\n")
@@ -223,20 +223,20 @@ async def test_files(site, nursery, path, begins):
     ["GET /serve.py HTTP/1.1", "GET /../host_telemetry.py HTTP/1.1", "POST / HTTP/1.1", "", "\xff"],
 )
 async def test_no_other_files(site, nursery, line):
-    """Nothing else is."""
+    """Other paths are not served."""
     response = await ask(site, nursery, line.encode("latin-1") + b"\r\n\r\n")
     assert response.startswith(b"HTTP/1.1 404 Not Found\r\n")
 
 
-def test_the_port_is_taken(run):
-    """One line, and no traceback."""
+def test_a_port_in_use(run):
+    """It prints one line, and no traceback."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("browser/serve.py", "--http", str(taken.getsockname()[1]))
     assert (done.returncode, done.stderr) == (1, "cannot listen: Address already in use\n")
 
 
-async def test_bad_browsers(site, nursery, autojump_clock):
-    """A request that is too long, cut off, or does not end is given up."""
+async def test_malformed_http_requests(site, nursery, autojump_clock):
+    """A request that is too long, cut off, or does not end is refused."""
     browser, server = memory_stream_pair()
     nursery.start_soon(browser.send_all, b"x" * 100_000)
     await site.answer(server)

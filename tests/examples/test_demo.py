@@ -1,4 +1,4 @@
-"""``make demo``: what a person sees, and what they see when a part of it fails."""
+"""``make demo``: its output, also when a part of it fails."""
 
 import os
 import re
@@ -19,7 +19,7 @@ INTERACTIONS = (
 )
 
 
-def test_it_works(run):
+def test_the_demo_works(run):
     """Every interaction is shown over both transports, with bytes, rate, peak and window."""
     done = run("demo.py")
     assert (done.returncode, done.stderr) == (0, "")
@@ -42,7 +42,7 @@ def test_it_works(run):
 
 @pytest.fixture
 def broken_demo(examples, tmp_path, run):
-    """Runs a copy of the demo with text of a file replaced."""
+    """Run a copy of the demo with some text of a file replaced."""
 
     def broken_demo(file: str, old: str, new: str):
         for name in ("demo.py", "demo_client.py", "host_telemetry.py"):
@@ -64,19 +64,19 @@ def broken_demo(examples, tmp_path, run):
         # It answers wrongly.
         ("host_telemetry.py", 'yield line.rstrip("\\n")', "yield line.strip()",
          "the client failed: Unexpected: the text of .*"),
-        # It dies on the way. What the client says of it is not the reason.
+        # It dies on the way. The error of the client is not the reason.
         ("host_telemetry.py", "raise Invalid(\"no such", "os._exit(7)\n        (\"no such",
          "the server ended"),
         # The client fails.
         ("demo_client.py", "async def main(", "import absent\nasync def main(",
          "the client failed: .*absent"),
-        # It takes too long: with half of the time it needs it is stopped on the way.
+        # It takes too long: after half of its usual time it is stopped.
         ("demo.py", "fail_after(LONGEST)", "fail_after(1.8)", "not finished after"),
     ],
     ids=["no server", "wrong answers", "server dies", "no client", "too slow"],
 )  # fmt: skip
-def test_a_part_fails(broken_demo, file, old, new, says):
-    """Whatever fails is one line on stderr and status 1, and nothing is left running."""
+def test_a_failing_part_is_reported(broken_demo, file, old, new, says):
+    """Each failure is one line on stderr and status 1, and no process is left running."""
     done = broken_demo(file, old, new)
     assert done.returncode == 1, done
     assert re.fullmatch(rf"demo: {says}.*\n", done.stderr), done.stderr
@@ -85,8 +85,8 @@ def test_a_part_fails(broken_demo, file, old, new, says):
             socket.create_connection(("127.0.0.1", int(port)))
 
 
-def test_interrupted(examples, environment):
-    """Ctrl-C ends all of it, at once and without a traceback."""
+def test_control_c_ends_the_demo(examples, environment):
+    """It ends at once and without a traceback."""
     with subprocess.Popen(
         [sys.executable, examples / "demo.py"],
         stdout=subprocess.PIPE,
@@ -96,8 +96,8 @@ def test_interrupted(examples, environment):
         start_new_session=True,  # as a shell does: the signal goes to the whole group
     ) as process:
         assert process.stdout.readline().startswith("a server")
-        while "host.facts" not in process.stdout.readline():
-            pass
+        while "host.facts" not in (line := process.stdout.readline()):
+            assert line, "the demo has ended"
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=20)
         assert (process.returncode, errors) == (130, "")

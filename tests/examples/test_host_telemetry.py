@@ -1,4 +1,4 @@
-"""The telemetry service, in this process: what it says is what the machine says."""
+"""The telemetry service, in this process: its answers agree with the machine."""
 
 import json
 import platform
@@ -49,7 +49,7 @@ async def search(requester, *wanted):
         return [unpack(payload) async for payload in matches]
 
 
-async def test_facts(requester):
+async def test_facts_agree_with_the_machine(requester):
     """The facts are those of /proc and of the platform."""
     facts = await ask(requester, "host.facts")
     total = Path("/proc/meminfo").read_text().split()[1]
@@ -58,8 +58,8 @@ async def test_facts(requester):
     assert 0 < facts["uptime"] <= float(Path("/proc/uptime").read_text().split()[0])
 
 
-async def test_load(requester, autojump_clock):
-    """Samples come at the interval that is asked for, with a share for each CPU."""
+async def test_load_at_an_interval(requester, autojump_clock):
+    """Samples come at the requested interval, with a share for each CPU."""
     began = trio.current_time()
     async with requester.request_stream(pack({"every": 2.5}), route="host.load") as samples:
         sample = [unpack(await samples.receive()) for _ in range(4)][-1]
@@ -70,7 +70,7 @@ async def test_load(requester, autojump_clock):
 
 
 async def test_load_without_demand(requester, autojump_clock):
-    """Nothing is sampled for a client that grants no credit, however long that lasts."""
+    """There are no samples for a client that grants no credit."""
     async with requester.request_stream(
         pack({"every": 1.0}), route="host.load", prefetch=0, initial_request_n=2
     ) as samples:
@@ -82,14 +82,14 @@ async def test_load_without_demand(requester, autojump_clock):
 
 
 @pytest.mark.parametrize("every", [0, 0.049, -1, 3600.5, 1e300])
-async def test_interval_out_of_bounds(requester, every):
-    """An interval that would spin, or never end, is Invalid, and the answer says what is not."""
+async def test_intervals_out_of_bounds(requester, every):
+    """An interval that is too short or too long is Invalid, and the answer has the bounds."""
     with pytest.raises(Invalid, match=r"0\.05 to 3600"):
         await read(requester, "host.load", {"every": every})
 
 
-async def test_lines(app, requester):
-    """A file arrives whole and in order: thousands of lines of it."""
+async def test_a_file_arrives_whole(app, requester):
+    """A file arrives whole and in order, also with thousands of lines."""
     name = max(await ask(requester, "file.names"), key=lambda name: app.FILES[name].stat().st_size)
     lines = await read(requester, "file.lines", name)
     assert len(lines) > 1000
@@ -103,14 +103,14 @@ async def test_lines(app, requester):
     ids=lambda name: name[:24],
 )  # fmt: skip
 async def test_hostile_paths(requester, name):
-    """Only names on the list are files; whatever else is Invalid, in lines and in grep."""
+    """Only names on the list are files; others are Invalid, in lines and in grep."""
     with pytest.raises(Invalid, match="no such file is available"):
         await read(requester, "file.lines", name)
     with pytest.raises(Invalid, match="no such file is available"):
         await search(requester, (name, "root"))
 
 
-async def test_grep(app, requester):
+async def test_grep_finds_each_pattern(app, requester):
     """Each pattern finds its lines, with their numbers, pattern by pattern."""
     found = await search(requester, ("abc.py", "import "), ("typing.py", "import re"))
     abc = sum(match["file"] == "abc.py" for match in found)
@@ -126,7 +126,7 @@ async def test_grep(app, requester):
 
 
 async def test_grep_while_patterns_come(requester):
-    """Matches come down before the last pattern has gone up."""
+    """Matches arrive before the last pattern has been sent."""
     send, receive = trio.open_memory_channel[Payload](0)
     with send:
         async with requester.request_channel(receive, route="file.grep") as matches:
@@ -136,8 +136,8 @@ async def test_grep_while_patterns_come(requester):
             assert unpack(await matches.receive())["pattern"] == "d = {}"
 
 
-async def test_notes(requester):
-    """Notes and metadata pushes are counted; the latest notes can be read back, cut to size."""
+async def test_notes_are_counted(requester):
+    """Notes and metadata pushes are counted; the latest notes can be read, shortened."""
     for text in ("all is well", "x" * 5000):
         await requester.fire_and_forget(pack(text), route="note")
     await requester.metadata_push(b"anything")

@@ -1,4 +1,4 @@
-"""The tests of a foreign service, run as its team would run them."""
+"""The tests of a foreign service, run as its own team would run them."""
 
 import os
 import subprocess
@@ -25,8 +25,8 @@ def run_tests(examples, environment):
     )
 
 
-def test_other_stack(examples, environment):
-    """They pass; where Node or rsocket-js is absent they say so."""
+def test_the_tests_of_the_foreign_service_pass(examples, environment):
+    """If Node or rsocket-js is absent they say so."""
     done = run_tests(examples, environment | {"INTEROP": ""})
     assert done.returncode == 0, done.stdout
     if "not installed" in done.stdout:

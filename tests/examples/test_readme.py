@@ -1,4 +1,4 @@
-"""The README of the examples is about the examples that are there."""
+"""The README of the examples describes the examples."""
 
 import shlex
 import subprocess
@@ -7,8 +7,7 @@ import sys
 import pytest
 
 
-def test_every_example_is_in_it(examples):
-    """No example is left out."""
+def test_every_example_is_in_the_readme(examples):
     text = (examples / "README.md").read_text()
     there = [path.name for path in examples.iterdir() if not path.name.startswith(("__", "."))]
     assert [name for name in there if name != "README.md" and f"`{name}" not in text] == []
@@ -20,8 +19,8 @@ def commands(examples):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_its_commands(examples, environment, telemetry, number):
-    """The commands in it work, on the ports that are free here."""
+def test_the_commands_of_the_readme_work(examples, environment, telemetry, number):
+    """The commands run here with free ports."""
     assert len(commands(examples)) == 3
     command = commands(examples)[number]
     command = command.replace("tcp://127.0.0.1:7878", telemetry["tcp"])

@@ -1,4 +1,4 @@
-"""The command-line tool: what it prints, and what it says when something is wrong."""
+"""The command-line tool: its output, and its errors."""
 
 import linecache
 import signal
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def tool(run, telemetry):
-    """Runs the tool against the telemetry server."""
+    """Run the tool against the telemetry server."""
     return lambda *arguments: run("websocket_tool.py", "--uri", telemetry["ws"], *arguments)
 
 
@@ -20,28 +20,28 @@ def output(done):
     return done.stdout.splitlines()
 
 
-def test_facts(tool):
-    """A fact a line."""
+def test_facts_are_printed(tool):
+    """It prints a fact a line."""
     lines = output(tool("facts"))
     assert any(line.startswith("kernel   ") for line in lines)
     assert len(lines) == 8
 
 
-def test_load(tool):
-    """As many samples as are wanted."""
+def test_samples_are_printed(tool):
+    """It prints the requested number of samples."""
     lines = output(tool("load", "--every", "0.05", "--take", "3"))
     assert len(lines) == 3
     assert all("% " in line and " load " in line for line in lines)
 
 
-def test_lines(tool):
-    """The lines as they are in the file."""
+def test_lines_of_a_file_are_printed(tool):
+    """It prints the lines as they are in the file."""
     with open(typing.__file__) as file:
         assert output(tool("lines", "typing.py")) == file.read().splitlines()
 
 
-def test_grep(tool):
-    """The lines with any of the patterns, with their numbers."""
+def test_matches_are_printed(tool):
+    """It prints lines with any of the patterns, with their numbers."""
     lines = output(tool("grep", "typing.py", "class Protocol", "class NamedTuple("))
     assert len(lines) > 0
     for line in lines:
@@ -49,8 +49,8 @@ def test_grep(tool):
         assert linecache.getline(typing.__file__, int(number)).rstrip("\n") == text
 
 
-def test_note(tool):
-    """A note is left without a word."""
+def test_a_note_is_sent(tool):
+    """A note is sent, and nothing is printed."""
     assert output(tool("note", "all is well")) == []
 
 
@@ -65,7 +65,7 @@ def test_note(tool):
     ],
 )
 def test_refusals(tool, arguments, says):
-    """What the service refuses is one line, in its own words."""
+    """A refusal of the service is one line, with the service's text."""
     done = tool(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(says)
@@ -79,8 +79,8 @@ def test_refusals(tool, arguments, says):
         ("ftp://127.0.0.1", "'ftp://127.0.0.1' is not an address"),
     ],
 )
-def test_no_connection(run, uri, says):
-    """That there is no connection, or no such address, is one line."""
+def test_connection_failures(run, uri, says):
+    """A missing connection, or a wrong address, is one line."""
     done = run("websocket_tool.py", "--uri", uri, "facts")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(says)
@@ -89,7 +89,7 @@ def test_no_connection(run, uri, says):
 
 @pytest.fixture
 def start(examples, environment, telemetry):
-    """Starts the tool, with its output going to us."""
+    """Start the tool, with its output in a pipe."""
 
     def start(*arguments):
         return subprocess.Popen(
@@ -103,8 +103,8 @@ def start(examples, environment, telemetry):
     return start
 
 
-def test_interrupted(start):
-    """Ctrl-C ends it without a traceback."""
+def test_control_c_ends_the_tool(start):
+    """There is no traceback."""
     with start("load", "--every", "0.05") as process:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
@@ -112,8 +112,8 @@ def test_interrupted(start):
         assert (process.returncode, errors) == (130, "")
 
 
-def test_reader_has_enough(start):
-    """``| head -1`` is no error worth a word."""
+def test_a_reader_that_closes_early(start):
+    """``| head -1`` causes no error message."""
     with start("lines", "_pydecimal.py") as process:
         process.stdout.readline()
         process.stdout.close()

@@ -1,6 +1,6 @@
 """Arguments of the tests of frames.
 
-``vector`` is each golden vector of one frame, ``malformed_vector`` each one of the file's kind
+``vector`` is each golden vector of one frame, ``malformed_vector`` each one of the kind
 "malformed", ``golden_frame`` the bytes of each well-formed frame, ``sequence`` each sequence.
 """
 

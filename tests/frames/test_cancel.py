@@ -12,7 +12,7 @@ from rsocket_trio.frames import CancelFrame, decode, encode_cancel
 
 @given(st.builds(CancelFrame, st.integers(0, 2**31 - 1)))
 def test_round_trip(frame):
-    """The stream id, which is all there is, comes back."""
+    """The stream id, its only field, comes back."""
     assert decode(frame.encode()) == frame
 
 

@@ -1,4 +1,4 @@
-"""Frames for people."""
+"""Texts about frames for people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECRET = b"hush-hush"
     )
 )
 def test_any_bytes_are_described_in_one_line(data):
-    """Whatever the bytes are, there is a line, and it is one, in printable ASCII."""
+    """For any bytes there is exactly one line, in printable ASCII."""
     line = describe(data)
     assert line.isascii()
     assert line.isprintable()
@@ -75,7 +75,7 @@ def test_lines(frame, line):
 
 
 def test_long_data_is_shortened():
-    """Of data, only the beginning is shown."""
+    """Only the beginning of the data is shown."""
     line = describe(RequestResponseFrame(1, data=b"a" * 33).encode())
     assert line.endswith(f"data=33 bytes b'{'a' * 32}'...")
     assert describe(RequestResponseFrame(1, data=b"a" * 32).encode()).endswith("a'")
@@ -92,7 +92,7 @@ def test_long_data_is_shortened():
     ids=lambda frame: frame.frame_type.name,
 )
 def test_secrets_are_not_shown(frame):
-    """Metadata, tokens and the setup payload stay out, however the frame is cut."""
+    """Metadata, tokens and the setup payload are hidden, wherever the frame is cut."""
     encoded = frame.encode()
     for size in range(len(encoded) + 1):
         line = describe(encoded[:size])
@@ -124,26 +124,26 @@ def test_the_fields_of_a_frame():
 
 
 def test_flags_as_sent_and_as_defined():
-    """``flags_hex`` is what was sent, ``flags`` only what the type defines."""
+    """``flags_hex`` has the flags as sent, ``flags`` only those that the type defines."""
     fields = as_fields(bytes.fromhex("0000000127ff"))
     assert (fields["flags_hex"], fields["flags"]) == ("0x3ff", [])
     fields = as_fields(ExtFrame(1, 2, ignore=True, metadata=b"").encode())
     assert (fields["flags_hex"], fields["flags"]) == ("0x300", ["I", "M"])
 
 
-def test_no_fields_of_what_is_no_frame():
+def test_malformed_frames_have_no_fields():
     """Malformed bytes raise, as they do in ``decode``."""
     with pytest.raises(MalformedFrame):
         as_fields(b"\x00")
 
 
 LETTERS_ONLY = {"ignore", "has_metadata", "n_flag"}
-"""Of the draft's frames: flags that have no meaning of their own in a table of fields."""
+"""Flags of the draft's frames that have no entry of their own in a table of fields."""
 
 
 @pytest.mark.parametrize("protocol", [rsocket_trio.frames, rsocket_trio.reactivesocket.frames])
-def test_nothing_is_left_out(protocol):
-    """What a frame of either protocol holds has its name in the table of fields."""
+def test_no_field_is_left_out(protocol):
+    """Each field of a frame, of both protocols, has its name in the table of fields."""
     kinds = [
         kind
         for kind in vars(protocol).values()
@@ -151,7 +151,7 @@ def test_nothing_is_left_out(protocol):
     ]
     assert len(kinds) >= 14
     for kind in kinds:
-        # A value of its own for each field, to find it again.
+        # Each field has its own value, to find it again.
         values = {field.name: sample(field, at) for at, field in enumerate(attrs.fields(kind), 1)}
         frame = kind(**values)
         table = protocol.as_fields(frame.encode())

@@ -23,7 +23,7 @@ U31 = st.integers(0, 2**31 - 1)
     )
 )
 def test_round_trip(frame):
-    """Whatever an EXT holds comes back, extended type 0 too."""
+    """All fields of an EXT come back, extended type 0 too."""
     assert decode(frame.encode()) == frame
 
 
@@ -50,6 +50,6 @@ def test_malformed(ignore, body, what):
     ids=["stream-id", "type", "size"],
 )
 def test_values_that_do_not_fit(frame, what):
-    """What a field or a frame cannot hold is our own error."""
+    """A value that is too large for its field or frame is a local error."""
     with pytest.raises(LocalProtocolError, match=what):
         frame.encode()

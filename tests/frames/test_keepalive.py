@@ -20,7 +20,7 @@ from rsocket_trio.frames import KeepaliveFrame, decode, encode_keepalive
     )
 )
 def test_round_trip(frame):
-    """Whatever a KEEPALIVE holds comes back, an illegal stream id too."""
+    """All fields of a KEEPALIVE come back, an illegal stream id too."""
     assert decode(frame.encode()) == frame
 
 
@@ -31,15 +31,15 @@ def test_the_plain_function_is_on_stream_0():
     assert decode(frame).stream_id == 0
 
 
-def test_the_metadata_flag_means_nothing():
-    """KEEPALIVE has no metadata: M does not eat its data."""
+def test_the_metadata_flag_is_ignored():
+    """KEEPALIVE has no metadata: M takes no bytes of its data."""
     frame = bytes.fromhex("000000000d00 0000000000000000 ffffff")
     assert decode(frame) == KeepaliveFrame(False, 0, b"\xff\xff\xff")
 
 
 @pytest.mark.parametrize("size", range(6, 14))
 def test_a_position_cut_off(size):
-    """Without the whole position there is no KEEPALIVE."""
+    """A KEEPALIVE without its whole position is malformed."""
     with pytest.raises(MalformedFrame, match="position is cut off"):
         decode(encode_keepalive(True, 0, b"")[:size])
 
@@ -51,7 +51,7 @@ def test_the_reserved_bit():
 
 
 def test_values_that_do_not_fit():
-    """A position beyond 63 bits, a stream id beyond 31 or too much data is our own error."""
+    """A position beyond 63 bits, a stream id beyond 31 or too much data is a local error."""
     for position in (-1, 2**63):
         with pytest.raises(LocalProtocolError, match="position must be between"):
             encode_keepalive(True, position, b"")

@@ -14,7 +14,7 @@ U31 = st.integers(0, 2**31 - 1)
 
 @given(st.builds(LeaseFrame, U31, U31, st.none() | st.binary(max_size=50), U31))
 def test_round_trip(frame):
-    """Whatever a LEASE holds comes back: zeros, empty metadata, an illegal stream id."""
+    """All fields of a LEASE come back: zeros, empty metadata, an illegal stream id."""
     assert decode(frame.encode()) == frame
 
 
@@ -25,13 +25,13 @@ def test_metadata_is_the_rest_of_the_frame():
 
 
 def test_bytes_after_the_fields_are_ignored_without_the_metadata_flag():
-    """Without M there is no metadata, whatever follows."""
+    """Without M there are no metadata, also if bytes follow."""
     assert decode(LeaseFrame(1, 2).encode() + b"abc") == LeaseFrame(1, 2)
 
 
 @pytest.mark.parametrize("size", range(6, 14))
 def test_fields_cut_off(size):
-    """Without both numbers there is no LEASE."""
+    """A LEASE without both numbers is malformed."""
     with pytest.raises(MalformedFrame, match="fields of the lease are cut off"):
         decode(LeaseFrame(1, 2).encode()[:size])
 
@@ -56,6 +56,6 @@ def test_the_reserved_bits(fields):
     ids=["ttl-below", "ttl-above", "n-below", "n-above", "stream-id", "size"],
 )
 def test_values_that_do_not_fit(frame, what):
-    """What a field or a frame cannot hold is our own error."""
+    """A value that is too large for its field or frame is a local error."""
     with pytest.raises(LocalProtocolError, match=what):
         frame.encode()

@@ -15,8 +15,8 @@ def prefixed(*frames):
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.data())
-def test_cuts_do_not_matter(frames, data):
-    """However a stream is cut, the same frames come out."""
+def test_a_stream_may_be_cut_anywhere(frames, data):
+    """However a stream is cut, the decoded frames are the same."""
     stream = prefixed(*frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     decoder = LengthPrefixDecoder(40)
@@ -29,17 +29,17 @@ def test_cuts_do_not_matter(frames, data):
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 65535, 65536, 0xFFFFFF])
 def test_the_length_is_24_bits_big_endian(length):
-    """The prefix counts the frame and not itself."""
+    """The prefix counts the frame without itself."""
     assert encode_length(bytes(length)) == bytes((length >> 16, length >> 8 & 0xFF, length & 0xFF))
 
 
 def test_a_frame_too_long_for_its_prefix_is_not_sent():
-    """A length that 24 bits cannot hold is our own error."""
+    """A length that is too large for 24 bits is a local error."""
     with pytest.raises(LocalProtocolError, match=r"16777216 .* 16777215"):
         encode_length(bytes(0x1000000))
 
 
-def test_the_limit_itself_is_allowed():
+def test_a_frame_at_the_limit_is_accepted():
     """A frame of exactly the limit passes, and one byte more does not."""
     assert LengthPrefixDecoder(5).feed(prefixed(b"12345")) == [b"12345"]
     with pytest.raises(RemoteProtocolError, match=r"6 bytes .* limit of 5 \(max_frame_size\)"):
@@ -47,7 +47,7 @@ def test_the_limit_itself_is_allowed():
 
 
 def test_a_limit_of_the_transport_is_no_malformed_frame():
-    """A length over the limit cannot be skipped, so the error is not the one with that choice."""
+    """A frame over the limit cannot be skipped, so the error has no I flag."""
     with pytest.raises(RemoteProtocolError) as info:
         LengthPrefixDecoder(5).feed(b"\x00\x00\x06")
     assert not isinstance(info.value, MalformedFrame)
@@ -55,7 +55,7 @@ def test_a_limit_of_the_transport_is_no_malformed_frame():
 
 @pytest.mark.parametrize("piece", [1, 2, 3])
 def test_a_length_over_the_limit_is_refused_with_its_third_byte(piece):
-    """Nothing of the frame needs to come before it is refused, and nothing is kept."""
+    """It is refused before a byte of the frame comes, and no byte is kept."""
     decoder = LengthPrefixDecoder(1000)
     prefix = b"\xff\xff\xff"
     *first, last = [prefix[i : i + piece] for i in range(0, 3, piece)]
@@ -67,7 +67,7 @@ def test_a_length_over_the_limit_is_refused_with_its_third_byte(piece):
 
 
 def test_frames_before_the_refused_one_are_not_lost():
-    """What was complete is returned; the error comes with the next call, and with each after."""
+    """Complete frames are returned; the error comes with the next call, and each later one."""
     decoder = LengthPrefixDecoder(5)
     good = prefixed(b"one", b"two")
     assert decoder.feed(good + b"\x00\x00\x06rest") == [b"one", b"two"]
@@ -78,8 +78,8 @@ def test_frames_before_the_refused_one_are_not_lost():
         decoder.feed(good)
 
 
-def test_the_frame_a_call_completes_counts_as_before_the_refused_one():
-    """Also a frame that began in an earlier call is returned first."""
+def test_a_frame_completed_before_the_refused_one_is_returned():
+    """This includes a frame that began in an earlier call."""
     decoder = LengthPrefixDecoder(5)
     assert decoder.feed(b"\x00\x00\x03on") == []
     assert decoder.feed(b"e\x00\x00\x06") == [b"one"]
@@ -88,13 +88,13 @@ def test_the_frame_a_call_completes_counts_as_before_the_refused_one():
 
 
 def test_empty_frames_and_empty_feeds():
-    """A length of 0 is a frame of no bytes; no bytes are no frame."""
+    """A length of 0 is a frame of no bytes; a feed of no bytes gives no frame."""
     decoder = LengthPrefixDecoder(5)
     assert decoder.feed(b"") == []
     assert decoder.feed(prefixed(b"", b"", b"x")) == [b"", b"", b"x"]
 
 
-def test_the_end_inside_a_frame_shows():
+def test_an_incomplete_frame_is_pending():
     """A length without its frame is pending, as is one byte of a length."""
     decoder = LengthPrefixDecoder(5)
     assert not decoder.pending
@@ -109,8 +109,8 @@ def test_the_end_inside_a_frame_shows():
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
-def test_frames_are_bytes_whatever_is_fed(size):
-    """Streams that give bytearrays give the same frames, which do not change afterwards."""
+def test_frames_are_bytes_for_any_input(size):
+    """bytearrays give the same frames, which do not change afterwards."""
     stream = bytearray(prefixed(b"one", b"two"))
     decoder = LengthPrefixDecoder(5)
     frames = []
@@ -129,7 +129,7 @@ def test_thousands_of_frames_in_one_feed():
 
 
 def test_the_largest_frame_in_small_pieces(largest_frame):
-    """16 MiB in pieces of 64 bytes: were time not linear, this would not end."""
+    """16 MiB in pieces of 64 bytes: this ends only if the time is linear."""
     decoder = LengthPrefixDecoder(0xFFFFFF)
     stream = encode_length(largest_frame) + largest_frame
     out = []

@@ -21,13 +21,13 @@ def test_metadata_is_the_rest_of_the_frame():
     assert encode_metadata_push(b"abc") == bytes.fromhex("000000003100 616263")
 
 
-def test_the_metadata_flag_does_not_matter():
-    """M is always 1 in this frame; a sender that forgot it is understood."""
+def test_the_metadata_flag_is_not_needed():
+    """M is always 1 in this frame; a frame without it is read in the same way."""
     assert decode(bytes.fromhex("000000003000 616263")) == MetadataPushFrame(b"abc")
 
 
 def test_values_that_do_not_fit():
-    """A stream id beyond 31 bits or too much metadata is our own error."""
+    """A stream id beyond 31 bits or too much metadata is a local error."""
     with pytest.raises(LocalProtocolError, match="stream id"):
         MetadataPushFrame(b"", stream_id=-1).encode()
     with pytest.raises(LocalProtocolError, match="frame length"):

@@ -25,7 +25,7 @@ BODY = st.binary(max_size=80)
     )
 )
 def test_round_trip(frame):
-    """Whatever a PAYLOAD holds comes back."""
+    """All fields of a PAYLOAD come back."""
     assert decode(frame.encode()) == frame
 
 
@@ -38,7 +38,7 @@ def test_the_plain_function_makes_the_same_frame(metadata):
     assert decode(frame.encode()) == frame
 
 
-def test_undefined_flags_are_not_looked_at():
+def test_undefined_flags_are_ignored():
     """Bits that PAYLOAD does not define change nothing."""
     plain = encode_payload(1, NEXT, None, b"x")
     assert decode(encode_payload(1, NEXT | 0x21F, None, b"x")) == decode(plain)
@@ -49,7 +49,7 @@ def test_undefined_flags_are_not_looked_at():
     ("stream_id", "flags"), [(-1, 0), (2**31, 0), (2**40, 0), (1, 0x400), (1, -1)]
 )
 def test_values_that_do_not_fit(stream_id, flags, metadata):
-    """A stream id or flags out of range are our own error."""
+    """A stream id or flags out of range are a local error."""
     with pytest.raises(LocalProtocolError, match="stream id"):
         encode_payload(stream_id, flags, metadata, b"")
 
@@ -72,6 +72,6 @@ def test_the_metadata_flag_needs_metadata():
     ids=["data", "data-and-metadata", "metadata", "metadata-over-24-bits"],
 )
 def test_a_payload_that_no_frame_can_hold(metadata, data):
-    """Longer than 16,777,215 bytes is our own error."""
+    """A payload longer than 16,777,215 bytes is a local error."""
     with pytest.raises(LocalProtocolError, match="length must be between 0 and 16777215"):
         encode_payload(1, NEXT, metadata, data)

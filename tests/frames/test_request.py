@@ -32,7 +32,7 @@ WITH_N = [FrameType.REQUEST_STREAM, FrameType.REQUEST_CHANNEL]
     | st.builds(RequestChannelFrame, U31, U31, st.booleans(), st.booleans(), METADATA_OR_NOT, BODY)
 )
 def test_round_trip(frame):
-    """Whatever a request holds comes back, as the same type."""
+    """All fields of a request come back, as the same type."""
     assert decode(frame.encode()) == frame
 
 
@@ -56,7 +56,7 @@ def test_the_plain_function_makes_the_same_frame():
     assert encode_request(FrameType.REQUEST_CHANNEL, 1, flags, 5, b"m", b"d") == frame.encode()
 
 
-def test_complete_means_nothing_on_the_other_requests():
+def test_complete_is_ignored_on_the_other_requests():
     """C is defined for REQUEST_CHANNEL only."""
     for frame_type, n in zip(WITHOUT_N + WITH_N[:1], (None, None, 1), strict=True):
         plain = encode_request(frame_type, 1, 0, n, None, b"")
@@ -65,7 +65,7 @@ def test_complete_means_nothing_on_the_other_requests():
 
 @pytest.mark.parametrize("frame_type", WITH_N)
 def test_the_initial_n_is_31_bits(frame_type):
-    """0 decodes, for others to judge; the reserved bit does not; nothing larger is encoded."""
+    """0 decodes, and layers above judge it; the reserved bit and larger numbers are refused."""
     frame = encode_request(frame_type, 3, 0, 0, None, b"d")
     assert decode(frame).initial_request_n == 0
     with pytest.raises(MalformedFrame, match="reserved bit") as info:
@@ -79,14 +79,14 @@ def test_the_initial_n_is_31_bits(frame_type):
 @pytest.mark.parametrize("frame_type", WITH_N)
 @pytest.mark.parametrize("size", range(6, 10))
 def test_the_initial_n_cut_off(frame_type, size):
-    """Without the whole number there is no request."""
+    """A request without its whole number is malformed."""
     frame = encode_request(frame_type, 3, 0, 1, None, b"")
     with pytest.raises(MalformedFrame, match="initial request n is cut off"):
         decode(frame[:size])
 
 
-def test_the_initial_n_goes_with_two_types():
-    """A number where there is no field, or none where there is one, is our own error."""
+def test_two_types_have_an_initial_n():
+    """A number without a field, or a field without a number, is a local error."""
     for frame_type in WITHOUT_N:
         with pytest.raises(LocalProtocolError, match="does not fit"):
             encode_request(frame_type, 1, 0, 1, None, b"")
@@ -98,7 +98,7 @@ def test_the_initial_n_goes_with_two_types():
 @pytest.mark.parametrize("metadata", [None, b"m"])
 @pytest.mark.parametrize(("stream_id", "flags"), [(-1, 0), (2**31, 0), (1, 0x400), (1, -1)])
 def test_values_that_do_not_fit(stream_id, flags, metadata):
-    """A stream id or flags out of range are our own error."""
+    """A stream id or flags out of range are a local error."""
     with pytest.raises(LocalProtocolError, match="stream id"):
         encode_request(FrameType.REQUEST_FNF, stream_id, flags, None, metadata, b"")
 
@@ -116,7 +116,7 @@ def test_the_metadata_flag_needs_metadata():
     ids=["data", "metadata", "metadata-over-24-bits"],
 )
 def test_a_request_that_no_frame_can_hold(n, metadata, data):
-    """Longer than 16,777,215 bytes is our own error."""
+    """A request longer than 16,777,215 bytes is a local error."""
     frame_type = FrameType.REQUEST_FNF if n is None else FrameType.REQUEST_STREAM
     with pytest.raises(LocalProtocolError, match="length must be between 0 and 16777215"):
         encode_request(frame_type, 1, 0, n, metadata, data)

@@ -14,7 +14,7 @@ U31 = st.integers(0, 2**31 - 1)
 
 @given(st.builds(RequestNFrame, U31, U31))
 def test_round_trip(frame):
-    """Every number comes back, 0 too: whether it is legal is for others to say."""
+    """Every number comes back, 0 too: layers above judge whether it is legal."""
     assert decode(frame.encode()) == frame
 
 
@@ -25,7 +25,7 @@ def test_bytes_after_the_number_are_ignored():
 
 @pytest.mark.parametrize("size", range(6, 10))
 def test_a_number_cut_off(size):
-    """Without the whole number there is no REQUEST_N."""
+    """A REQUEST_N without its whole number is malformed."""
     with pytest.raises(MalformedFrame, match="request n is cut off"):
         decode(encode_request_n(1, 5)[:size])
 
@@ -39,6 +39,6 @@ def test_the_reserved_bit():
 
 @pytest.mark.parametrize(("stream_id", "n"), [(-1, 1), (2**31, 1), (1, -1), (1, 2**31)])
 def test_values_that_do_not_fit(stream_id, n):
-    """Anything beyond 31 bits is our own error."""
+    """A value beyond 31 bits is a local error."""
     with pytest.raises(LocalProtocolError, match="must be between 0 and 2147483647"):
         encode_request_n(stream_id, n)

@@ -22,13 +22,13 @@ RESUME_OK = ResumeOkFrame(30)
     | st.builds(ResumeOkFrame, U63, U31)
 )
 def test_round_trip(frame):
-    """Whatever they hold comes back: zeros, an empty token, an illegal stream id."""
+    """All their fields come back: zeros, an empty token, an illegal stream id."""
     assert decode(frame.encode()) == frame
 
 
 @pytest.mark.parametrize("frame", [RESUME, RESUME_OK], ids=["resume", "resume_ok"])
-def test_lengths(frame):
-    """Every byte is needed, and what comes after the last is ignored."""
+def test_every_byte_is_needed(frame):
+    """Bytes after the last field are ignored."""
     encoded = frame.encode()
     for size in range(len(encoded)):
         with pytest.raises(MalformedFrame):
@@ -64,11 +64,11 @@ def test_the_reserved_bits(frame, offset):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_values_that_do_not_fit(frame, change, what):
-    """What a field cannot hold is our own error."""
+    """A value that is too large for its field is a local error."""
     with pytest.raises(LocalProtocolError, match=what):
         attrs.evolve(frame, **change).encode()
 
 
 def test_the_token_is_not_in_the_repr():
-    """Who has the token has the session, so it does not get into logs by repr."""
+    """A token gives access to its session, so its repr must not put it into logs."""
     assert "token'" not in repr(RESUME)

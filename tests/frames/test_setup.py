@@ -33,7 +33,7 @@ PLAIN = SetupFrame(1, 0, 500, 10_000, metadata_mime_type="a/b", data_mime_type="
     )
 )
 def test_round_trip(frame):
-    """Whatever a SETUP holds comes back: zeros, an empty token, an illegal stream id."""
+    """All fields of a SETUP come back: zeros, an empty token, an illegal stream id."""
     assert decode(frame.encode()) == frame
 
 
@@ -46,7 +46,7 @@ def test_the_longest_fields():
 
 
 def test_every_prefix_up_to_the_data_is_malformed():
-    """A SETUP cut off in any of its fields is no frame."""
+    """A SETUP cut off in any of its fields is malformed."""
     frame = attrs.evolve(PLAIN, resume_token=b"token", metadata=b"metadata").encode()
     for size in range(len(frame)):
         with pytest.raises(MalformedFrame):
@@ -64,7 +64,7 @@ def test_the_reserved_bits(offset):
 
 @pytest.mark.parametrize("name", [b"a/b", b"c/d"])
 def test_a_mime_type_that_is_not_ascii(name):
-    """MIME types are US-ASCII, on the wire..."""
+    """MIME types are US-ASCII: other bytes are refused when they are read."""
     frame = PLAIN.encode().replace(name, b"\xff/\x00")
     with pytest.raises(MalformedFrame, match="not US-ASCII"):
         decode(frame)
@@ -87,12 +87,12 @@ def test_a_mime_type_that_is_not_ascii(name):
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_values_that_do_not_fit(change, what):
-    """...and here: what a field or a frame cannot hold is our own error."""
+    """A value that is too large for its field or frame, or not US-ASCII, is a local error."""
     with pytest.raises(LocalProtocolError, match=what):
         attrs.evolve(PLAIN, **change).encode()
 
 
 def test_secrets_are_not_in_the_repr():
-    """Token and payload of a SETUP, which may hold credentials, do not get into logs by repr."""
+    """Token and payload of a SETUP may be credentials, so its repr must not put them into logs."""
     text = repr(attrs.evolve(PLAIN, resume_token=b"hush", metadata=b"hush", data=b"hush"))
     assert "hush" not in text

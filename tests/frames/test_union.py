@@ -33,7 +33,7 @@ def decode_or_error(data):
 @given(st.binary(max_size=80) | SOME_FRAMES)
 @example(b"")
 def test_any_bytes_are_a_frame_or_malformed(data):
-    """Nothing else is raised, and what decodes can be encoded to the same frame again."""
+    """There is one error only, and a decoded frame encodes to the same frame."""
     outcome = decode_or_error(data)
     if isinstance(outcome, MalformedFrame):
         assert outcome.ignorable == (len(data) >= 6 and bool(data[4] & 0x02))
@@ -45,7 +45,7 @@ def test_any_bytes_are_a_frame_or_malformed(data):
 
 @pytest.mark.parametrize("code", sorted({*range(64)} - {*FrameType}))
 @pytest.mark.parametrize("flags", [0, IGNORE])
-def test_types_that_do_not_exist(code, flags):
+def test_unknown_types(code, flags):
     """They are malformed, 0 too, and the I flag says whether to skip them."""
     with pytest.raises(MalformedFrame, match=f"frame type 0x{code:02x} is not known") as info:
         decode(HEADER.pack(3, code << 10 | flags) + b"body")
@@ -53,5 +53,5 @@ def test_types_that_do_not_exist(code, flags):
 
 
 def test_each_type_has_one_class():
-    """The union holds a class for every type, and no two for one."""
+    """The union has exactly one class for each type."""
     assert sorted(cls.frame_type for cls in typing.get_args(Frame)) == sorted(FrameType)

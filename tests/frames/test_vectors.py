@@ -1,4 +1,4 @@
-"""The golden vectors, both ways."""
+"""The golden vectors, decoded and encoded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.frames import LengthPrefixDecoder, PayloadFrame, as_fields, decode, encode_length
 
-# Of the vectors of kind "malformed", those whose bytes are no frame. The others are frames that
-# are wrong by their values or where they come, which the layers above judge.
+# The vectors of kind "malformed" whose bytes cannot be decoded. The others are frames with wrong
+# values or in a wrong place, which the layers above judge.
 NO_FRAME = {
     "first_frame_empty",
     "setup_truncated_keepalive",
@@ -28,7 +28,7 @@ NO_FRAME = {
     "error_truncated_code",
 }
 
-# Encoded again this differs, because what means nothing is not kept.
+# This vector changes when it is encoded again, because ignored bits are dropped.
 NOT_KEPT = {
     "cancel_with_m_flag": bytes.fromhex("000000012400"),
 }
@@ -48,7 +48,7 @@ def test_a_frame_decodes_to_the_fields_of_its_vector(vector):
 
 
 def test_a_frame_encodes_to_the_bytes_of_its_vector(golden_frame):
-    """Decoding loses nothing: encoding gives the same bytes again."""
+    """Encoding the decoded frame gives the same bytes."""
     assert decode(golden_frame).encode() == golden_frame
 
 
@@ -67,8 +67,8 @@ def test_the_fields_are_exactly_those_the_vectors_use(vectors):
         assert as_fields(bytes.fromhex(vector["hex"])).keys() == names[vector["fields"]["type"]]
 
 
-def test_a_frame_comes_out_of_the_stream_whole(golden_frame):
-    """A frame fed with the beginning of the next comes out alone; the rest is kept."""
+def test_a_frame_is_split_from_the_next(golden_frame):
+    """A frame fed with the beginning of the next is returned alone; the rest is kept."""
     decoder = LengthPrefixDecoder(0xFFFFFF)
     assert decoder.feed(encode_length(golden_frame) + golden_frame) == [golden_frame]
     assert not decoder.pending
@@ -79,7 +79,7 @@ def test_a_frame_comes_out_of_the_stream_whole(golden_frame):
 
 
 def test_a_frame_comes_out_of_the_stream_byte_by_byte(golden_frame):
-    """A frame fed in single bytes comes out with its last one, and not before."""
+    """A frame fed in single bytes is returned with its last byte, and not before."""
     decoder = LengthPrefixDecoder(0xFFFFFF)
     stream = encode_length(golden_frame) + golden_frame
     for number, byte in enumerate(stream, 1):
@@ -89,7 +89,7 @@ def test_a_frame_comes_out_of_the_stream_byte_by_byte(golden_frame):
 
 
 def test_a_sequence_comes_out_of_the_stream_in_order(sequence):
-    """Frames that follow each other come out in order, wherever the stream is cut."""
+    """Frames that follow each other are returned in order, wherever the stream is cut."""
     stream = bytes.fromhex(sequence["hex"])
     frames = [bytes.fromhex(text) for text in sequence["frames"]]
     for cut in range(len(stream) + 1):
@@ -98,7 +98,7 @@ def test_a_sequence_comes_out_of_the_stream_in_order(sequence):
 
 
 def test_every_prefix_of_a_frame_is_a_frame_or_malformed(golden_frame):
-    """Cut anywhere, a frame is refused as malformed or is a shorter frame."""
+    """A frame cut at any byte is refused as malformed or is a shorter frame."""
     stream_id = int.from_bytes(golden_frame[:4], "big")
     for size in range(len(golden_frame)):
         prefix = golden_frame[:size]
@@ -110,7 +110,7 @@ def test_every_prefix_of_a_frame_is_a_frame_or_malformed(golden_frame):
 
 
 def test_malformed_vectors(malformed_vector):
-    """Bytes that are no frame raise; frames that are only out of place decode."""
+    """Malformed bytes raise; frames that are only out of place decode."""
     frame = bytes.fromhex(malformed_vector["hex"])
     name = malformed_vector["name"]
     if name in NO_FRAME:
@@ -124,7 +124,7 @@ def test_malformed_vectors(malformed_vector):
         assert decode(frame).encode() == expected
 
 
-def test_the_list_of_bytes_that_are_no_frame_is_current(vectors):
+def test_the_list_of_malformed_bytes_is_current(vectors):
     """Every name in the list is the name of a vector."""
     assert {v["name"] for v in vectors.of_kind("malformed")} >= NO_FRAME | NOT_KEPT.keys()
 

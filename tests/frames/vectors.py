@@ -1,4 +1,7 @@
-"""Golden vectors of RSocket 1.0. Load this module by path; it needs nothing but its JSON file."""
+"""Golden vectors of RSocket 1.0.
+
+Load this module by path; it needs only its JSON file.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def of_kind(*kinds):
 
 
 def frames():
-    """``(name, frame)`` of every well-formed frame, those inside sequences too."""
+    """``(name, frame)`` of every well-formed frame, also of those inside sequences."""
     found = [(v["name"], bytes.fromhex(v["hex"])) for v in of_kind("frame", "frame-lenient")]
     for vector in of_kind("sequence"):
         for number, text in enumerate(vector["frames"]):

@@ -1,8 +1,8 @@
-"""A server in a process to itself, honest clients and hostile ones.
+"""A server in its own process, honest clients and hostile ones.
 
-The rules of these tests: the attack goes to one connection while an honest one is open and is
-asked during and after; every attack has a documented end; and what it cost the server, by the
-high-water mark of its process, is bounded by the limits it was given.
+The rules of these tests: an attack uses one connection while an honest connection is open, which is
+served during and after. Every attack has a documented end. Its cost for the server, by the peak
+memory of the server's process, is bounded by the limits of the server.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ LIMITS = {
     "max_streams": 1000,
     "max_unread_size": 4 * 2**20,
 }
-"""Small, so that a bound that is kept is told from one that is not."""
+"""Small limits, so that a bound that is kept differs from one that is not."""
 
 AFFORDABLE = 24 * 2**20
-"""What any attack may cost the server under `LIMITS`, in bytes, the allocator's waste included."""
+"""The bytes that an attack may cost the server under `LIMITS`, with the allocator's waste."""
 
 STALLED = 0.5
-"""Seconds without room to send that mean: the server has stopped reading."""
+"""Seconds without room to send after which the server has stopped reading."""
 
 
 SHORT_LIFETIME = 1.5
-"""Seconds of reading nothing after which the server may call a hostile client dead."""
+"""Seconds without reading after which the server may treat a hostile client as dead."""
 
 
 class RawClient:
@@ -54,7 +54,7 @@ class RawClient:
 
     @staticmethod
     def encode(*frames) -> bytes:
-        """Frames, or bytes in place of frames, as they are on TCP."""
+        """Return frames, or bytes in place of frames, as they are on TCP."""
         encoded = [frame if isinstance(frame, bytes) else frame.encode() for frame in frames]
         return b"".join(len(frame).to_bytes(3, "big") + frame for frame in encoded)
 
@@ -68,7 +68,7 @@ class RawClient:
         )
 
     async def flood(self, data: bytes, at_most: int) -> int:
-        """Send ``data`` again and again until the server stops reading or ends it; how much?"""
+        """Send ``data`` until the server stops reading or ends the connection; return the size."""
         sent = 0
         while sent < at_most:
             with trio.move_on_after(STALLED) as scope:
@@ -82,7 +82,7 @@ class RawClient:
         return sent
 
     async def frame(self) -> bytes | None:
-        """The next frame as bytes, ``None`` at the end of the connection."""
+        """Return the next frame as bytes, ``None`` at the end of the connection."""
         with trio.fail_after(20):
             while True:
                 data = self._received
@@ -98,18 +98,18 @@ class RawClient:
                 self._received += more
 
     async def frames(self) -> list[bytes]:
-        """All the frames up to the end of the connection."""
+        """Return all frames up to the end of the connection."""
         frames = []
         while (frame := await self.frame()) is not None:
             frames.append(frame)
         return frames
 
     async def alive(self) -> bool:
-        """Whether a KEEPALIVE is answered, whatever else comes first."""
+        """Return whether a KEEPALIVE is answered, after any other frames."""
         return await self.frames_before_probe() is not None
 
     async def frames_before_probe(self) -> list[bytes] | None:
-        """What comes before the answer to a KEEPALIVE; ``None`` if that does not come."""
+        """Return the frames before the answer to a KEEPALIVE; ``None`` if there is no answer."""
         probe = KeepaliveFrame(respond=True, data=b"alive?")
         answer = KeepaliveFrame(respond=False, data=b"alive?").encode()
         try:
@@ -125,14 +125,14 @@ class RawClient:
 
 
 async def wait_until_alone(requester) -> None:
-    """Wait until the server has ended every connection but this one."""
+    """Wait until the server has ended all connections but this one."""
     with trio.fail_after(15):
         while await requester.request_response(Payload(b"connections")) != Payload(b"1"):
-            await trio.sleep(0.05)  # not to be a flood itself
+            await trio.sleep(0.05)  # A pause, so that this is not a flood itself.
 
 
 async def ask(requester) -> None:
-    """An honest question, and its answer in good time."""
+    """Send an honest request, and check that its answer comes in time."""
     with trio.fail_after(10):
         assert await requester.request_response(Payload(b"honest")) == Payload(b"honest")
 
@@ -153,13 +153,13 @@ class Target:
 
     @asynccontextmanager
     async def raw(self):
-        """A hostile client's connection; the first frame is up to it."""
+        """Open a hostile client's connection; the test chooses the first frame."""
         host, port = self.tcp.removeprefix("tcp://").split(":")
         async with await trio.open_tcp_stream(host, int(port)) as stream:
             yield RawClient(stream)
 
     async def ask_anew(self) -> None:
-        """A new honest connection is served, on every address."""
+        """Check that a new honest connection is served, on every address."""
         for uri in (self.tcp, self.ws):
             with trio.fail_after(10):
                 async with connect(uri) as requester:
@@ -167,7 +167,7 @@ class Target:
 
     @asynccontextmanager
     async def attacked(self, affordable=AFFORDABLE):
-        """Around an attack: an honest client is served throughout, and memory stays bounded."""
+        """Check that an honest client is served during an attack, and that memory stays bounded."""
         await self.ask_anew()
         async with connect(self.tcp) as requester:
             await ask(requester)

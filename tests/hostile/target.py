@@ -24,9 +24,9 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 async def authenticate(auth, facts):
-    """Knows every client, and whoever says nothing in a request."""
+    """Accept every client, and each request without credentials."""
     if auth is not None and not isinstance(facts, Setup):
-        raise Rejected("nobody knows you")
+        raise Rejected("unknown client")
     return "client"
 
 
@@ -43,7 +43,7 @@ async def pushed(entries: CompositeMetadata) -> None: ...
 
 
 class Target(KnownAnswers):
-    """The known answers, the number of connections, and handlers that never get anywhere.
+    """The known answers, the number of connections, and handlers that never end.
 
     Clients whose data are JSON are served by a router.
     """
@@ -80,7 +80,7 @@ class Target(KnownAnswers):
             yield StreamedPayload(self.chunks())
 
     async def chunks(self):
-        """Sixteen mebibytes, which nobody has in memory."""
+        """Sixteen mebibytes, which are never in memory as a whole."""
         for _ in range(256):
             yield bytes(65536)
 

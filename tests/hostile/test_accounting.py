@@ -1,4 +1,4 @@
-"""What a peer begins and abandons is given back, or limits would close on an honest connection."""
+"""The cost of abandoned requests is given back, or limits would block an honest connection."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ ABANDONED = {
 
 @pytest.mark.parametrize("in_one_batch", [True, False], ids=["at once", "one by one"])
 @pytest.mark.parametrize("name", ABANDONED)
-async def test_what_is_abandoned_is_given_back(name, in_one_batch):
-    """A hundred times begun and abandoned: then the connection's limits are as free as before."""
+async def test_abandoned_requests_are_given_back(name, in_one_batch):
+    """After a hundred abandoned requests the connection's limits are as free as before."""
     requesters = []
 
     async def acceptor(setup, requester):
@@ -111,7 +111,7 @@ async def test_what_is_abandoned_is_given_back(name, in_one_batch):
         assert (statistics.open_streams, statistics.running_requests) == (0, 0)
         assert (statistics.unread, statistics.queued) == (0, 0)
 
-        # As much as the limits allow, of each kind.
+        # As many as the limits allow, of each kind.
         await peer.send(
             *(RequestResponseFrame(i, follows=True, data=DATA * 5) for i in (301, 303, 305)),
             *(PayloadFrame(i, next=True, data=b"!") for i in (301, 303, 305)),
@@ -124,7 +124,7 @@ async def test_what_is_abandoned_is_given_back(name, in_one_batch):
 
 
 async def test_a_first_item_past_the_limit_ends_its_channel_only():
-    """A REQUEST_CHANNEL whose own item is past the limit of unread bytes is an error of it."""
+    """A REQUEST_CHANNEL whose first item is past the limit of unread bytes fails alone."""
     async with frame_peer_client(KnownAnswers(), config=CONFIG) as peer:
         await peer.send(RequestChannelFrame(1, 1, data=b"x" * 1101))
         error = await peer.receive(ErrorFrame)
@@ -133,15 +133,15 @@ async def test_a_first_item_past_the_limit_ends_its_channel_only():
 
 
 class Stuck(KnownAnswers):
-    """Never reads a channel."""
+    """Never reads its channel."""
 
     async def request_channel(self, payload, payloads):
         await trio.sleep_forever()
         yield payload
 
 
-async def test_empty_items_count_too():
-    """Thousands of channels full of empty items would cost gigabytes, and not a byte."""
+async def test_empty_items_count_as_unread():
+    """Thousands of channels full of empty items have no bytes, but would cost gigabytes."""
     limits = Limits(max_unread_size=100 * UNREAD_COST)
     async with frame_peer_client(Stuck(), config=ConnectionConfig(limits=limits)) as peer:
         for stream_id in (1, 3, 5):
@@ -152,8 +152,8 @@ async def test_empty_items_count_too():
         await peer.expect_alive()
 
 
-async def test_items_of_a_half_that_is_over_are_not_kept():
-    """Fragments behind the end of their half are ignored, however many, and harm nobody."""
+async def test_items_of_a_closed_half_are_not_kept():
+    """Fragments behind the end of their half are ignored, however many come."""
     async with frame_peer_client(Stuck(), config=CONFIG) as peer:
         await peer.send(RequestChannelFrame(1, 1, complete=True))
         await peer.send(*[part(1, 2)] * 20)
@@ -162,14 +162,14 @@ async def test_items_of_a_half_that_is_over_are_not_kept():
 
 
 class SlowPushes(KnownAnswers):
-    """Takes its time with each METADATA_PUSH."""
+    """Handles each METADATA_PUSH slowly."""
 
     async def metadata_push(self, metadata):
         await trio.sleep(1)
 
 
 async def test_messages_do_not_keep_a_closing_connection(autojump_clock):
-    """A peer that has said CONNECTION_CLOSE, and sends on, is ended once its streams have."""
+    """A peer that has sent CONNECTION_CLOSE, and sends on, is ended once its streams are over."""
     async with frame_peer_client(SlowPushes(), config=CONFIG) as peer:
         await peer.send(MetadataPushFrame(b"m"), ErrorFrame(0, ErrorCode.CONNECTION_CLOSE))
         with pytest.raises(trio.BrokenResourceError), trio.fail_after(10):
@@ -186,8 +186,8 @@ class Listening(KnownAnswers):
             yield item
 
 
-async def test_an_error_of_megabytes_is_let_go_with_its_channel():
-    """It is gone once the handler is, also where Python does not look for cycles for a while."""
+async def test_an_error_of_megabytes_is_freed_with_its_channel():
+    """It is freed when the handler ends, also if Python does not collect cycles for a while."""
     async with frame_peer_client(Listening()) as peer:
         await peer.send(RequestChannelFrame(1, 9, data=DATA))
         await peer.drain()

@@ -51,7 +51,7 @@ class DraftClient:
         await self.stream.send_all(self.encode(*frames))
 
     async def frame(self):
-        """The next frame, or ``None`` at the end of the connection."""
+        """Return the next frame, or ``None`` at the end of the connection."""
         with trio.fail_after(20):
             while not self._frames:
                 try:
@@ -64,7 +64,7 @@ class DraftClient:
         return decode(self._frames.pop(0))
 
     async def frames_before_probe(self):
-        """What comes before the answer to a KEEPALIVE."""
+        """Return the frames before the answer to a KEEPALIVE."""
         await self.send(KeepaliveFrame(True, b"alive?"))
         frames = []
         while (frame := await self.frame()) != KeepaliveFrame(False, b"alive?"):
@@ -88,18 +88,18 @@ def draft(target):
 
 @pytest.mark.parametrize("kind", [RequestStreamFrame, RequestSubFrame])
 async def test_streams_without_credit(target, draft, kind):
-    """A thousand streams of large items, opened with 0 and never granted anything, cost little."""
+    """A thousand streams of large items, opened with 0 and never granted credit, cost little."""
     allowed = target.limits["max_streams"]
     async with target.attacked():
         async with draft() as raw:
             await raw.send(*(kind(2 * i, 0, data=b"large") for i in range(1, allowed + 1)))
-            for _ in range(500):  # so that it has the turns to make them
+            for _ in range(500):  # The pause gives the handlers the turns to make them.
                 assert await raw.frames_before_probe() == []
 
 
 @pytest.mark.parametrize("n", [1, MOST])
 async def test_items_that_are_not_read(target, draft, n):
-    """With credit too they cost an outbox, and who reads nothing is found dead."""
+    """With credit they cost one outbox, and a client that does not read is found dead."""
     async with target.attacked() as requester:
         async with draft(target.short_lifetime) as raw:
             for number in range(2, 400, 2):
@@ -108,7 +108,7 @@ async def test_items_that_are_not_read(target, draft, n):
             async with trio.open_nursery() as nursery:
 
                 @nursery.start_soon
-                async def show_life():
+                async def send_keepalives():
                     while True:
                         try:
                             await raw.send(KeepaliveFrame(False))
@@ -121,7 +121,7 @@ async def test_items_that_are_not_read(target, draft, n):
 
 
 async def test_channels_that_end_before_their_requester(target, draft):
-    """Twenty thousand of them, each with items that come late: they are forgotten in time."""
+    """Twenty thousand of them, each with late items: they are forgotten in time."""
     async with target.attacked():
         async with draft() as raw:
             for first in range(2, 40_002, 1000):
@@ -148,8 +148,8 @@ async def test_channels_that_end_before_their_requester(target, draft):
     ],
     ids=["keepalive", "response", "stream"],
 )
-async def test_answers_that_are_not_read(target, draft, make):
-    """The server refuses what is beyond its limits, and then ends the connection."""
+async def test_unread_answers_end_the_connection(target, draft, make):
+    """The server refuses requests beyond its limits, and then ends the connection."""
     async with target.attacked() as requester:
         async with draft(target.short_lifetime) as raw:
             sent = 0
@@ -172,7 +172,7 @@ FLOODS = {
     "fragments without end": lambda i: RequestChannelFrame(2, 1, follows=True, data=bytes(1000)),
     "channels in fragments": lambda i: RequestChannelFrame(i, 1, follows=True, data=bytes(1000)),
     "stuck channels": lambda i: RequestChannelFrame(i, 1, data=b"stuck"),
-    "items nobody asked for": lambda i: RequestChannelFrame(2, None, data=bytes(1000)),
+    "unexpected items": lambda i: RequestChannelFrame(2, None, data=bytes(1000)),
     "credit": lambda i: RequestNFrame(2, MOST),
     "cancel": CancelFrame,
     "responses": lambda i: ResponseFrame(i, data=bytes(1000)),
@@ -186,7 +186,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("kind", FLOODS)
 async def test_a_flood_of_one_kind(target, draft, kind):
-    """Twenty thousand frames of a kind: what they cost is bounded, and the connection lives."""
+    """Twenty thousand frames of a kind: their cost is bounded, and the connection lives."""
     make = FLOODS[kind]
     async with target.attacked():
         async with draft() as raw:
@@ -195,8 +195,8 @@ async def test_a_flood_of_one_kind(target, draft, kind):
                 await raw.frames_before_probe()
 
 
-async def test_any_frames_by_the_ten_thousand(target, draft):
-    """Frames of all kinds in any order on few streams: bounded, and it goes on."""
+async def test_a_flood_of_mixed_frames(target, draft):
+    """Frames of all kinds in any order on few streams: the cost is bounded, and serving goes on."""
     rng = random.Random(7)
     ids = [0, 2, 4, 6, 8, 3, 5, 2**32 - 1]
     numbers = [0, 1, 2, 7, MOST]
@@ -243,7 +243,7 @@ async def test_any_frames_by_the_ten_thousand(target, draft):
 
 
 async def test_an_honest_client_of_the_draft_beside_a_flood(target, draft):
-    """It is served as those of RSocket 1.0 are."""
+    """It is served in the same way as clients of RSocket 1.0."""
     async with target.attacked(), draft() as raw:
         async with trio.open_nursery() as nursery:
 

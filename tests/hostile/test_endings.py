@@ -1,4 +1,4 @@
-"""Connections that end with many handlers, or loudly: others must not wait for all of these."""
+"""Connections that end with many handlers, or with a long reason, do not delay others."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from rsocket_trio.testing.in_memory import frame_peer_client
 MIB = 2**20
 REQUESTS = 2000
 STEPS = 500
-"""More than this in a turn of the loop are too many: a step of a task that is cancelled takes some
-hundred microseconds."""
+"""Too many steps for a turn of the loop: each cancelled one takes some hundred microseconds."""
 
 
 class Turns(trio.abc.Instrument):
@@ -45,7 +44,7 @@ class Turns(trio.abc.Instrument):
 
 
 class Patient(Responder):
-    """Has handlers of all kinds that wait, and counts those that have begun and ended."""
+    """Has waiting handlers of all kinds, and counts those that have begun and ended."""
 
     def __init__(self):
         self.begun = 0
@@ -96,8 +95,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_handlers_are_cancelled_bit_by_bit(kind):
-    """Two thousand that wait are all cancelled, and no turn of the loop is one of them all."""
+async def test_handlers_are_cancelled_in_small_groups(kind):
+    """Two thousand that wait are all cancelled, but not all in one turn of the loop."""
     responder = Patient()
     async with frame_peer_client(responder) as peer:
         for begin in range(1, 2 * REQUESTS, 200):
@@ -121,7 +120,7 @@ async def test_handlers_are_cancelled_bit_by_bit(kind):
 
 
 async def test_a_reason_of_megabytes():
-    """A connection ended by an ERROR of 8 MiB, with 200 handlers, costs it a few times."""
+    """An ERROR of 8 MiB that ends a connection with 200 handlers is copied a few times only."""
     responder = Patient()
     async with frame_peer_client(responder) as peer:
         await peer.send(*(RequestResponseFrame(i) for i in range(1, 400, 2)))

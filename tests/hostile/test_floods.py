@@ -1,4 +1,4 @@
-"""More of everything than anybody should send: floods of frames, answered and unanswered."""
+"""Floods of frames, answered and unanswered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_keepalives_whose_answers_are_read(target):
 
 
 async def test_keepalives_whose_answers_are_not_read(target):
-    """The server stops reading from a client that does not read, and then ends it."""
+    """The server stops reading from a client that does not read, and then ends the connection."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime)
@@ -51,7 +51,7 @@ async def test_keepalives_whose_answers_are_not_read(target):
 
 
 async def test_requests_whose_answers_are_not_read(target):
-    """A hundred thousand requests without a reader: most are refused; then the client is dead."""
+    """Most of a hundred thousand requests are refused; then the client is treated as dead."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime)
@@ -61,12 +61,12 @@ async def test_requests_whose_answers_are_not_read(target):
                     *(RequestResponseFrame(i, data=data) for i in range(first, first + 2000, 2))
                 )
                 if await raw.flood(requests, len(requests)) < len(requests):
-                    break  # it has been ended already
+                    break  # The connection has ended already.
             await target.wait_until_alone(requester)
 
 
 async def test_more_open_requests_than_allowed(target):
-    """Past the limit of open requests every further one is REJECTED, and the others live."""
+    """Past the limit of open requests every further one is REJECTED, and the open ones go on."""
     allowed = target.limits["max_streams"]
     async with target.attacked():
         async with target.raw() as raw:
@@ -78,14 +78,14 @@ async def test_more_open_requests_than_allowed(target):
             assert [frame.stream_id for frame in refused] == list(ids)[allowed:]
             assert await raw.alive()
             await raw.send(*(CancelFrame(i) for i in ids))
-            assert await raw.alive()  # the handlers have had the time to end
+            assert await raw.alive()  # The handlers have had the time to end.
             await raw.send(RequestResponseFrame(99_999, data=b"room again"))
             assert decode(await raw.frame()).data == b"room again"
 
 
 @pytest.mark.parametrize("size", [0, 10_000])
 async def test_cancelled_requests(target, size):
-    """A hundred thousand requests, each cancelled at once, leave nothing behind."""
+    """A hundred thousand requests, each cancelled at once, leave nothing in memory."""
     data = b"never" if not size else bytes(size)
     total = 100_000 if not size else 10_000
     async with target.attacked():
@@ -114,7 +114,7 @@ async def test_cancelled_requests(target, size):
 @pytest.mark.parametrize("stuck", [False, True], ids=["handled", "never handled"])
 @pytest.mark.parametrize("kind", ["fnf", "push"])
 async def test_messages_without_answer(target, kind, stuck):
-    """fire_and_forget and metadata_push by the ten thousand: handled, or dropped when too many."""
+    """fire_and_forget and metadata_push by the ten thousand: handled, or dropped past limits."""
     data = (b"stuck" if stuck else b"quick") + bytes(5000)
     async with target.attacked():
         async with target.raw() as raw:
@@ -128,8 +128,8 @@ async def test_messages_without_answer(target, kind, stuck):
             assert await raw.alive()
 
 
-async def test_one_id_again_and_again(target):
-    """Requests on a stream in use are ignored, however many; the stream is not disturbed."""
+async def test_many_requests_on_a_stream_in_use(target):
+    """They are ignored, however many come; the stream goes on."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()
@@ -142,7 +142,7 @@ async def test_one_id_again_and_again(target):
             assert decode(await raw.frame()).data == b"1"
 
 
-async def test_one_id_of_finished_streams(target):
+async def test_many_requests_on_a_finished_id(target):
     """An id may come again once its stream has finished, and is served every time."""
     async with target.attacked():
         async with target.raw() as raw:
@@ -152,8 +152,8 @@ async def test_one_id_of_finished_streams(target):
                 assert decode(await raw.frame()).data == b"fresh_copy"
 
 
-async def test_errors_for_streams_that_never_were(target):
-    """ERROR, CANCEL and PAYLOAD for unknown streams cost nothing but their reading."""
+async def test_frames_for_unknown_streams(target):
+    """ERROR, CANCEL and PAYLOAD for unknown streams cost only the time to read them."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()

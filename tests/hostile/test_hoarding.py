@@ -1,4 +1,4 @@
-"""Peers that make us keep things: fragments, unread items, unlimited credit."""
+"""Peers that make the server keep data: fragments, unread items, unlimited credit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 2**31 - 1
 
 
 async def test_fragments_without_end(target):
-    """A request that never becomes whole is refused at the limit; the rest of it is ignored."""
+    """An endless request is refused at the limit; the rest of it is ignored."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()
@@ -38,8 +38,8 @@ async def test_fragments_without_end(target):
 
 
 @pytest.mark.parametrize("metadata", [None, b""], ids=["bare", "empty metadata"])
-async def test_fragments_of_nothing_without_end(target, metadata):
-    """Fragments that add no byte add no memory either, by the hundred thousand."""
+async def test_empty_fragments_without_end(target, metadata):
+    """Fragments without a byte add no memory either, by the hundred thousand."""
     nothing = PayloadFrame(1, next=True, follows=True, metadata=metadata)
     async with target.attacked():
         async with target.raw() as raw:
@@ -50,8 +50,8 @@ async def test_fragments_of_nothing_without_end(target, metadata):
             assert await raw.alive()
 
 
-async def test_fragments_of_a_byte_without_end(target):
-    """A million fragments of one byte cost what a payload costs, not a million objects."""
+async def test_one_byte_fragments_without_end(target):
+    """A million fragments of one byte cost one payload, not a million objects."""
     crumb = PayloadFrame(1, next=True, follows=True, data=b"x")
     async with target.attacked():
         async with target.raw() as raw:
@@ -63,7 +63,7 @@ async def test_fragments_of_a_byte_without_end(target):
 
 
 async def test_many_requests_in_fragments(target):
-    """What all the unfinished requests of a connection hold is bounded too."""
+    """The unfinished requests of a connection are bounded in bytes together."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()
@@ -72,8 +72,8 @@ async def test_many_requests_in_fragments(target):
             assert await raw.alive()
 
 
-async def show_life(raw) -> None:
-    """Never be silent: who only fails to read has to be found out by that."""
+async def send_keepalives(raw) -> None:
+    """Send frames all the time, so that only the missing reads can end the connection."""
     while True:
         try:
             await raw.send(KeepaliveFrame(respond=False))
@@ -91,10 +91,10 @@ async def test_unlimited_credit_and_no_reading(target):
                 await raw.send(RequestStreamFrame(i, MOST, data=b"1000000000"))
                 await raw.send(RequestNFrame(i, MOST), RequestNFrame(i, MOST))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(show_life, raw)
+                nursery.start_soon(send_keepalives, raw)
                 await target.wait_until_alone(requester)
                 nursery.cancel_scope.cancel()
-            assert len(await raw.frames()) > 1000  # what the buffers of the network held
+            assert len(await raw.frames()) > 1000  # the frames that the buffers of the network held
 
 
 async def test_items_beyond_the_credit(target):
@@ -113,7 +113,7 @@ async def test_items_beyond_the_credit(target):
             assert await raw.alive()
 
 
-async def test_items_within_the_credit_that_nobody_takes(target):
+async def test_unread_items_within_the_credit(target):
     """Large items within the credit fill the connection's limit of unread bytes, and no more."""
     async with target.attacked():
         async with target.raw() as raw:
@@ -125,7 +125,7 @@ async def test_items_within_the_credit_that_nobody_takes(target):
 
 
 async def test_large_requests_that_wait(target):
-    """Requests that wait for their handlers' end are bounded in bytes: the rest is REJECTED."""
+    """Requests whose handlers wait are bounded in bytes: further ones are REJECTED."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()

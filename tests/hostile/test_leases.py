@@ -43,8 +43,8 @@ async def test_requests_beyond_the_lease(target):
             assert len(rejected) == len(ids) - 10
 
 
-async def test_beyond_the_lease_without_reading(target):
-    """A client that does not read its REJECTEDs is ended: 1.5 MiB of them (max_unsent_size)."""
+async def test_requests_beyond_the_lease_without_reading(target):
+    """A client that does not read its REJECTEDs is ended at 1.5 MiB of them (max_unsent_size)."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime, lease=True)
@@ -53,7 +53,7 @@ async def test_beyond_the_lease_without_reading(target):
             await target.wait_until_alone(requester)
 
 
-async def test_beginnings_beyond_the_lease(target):
+async def test_first_fragments_beyond_the_lease(target):
     """First fragments of requests that no lease allows are not kept."""
     async with target.attacked():
         async with target.raw() as raw:
@@ -71,7 +71,7 @@ async def test_beginnings_beyond_the_lease(target):
 
 
 async def test_leases_without_end(target):
-    """The newest of a hundred thousand leases is all that is kept of them."""
+    """Of a hundred thousand leases only the newest is kept."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup(lease=True)

@@ -1,4 +1,4 @@
-"""Lengths that lie, bytes without sense, and clients that never get to the point."""
+"""Wrong lengths, random bytes, and clients that never finish a frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rsocket_trio.transports.byte_stream import ByteStreamTransport
 
 
 def last_word(frames: list[bytes]) -> ErrorFrame:
-    """The ERROR on stream 0 that ended a connection."""
+    """Return the ERROR on stream 0 that ended a connection."""
     error = decode(frames[-1])
     assert isinstance(error, ErrorFrame)
     assert error.stream_id == 0
@@ -36,7 +36,7 @@ async def test_a_length_beyond_the_limit(target):
 
 
 async def test_a_first_length_beyond_the_limit(target):
-    """The same before any SETUP."""
+    """The same, before any SETUP."""
     async with target.attacked():
         async with target.raw() as raw:
             await raw.stream.send_all(b"\xff\xff\xff" + b"\0\0\0\0\4\0")
@@ -44,8 +44,8 @@ async def test_a_first_length_beyond_the_limit(target):
             assert error.code in (ErrorCode.INVALID_SETUP, ErrorCode.CONNECTION_ERROR)
 
 
-async def test_announced_frames_cost_nothing_before_they_come(target):
-    """A hundred clients that each announce the largest frame allow nothing to be set aside."""
+async def test_announced_frames_cost_no_memory(target):
+    """No memory is reserved for a hundred clients that each announce the largest frame."""
     length = target.limits["max_frame_size"].to_bytes(3, "big")
     async with target.attacked(16 * 2**20):
         async with trio.open_nursery() as nursery:
@@ -61,7 +61,7 @@ async def test_announced_frames_cost_nothing_before_they_come(target):
 
 
 async def test_connections_cut_inside_a_frame(target):
-    """Clients that vanish in the middle of a frame leave nothing behind."""
+    """Clients that vanish in the middle of a frame leave nothing in memory."""
     frame = SetupFrame(1, 0, 1000, 2000).encode()
     async with target.attacked(16 * 2**20):
         for size in range(len(frame)):
@@ -69,8 +69,8 @@ async def test_connections_cut_inside_a_frame(target):
                 await raw.stream.send_all((b"\0\0" + bytes([len(frame)]) + frame)[: size + 3])
 
 
-async def test_random_bytes_first(target):
-    """A connection that begins with noise ends, with an ERROR or without."""
+async def test_a_connection_that_begins_with_random_bytes(target):
+    """It ends, with an ERROR or without."""
     noise = random.Random(1)
     async with target.attacked():
         for _ in range(100):
@@ -88,7 +88,7 @@ async def test_random_bytes_first(target):
 
 
 async def test_random_frames_after_a_good_setup(target):
-    """Noise with a frame's header is answered by silence, by ERROR, or by the answer it asks."""
+    """They are ignored, or answered by ERROR, or by the answer they ask for."""
     noise = random.Random(2)
     types = [int(frame_type) for frame_type in FrameType] + [0, 0x0F, 0x3E]
     async with target.attacked():
@@ -105,12 +105,15 @@ async def test_random_frames_after_a_good_setup(target):
                     except trio.BrokenResourceError:
                         break
                 if not await raw.alive():
-                    continue  # it ended with an ERROR, or the noise said CONNECTION_CLOSE
-                # Alive: then it still serves.
+                    # The connection ended with an ERROR, or the random frame was CONNECTION_CLOSE.
+                    continue
+                # The connection is alive: then it still serves.
                 await raw.send(bytes.fromhex("0000000b1000") + b"sane?")
                 while (frame := await raw.frame()) is not None:
                     if frame == bytes.fromhex("0000000b2860") + b"sane?":
                         break
+                else:
+                    pytest.fail("the connection ended before its answer")
 
 
 async def drip(stream, data: bytes, every: float) -> None:
@@ -124,7 +127,7 @@ async def drip(stream, data: bytes, every: float) -> None:
 
 @pytest.mark.parametrize("sends", [b"", b"\0\0\x28\0\0\0\0"], ids=["nothing", "a byte a second"])
 async def test_a_setup_that_never_comes(sends, autojump_clock):
-    """Silence, and a SETUP that trickles in, end alike: INVALID_SETUP at the set-up timeout."""
+    """A silent client and a slow SETUP end in the same way: INVALID_SETUP at setup_timeout."""
     client, server = trio.testing.memory_stream_pair()
     transport = ByteStreamTransport(server, info=TransportInfo(scheme="tcp"))
     start = trio.current_time()
@@ -140,7 +143,7 @@ async def test_a_setup_that_never_comes(sends, autojump_clock):
 
 
 async def test_silent_connections_are_ended(target):
-    """Hundreds of clients that say nothing are all sent away, and nobody waits for them."""
+    """Hundreds of silent clients are all refused, and no other client waits for them."""
     ended = []
 
     async def say_nothing():

@@ -1,4 +1,4 @@
-"""Metadata of as many parts as fit, before anybody is known and behind."""
+"""Metadata of as many entries as fit, before and after authentication."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def setup(metadata=None):
     )
 
 
-async def test_setups_of_nothing_but_entries(target):
-    """Whether it is the size that is too much or the number: refused, a hundred times."""
+async def test_setups_full_of_entries(target):
+    """They are refused for their size or for their number, a hundred times."""
     async with target.attacked():
         for size in [2**18] * 80 + [MOST - 100] * 20:
             entry = b"\xd0\0\0\0" if size % 3 else b"\0x\0\0\0"
@@ -58,8 +58,8 @@ async def test_setups_of_nothing_but_entries(target):
 
 
 @pytest.mark.parametrize("parts", PARTS)
-async def test_requests_of_nothing_but_parts(target, parts):
-    """A hundred requests with a MiB of metadata each: answered or refused, every one."""
+async def test_requests_full_of_entries(target, parts):
+    """A hundred requests with a MiB of metadata each: each is answered or refused."""
     metadata = PARTS[parts]
     half = len(metadata) // 2
     async with target.attacked():
@@ -82,7 +82,7 @@ async def test_requests_of_nothing_but_parts(target, parts):
             assert await raw.alive()
 
 
-async def test_messages_of_nothing_but_entries(target):
+async def test_messages_full_of_entries(target):
     """The same without answers: fire_and_forget and METADATA_PUSH, by the hundred."""
     metadata = PARTS["entries"]
     async with target.attacked():

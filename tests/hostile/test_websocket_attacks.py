@@ -1,4 +1,4 @@
-"""What only WebSocket makes possible: ping floods, text, messages without end."""
+"""Attacks that only WebSocket makes possible: ping floods, text, messages without end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MIB = 2**20
 
 
 class RawWebSocket:
-    """A WebSocket client that sends what it likes."""
+    """A WebSocket client that sends any bytes."""
 
     def __init__(self, stream, lifetime: float) -> None:
         self.stream = stream
@@ -45,7 +45,7 @@ class RawWebSocket:
         assert isinstance(await self.event(), AcceptConnection)
 
     async def event(self):
-        """The next event, ``None`` at the end."""
+        """Return the next event, ``None`` at the end."""
         with trio.fail_after(20):
             while not self.events:
                 try:
@@ -75,7 +75,7 @@ class RawWebSocket:
         return False
 
     async def last_word(self):
-        """The ERROR on stream 0 before the end, if there is one, and the close code."""
+        """Return the ERROR on stream 0 before the end, if there is one, and the close code."""
         error = code = None
         while (event := await self.event()) is not None:
             if isinstance(event, BytesMessage):
@@ -113,7 +113,7 @@ async def flood(stream, data: bytes, at_most: int) -> int:
 
 
 async def test_pings_whose_pongs_are_read(target):
-    """Pings are answered and do no harm; the last of a batch is answered at the least."""
+    """Pings are answered and cost nothing; at least the last of a batch is answered."""
     async with target.attacked():
         async with websocket(target) as raw:
             await raw.setup()
@@ -129,7 +129,7 @@ async def test_pings_whose_pongs_are_read(target):
 
 
 async def test_pings_whose_pongs_are_not_read(target):
-    """Pongs do not pile up in the server: it skips them, or stops reading and ends it."""
+    """Pongs do not pile up in the server: it skips them, or stops reading and ends."""
     async with target.attacked() as requester:
         async with websocket(target, target.short_lifetime) as raw:
             await raw.setup()
@@ -155,8 +155,8 @@ async def test_a_message_without_end(target):
             assert error is not None or code is not None or sent
 
 
-async def test_parts_of_nothing_without_end(target):
-    """Empty continuations, by the hundred thousand: some are taken, then it is the end."""
+async def test_empty_continuations_without_end(target):
+    """Some of hundreds of thousands are accepted, then the connection ends."""
     async with target.attacked():
         async with websocket(target) as raw:
             await raw.setup()
@@ -164,7 +164,8 @@ async def test_parts_of_nothing_without_end(target):
             first = raw.ws.send(BytesMessage(data=b"\0", message_finished=False))
             empty = b"\x00\x80\x00\x00\x00\x00"  # continuation, masked, no data
             await raw.stream.send_all(first + empty * 100)
-            # Whoever goes on after the end may lose it to a reset: one read's worth is not read.
+            # A client that sends much after the end may lose the ERROR to a reset: this is one
+            # read's worth.
             await raw.stream.send_all(empty * 1000)
             error, code = await raw.last_word()
             assert error.code == ErrorCode.CONNECTION_ERROR
@@ -215,8 +216,8 @@ async def test_a_message_longer_than_the_limit(target):
             assert error is not None or code is not None
 
 
-async def test_a_message_longer_than_any_frame_announced(target):
-    """A length of terabytes in the WebSocket header sets nothing aside."""
+async def test_a_message_that_announces_terabytes(target):
+    """No memory is reserved for the length in the WebSocket header."""
     async with target.attacked(16 * MIB):
         async with websocket(target) as raw:
             await raw.setup()
@@ -228,8 +229,8 @@ async def test_a_message_longer_than_any_frame_announced(target):
             assert code != 1000
 
 
-async def test_text(target):
-    """A text message is no frame, and ends the connection with a reason."""
+async def test_a_text_message_ends_the_connection(target):
+    """The end has a reason."""
     async with target.attacked():
         async with websocket(target) as raw:
             await raw.setup()
@@ -240,7 +241,7 @@ async def test_text(target):
 
 
 async def test_requests_whose_answers_are_not_read(target):
-    """Over WebSocket too most are refused, and then the client is dead."""
+    """Over WebSocket too most are refused, and then the client is treated as dead."""
     async with target.attacked() as requester:
         async with websocket(target, target.short_lifetime) as raw:
             await raw.setup()
@@ -252,7 +253,7 @@ async def test_requests_whose_answers_are_not_read(target):
                     for i in range(first, first + 2000, 2)
                 )
                 if await flood(raw.stream, requests, len(requests)) < len(requests):
-                    break  # it has been ended already
+                    break  # The connection has ended already.
             await target.wait_until_alone(requester)
 
 
@@ -268,8 +269,8 @@ async def test_requests_whose_answers_are_not_read(target):
     ],
     ids=["nothing", "half a request", "endless headers", "endless line", "POST", "noise"],
 )
-async def test_no_handshake(target, opening):
-    """What is no WebSocket handshake is ended within the set-up timeout."""
+async def test_a_connection_without_a_handshake(target, opening):
+    """It is ended within the set-up timeout."""
     address = target.ws.removeprefix("ws://").partition("/")[0]
     host, port = address.split(":")
     async with target.attacked():

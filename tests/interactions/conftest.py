@@ -1,4 +1,4 @@
-"""Two real ends in memory, and requests in either direction between them."""
+"""Two real ends in memory, and requests in both directions between them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rsocket_trio.testing.in_memory import connected_pair
 
 @attrs.frozen
 class Link:
-    """A connection as one side sees it: ``requester`` asks, ``peer`` belongs to who answers."""
+    """A connection seen by one side: ``requester`` sends requests, ``peer`` is the responder's."""
 
     requester: Requester
     peer: Requester
 
     def assert_idle(self):
-        """No stream and no request is left on either side, and nothing unread."""
+        """Check that no stream, request or unread payload is left on either side."""
         for side in (self.requester, self.peer):
             numbers = side.statistics()
             assert (numbers.open_streams, numbers.running_requests, numbers.unread) == (0, 0, 0)
@@ -30,7 +30,7 @@ class Link:
 async def link_between(
     responder: Responder, config: ConnectionConfig, *, from_server: bool
 ) -> AsyncIterator[Link]:
-    """Connect; the side that asks is the client, or the server."""
+    """Connect; the side that sends requests is the client, or the server."""
     servers: list[Requester] = []
 
     async def accept(_setup, requester):
@@ -43,7 +43,7 @@ async def link_between(
 
 @pytest.fixture(params=[False, True], ids=["client-asks", "server-asks"])
 def link(request):
-    """A function of a responder (and a config) that connects to it, for each direction."""
+    """Return a function that connects to a responder (and a config), for each direction."""
 
     def connect_to(responder, config=ConnectionConfig()):  # noqa: B008 - frozen
         return link_between(responder, config, from_server=request.param)

@@ -1,4 +1,4 @@
-"""What the body of a block raises, and nothing else, comes out of it."""
+"""Only the error of its body comes out of a block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def block_with_a_task(task=trio.sleep_forever, then=None):
                     await then()
 
 
-async def test_as_itself():
+async def test_the_error_comes_out_unchanged():
     """It is neither in a group nor behind another error; cause and context are its own."""
     cause, context = KeyError("cause"), ValueError("context")
     with pytest.raises(LookupError) as caught:
@@ -38,8 +38,8 @@ async def test_as_itself():
     assert caught.value.__context__ is context
 
 
-async def test_a_group_of_the_bodys_own():
-    """Whatever it raised is what comes out."""
+async def test_an_error_group_of_the_body_comes_out():
+    """A group that the body raised comes out."""
     group = ExceptionGroup("mine", [LookupError()])
     with pytest.raises(ExceptionGroup) as caught:
         async with block_with_a_task():
@@ -47,16 +47,16 @@ async def test_a_group_of_the_bodys_own():
     assert caught.value is group
 
 
-async def test_what_no_program_should_catch():
-    """It ends the tasks beside it at once, and is not grouped."""
+async def test_errors_that_end_the_program():
+    """They end the tasks beside it at once, and are not grouped."""
     with pytest.raises(KeyboardInterrupt) as caught:
         async with block_with_a_task():
             raise KeyboardInterrupt
     assert caught.value.__context__ is None
 
 
-async def test_a_close_that_is_cut_short():
-    """A cancellation while it closes does not take its place, and else passes."""
+async def test_a_close_that_is_cancelled():
+    """A cancellation during the close does not replace the error; without an error it is raised."""
     with trio.CancelScope() as scope:
         with pytest.raises(LookupError, match="mine") as caught:
             async with block_with_a_task(then=trio.sleep_forever):
@@ -69,8 +69,8 @@ async def test_a_close_that_is_cut_short():
     assert scope.cancelled_caught
 
 
-async def test_what_fails_beside_it():
-    """The failure of a task comes out as a nursery says it, where the body did not fail alone."""
+async def test_a_failing_task_beside_the_body():
+    """The failure of a task comes out in a group, as from a nursery."""
 
     async def fail():
         raise ZeroDivisionError

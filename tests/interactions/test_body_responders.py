@@ -82,8 +82,8 @@ def make_router(log=None):
 
 @pytest.mark.parametrize("size", [1000, 1, 0])
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_every_interaction(size, streamed):
-    """Handlers with such a parameter read chunks; what came whole is one chunk at most."""
+async def test_every_interaction_may_be_read_in_chunks(size, streamed):
+    """Handlers with a body parameter read chunks; an unfragmented request is one chunk at most."""
     log = []
 
     def request():
@@ -106,7 +106,7 @@ async def test_every_interaction(size, streamed):
 
 
 async def test_the_handler_runs_while_the_request_arrives():
-    """It is called with the first data, and its answer may be there before the request is."""
+    """The handler is called with the first data, and may answer before the request is complete."""
     async with frame_peer_client(make_router()) as peer:
         metadata = Metadata(route="early").encode()
         await peer.send(
@@ -117,12 +117,12 @@ async def test_the_handler_runs_while_the_request_arrives():
         await peer.send(PayloadFrame(1, next=True, follows=True, data=b"first"))
         answer = await peer.receive(PayloadFrame)
         assert (answer.complete, answer.data) == (True, b"first")
-        # What still comes belongs to nobody.
+        # The rest of the request is dropped.
         await peer.send(PayloadFrame(1, next=True, data=b"late"))
         await peer.expect_alive()
 
 
-async def test_there_and_back():
+async def test_a_body_may_be_sent_back_while_it_arrives():
     """A body may be sent back while it arrives."""
     async with connected_pair(make_router(), config=SMALL) as requester:
         answer = await requester.request_response(StreamedPayload(chunks()), route="back")
@@ -170,8 +170,8 @@ class Reader(Responder):
     ],
     ids=lambda frame: type(frame).__name__,
 )
-async def test_cancelled_while_it_arrives(first):
-    """CANCEL of a request that is not whole cancels its handler."""
+async def test_a_request_cancelled_while_it_arrives(first):
+    """CANCEL of an unfinished request cancels its handler."""
     reader = Reader()
     async with frame_peer_client(reader) as peer:
         await peer.send(first)
@@ -183,8 +183,8 @@ async def test_cancelled_while_it_arrives(first):
         assert isinstance(reader.outcome, trio.Cancelled)
 
 
-async def test_the_rest_of_a_stream():
-    """Credit that comes beside the fragments counts."""
+async def test_credit_that_comes_with_the_fragments_counts():
+    """REQUEST_N between the fragments of a request counts for its stream."""
     reader = Reader()
     async with frame_peer_client(reader) as peer:
         await peer.send(
@@ -198,8 +198,8 @@ async def test_the_rest_of_a_stream():
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_more_unread_than_allowed(at_once):
-    """A handler that does not keep up gets an error, and the peer CANCELED; all is given back."""
+async def test_a_body_past_the_unread_limit_fails(at_once):
+    """A slow handler gets an error, and the peer CANCELED; all unread bytes are given back."""
     limits = Limits(max_unread_body_size=500)
     reader = Reader()
     async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
@@ -217,8 +217,8 @@ async def test_more_unread_than_allowed(at_once):
         assert (await peer.receive(PayloadFrame)).data == b"done"
 
 
-async def test_too_many_requests():
-    """A body counts as a request; what is too many is refused before its handler runs."""
+async def test_bodies_count_as_requests():
+    """A body counts as a request; one too many is refused before its handler runs."""
     limits = Limits(max_requests_size=100)
     reader = Reader()
     async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
@@ -231,7 +231,7 @@ async def test_too_many_requests():
         assert (await peer.receive(PayloadFrame)).stream_id == 1
 
 
-async def test_with_leases(nursery):
+async def test_a_request_with_a_body_needs_one_lease(nursery):
     """A request that is read while it arrives is counted once, and waits for its lease."""
     client_end, server_end = memory_transport_pair()
     lease = LeaseOptions(Lease(1, 60.0))
@@ -242,8 +242,8 @@ async def test_with_leases(nursery):
         assert requester.leases.left == 0
 
 
-def test_what_cannot_take_a_body():
-    """A channel has many payloads; and a body is not there as a whole, too."""
+def test_handlers_that_cannot_take_a_body():
+    """A channel has many payloads; and a handler has a body or a whole payload, not both."""
     router = Router()
     with pytest.raises(TypeError, match="a channel has many payloads"):
 
@@ -261,15 +261,15 @@ def test_what_cannot_take_a_body():
             router.request_response("x")(both)
 
 
-async def test_damaged_metadata():
-    """They are answered with INVALID once the request is whole, as always."""
+async def test_damaged_metadata_of_a_body():
+    """It is answered with INVALID once the request is complete, as without a body."""
     async with connected_pair(make_router(), config=SMALL) as requester:
         with pytest.raises(Invalid, match="cannot be read"):
             await requester.request_response(StreamedPayload(chunks(), b"\xd0"))
 
 
 class Undecided(Responder):
-    """Fails to say who reads bodies; `Invalid` is meant for the peer."""
+    """Its `body_responder` fails; the text of `Invalid` is for the peer."""
 
     def body_responder(self, interaction, metadata):
         raise Invalid("not this") if metadata else KeyError("internal")
@@ -278,8 +278,8 @@ class Undecided(Responder):
         return payload
 
 
-async def test_a_responder_that_cannot_tell(caplog):
-    """What `body_responder` raises ends that request, as what a handler raises does."""
+async def test_a_body_responder_that_fails(caplog):
+    """An error of `body_responder` ends that request, as an error of a handler does."""
     async with frame_peer_client(Undecided()) as peer:
         for stream_id, metadata in ((1, None), (3, b"m")):
             await peer.send(
@@ -295,12 +295,12 @@ async def test_a_responder_that_cannot_tell(caplog):
 
 
 class Unusual(BaseException):
-    """As those of other frameworks' cancellations."""
+    """Not an `Exception`, as the cancellations of other frameworks."""
 
 
 @pytest.mark.parametrize("error", [Unusual, GeneratorExit])
-async def test_a_responder_that_raises_what_is_no_exception(error, caplog):
-    """Likewise: it ends one request of this connection, and no server."""
+async def test_a_body_responder_that_raises_a_base_exception(error, caplog):
+    """It ends one request of this connection, and the server goes on."""
 
     class Raises(Undecided):
         def body_responder(self, interaction, metadata):
@@ -313,7 +313,7 @@ async def test_a_responder_that_raises_what_is_no_exception(error, caplog):
     assert error.__name__ in caplog.text
 
 
-async def test_what_a_body_responder_does_not_offer_is_invalid():
+async def test_an_interaction_that_a_body_responder_lacks_is_invalid():
     """As with `Responder`; fire_and_forget is not answered."""
 
     class Nothing(Responder):
@@ -332,12 +332,12 @@ async def test_what_a_body_responder_does_not_offer_is_invalid():
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-async def test_who_takes_a_payload_is_given_one(guarded):
-    """Whatever comes in fragments, and whoever reads them, a parameter holds what it says."""
+async def test_a_payload_parameter_gets_a_payload(guarded):
+    """A handler gets what its parameter says, however the request arrives."""
     seen = []
 
     class Noting(Responder):
-        """Stands before a router, and lets it read bodies."""
+        """Stands in front of a router, and lets it read bodies."""
 
         def __init__(self, router):
             self.router = router
@@ -349,10 +349,10 @@ async def test_who_takes_a_payload_is_given_one(guarded):
             seen.append(type(payload))
             return await self.router.request_response(payload)
 
-    async def nobody(auth, facts):
+    async def no_principal(auth, facts):
         return None
 
-    router = Router(authenticate=nobody if guarded else None)
+    router = Router(authenticate=no_principal if guarded else None)
 
     @router.request_response("whole")
     async def whole(payload: Payload) -> int:
@@ -373,6 +373,6 @@ async def test_who_takes_a_payload_is_given_one(guarded):
             answer = await requester.request_response(StreamedPayload(chunks()), route=route)
             assert caller.decode(answer, int) == 1000
             await requester.request_response(Payload(b"few"), route=route)
-    # Behind a guard nothing is put together before it has been asked.
+    # Behind a guard no payload is joined before the guard has run.
     first = [Payload] if guarded else [Payload, Payload]
     assert seen == [*first, Payload, Payload, PayloadBody, Payload, PayloadBody]

@@ -22,7 +22,7 @@ from rsocket_trio.protocol.credit import Window
 
 
 class Recorder:
-    """The operation and the outbound of a stream, in one: notes what it is told."""
+    """The operation and the outbound half of a stream, in one: notes each call."""
 
     def __init__(self, max_unread=1000):
         self.unread = 0
@@ -43,7 +43,7 @@ def make(prefetch=4, max_unread=1000, **window):
     return inbox, sealed.make(PayloadStream, inbox), recorder
 
 
-async def test_every_way_to_read():
+async def test_every_way_to_read_keeps_the_order():
     """receive, async for, receive_nowait and receive_many take the items in order."""
     inbox, stream, recorder = make(8)
     for number in range(7):
@@ -61,11 +61,11 @@ async def test_every_way_to_read():
         stream.receive_nowait()
     assert [item async for item in stream] == []
     assert recorder.unread == 0
-    assert recorder.grants == []  # nothing is granted on a stream that has ended
+    assert recorder.grants == []  # A stream that has ended grants no more credit.
 
 
-async def test_arguments():
-    """What makes no sense is a ValueError, or a LocalProtocolError where it is about demand."""
+async def test_wrong_arguments_are_refused():
+    """A wrong value is a ValueError, or a LocalProtocolError if it is about demand."""
     _, stream, _ = make()
     with pytest.raises(ValueError, match="limit"):
         await stream.receive_many(0)
@@ -76,7 +76,7 @@ async def test_arguments():
 
 
 async def test_manual_demand():
-    """request_n grants what it says, up to max_prefetch outstanding or unread."""
+    """request_n grants its argument, up to max_prefetch outstanding or unread."""
     inbox, stream, recorder = make(0, initial=1)
     stream.request_n(9)
     with pytest.raises(LocalProtocolError, match="max_prefetch"):
@@ -90,8 +90,8 @@ async def test_manual_demand():
         stream.request_n(1)
 
 
-async def test_overruns():
-    """More items than granted, or more bytes than allowed, are the peer's fault."""
+async def test_an_overrun_is_the_peers_fault():
+    """More items than granted, or more bytes than allowed, fail the stream."""
     inbox, _, _ = make(1)
     inbox.deliver(Payload())
     with pytest.raises(RemoteProtocolError, match="than it was granted"):
@@ -99,11 +99,11 @@ async def test_overruns():
     inbox, _, _ = make(4, max_unread=5 + UNREAD_COST)
     inbox.deliver(Payload(b"123", b"45"))
     with pytest.raises(RemoteProtocolError, match="max_unread_size"):
-        inbox.deliver(Payload())  # an empty one takes memory too
+        inbox.deliver(Payload())  # An empty item takes memory too.
 
 
 async def test_one_reader_at_a_time():
-    """A second task that waits is told so, and the first goes on."""
+    """A second task that waits gets an error, and the first goes on."""
     inbox, stream, _ = make()
     got = []
 
@@ -120,7 +120,7 @@ async def test_one_reader_at_a_time():
 
 
 @pytest.mark.parametrize("how", ["end", "fail", "close"])
-async def test_a_waiting_reader_is_told_of_the_end(how):
+async def test_the_end_wakes_a_waiting_reader(how):
     """Completion, failure and closing wake the reader."""
     inbox, stream, recorder = make()
     outcome = []
@@ -149,7 +149,7 @@ async def test_a_waiting_reader_is_told_of_the_end(how):
 
 
 async def test_closing_gives_unread_bytes_back():
-    """What nobody will read does not count, and aclose is a checkpoint that closes anyway."""
+    """Closed unread items do not count, and aclose is a checkpoint that closes anyway."""
     inbox, stream, recorder = make()
     inbox.deliver(Payload(b"123", b"4"))
     with trio.CancelScope() as scope:
@@ -163,7 +163,7 @@ async def test_closing_gives_unread_bytes_back():
 
 
 async def test_cancelled_readers_lose_nothing():
-    """Each way to read is a cancellation point, also where an item is there."""
+    """Each way to read is a cancellation point, also if an item is there."""
     inbox, stream, _ = make()
     inbox.deliver(Payload(b"x"))
     for read in (stream.receive, stream.receive_many, stream.__anext__):
@@ -178,8 +178,8 @@ async def test_cancelled_readers_lose_nothing():
     assert stream.receive_nowait() == Payload(b"y")
 
 
-async def test_iteration_lets_others_run():
-    """Iterating over what is there yields to other tasks at least every 64 items."""
+async def test_iteration_lets_other_tasks_run():
+    """Iterating over buffered items yields to other tasks at least every 64 items."""
     inbox, stream, _ = make(1000, max_unread=10**6)
     for _ in range(650):
         inbox.deliver(Payload())
@@ -199,8 +199,8 @@ async def test_iteration_lets_others_run():
 
 
 @given(prefetch=st.integers(1, 20), steps=st.lists(st.booleans(), max_size=200))
-def test_never_more_than_the_window(prefetch, steps):
-    """However peer and reader take turns: unread and granted items never pass the window."""
+def test_unread_items_never_exceed_the_window(prefetch, steps):
+    """In any order of turns, unread and granted items together stay within the window."""
     inbox, stream, recorder = make(prefetch)
     sent = 0
     for deliver in steps:
@@ -213,12 +213,12 @@ def test_never_more_than_the_window(prefetch, steps):
         numbers = stream.statistics()
         assert numbers.unread + numbers.outstanding <= prefetch
         assert numbers.outstanding == prefetch + sum(recorder.grants) - sent
-        assert numbers.outstanding or numbers.unread  # a reader that goes on never starves
+        assert numbers.outstanding or numbers.unread  # A reader that goes on gets all items.
         assert all(n >= -(-prefetch // 4) for n in recorder.grants)
 
 
-async def test_credit():
-    """Credit is taken one by one, waited for, and 2**31-1 is a number like others."""
+async def test_credit_is_taken_one_by_one():
+    """A sender waits for missing credit; 2**31-1 is an ordinary number."""
     gate = CreditGate(2)
     assert [gate.try_take() for _ in range(3)] == [True, True, False]
     taken = []
@@ -237,8 +237,8 @@ async def test_credit():
     assert gate._credit.available == 2 * (2**31 - 1) - 2
 
 
-async def test_a_gate_that_closes():
-    """Whoever waits is let go without credit; a cancelled one takes none."""
+async def test_closing_a_gate_wakes_its_senders():
+    """Waiting senders are let go without credit; a cancelled one takes none."""
     gate = CreditGate(0)
     with trio.move_on_after(0):
         await gate.take()

@@ -21,7 +21,7 @@ from rsocket_trio.testing.in_memory import frame_peer_server
 
 
 class Inbox(Responder):
-    """Remembers what came."""
+    """Notes its messages."""
 
     def __init__(self, failure=None):
         self.payloads = []
@@ -43,7 +43,7 @@ class Inbox(Responder):
 
 
 async def deliver(here):
-    """Everything that was sent has been handled after this."""
+    """Wait until every message sent so far has been handled."""
     await here.requester.request_response()
     await trio.testing.wait_all_tasks_blocked()
 
@@ -53,7 +53,7 @@ async def deliver(here):
     "payload", [Payload(), Payload(b"d", b""), Payload(b"d" * 300, b"m" * 300)]
 )
 async def test_messages_arrive(link, config, payload):
-    """Data and metadata arrive as they were, whole and in fragments, and no stream is left."""
+    """Data and metadata arrive as they were sent, whole and in fragments; no stream is left."""
     inbox = Inbox()
     async with link(inbox, config) as here:
         await here.requester.fire_and_forget(payload)
@@ -77,12 +77,12 @@ async def test_many_messages_arrive_in_order(link):
     "failure",
     [
         ValueError("secret"),
-        ApplicationError("nobody hears"),
-        ExceptionGroup("of a nursery", [ApplicationError("nobody hears")]),
+        ApplicationError("it is only logged"),
+        ExceptionGroup("of a nursery", [ApplicationError("it is only logged")]),
     ],
 )
 async def test_a_failing_handler_is_logged_only(link, failure, caplog):
-    """What a handler raises goes to the log, never to the peer, and the connection lives."""
+    """An error of a handler goes to the log, never to the peer, and the connection lives."""
     caplog.set_level(logging.INFO)
     async with link(Inbox(failure)) as here:
         await here.requester.fire_and_forget(Payload(b"x"))
@@ -93,7 +93,7 @@ async def test_a_failing_handler_is_logged_only(link, failure, caplog):
     outcome = "refused" if expected else "failed"
     assert f"a fire_and_forget handler {outcome}" in caplog.text
     assert f"a metadata_push handler {outcome}" in caplog.text
-    # What a peer can bring about at will does not reach a log of warnings.
+    # An event that a peer can cause at will is not logged as a warning.
     assert expected is not any(record.levelno >= logging.WARNING for record in caplog.records)
 
 
@@ -108,8 +108,8 @@ async def test_metadata_arrives(link, metadata):
         here.assert_idle()
 
 
-async def test_metadata_that_fits_no_frame(link):
-    """metadata_push is never fragmented: what does not fit is refused before it is sent."""
+async def test_metadata_too_large_for_a_frame(link):
+    """metadata_push is never fragmented: metadata that does not fit is refused before sending."""
     inbox = Inbox()
     async with link(inbox, ConnectionConfig(limits=Limits(max_frame_size=100))) as here:
         await here.requester.metadata_push(b"m" * 94)
@@ -119,7 +119,7 @@ async def test_metadata_that_fits_no_frame(link):
         assert [len(metadata) for metadata in inbox.metadata] == [94]
 
 
-async def test_senders_let_others_run(link):
+async def test_senders_let_other_tasks_run(link):
     """A loop of fire_and_forget cannot keep other tasks from running."""
     turns = []
 
@@ -136,8 +136,8 @@ async def test_senders_let_others_run(link):
         nursery.cancel_scope.cancel()
 
 
-async def test_cancelled_between_two_fragments():
-    """A message whose fragments have left in part is cancelled on the wire."""
+async def test_a_message_cancelled_between_two_fragments():
+    """A message that has left in part is cancelled on the wire."""
     config = ConnectionConfig(fragment_size=64, limits=Limits(outbox_size=64))
     async with frame_peer_server(config=config) as (peer, requester):
         scope = trio.CancelScope()
@@ -158,7 +158,7 @@ async def test_cancelled_between_two_fragments():
         await peer.expect_nothing()
 
 
-async def test_cancelled_before_anything_left(link):
+async def test_a_message_cancelled_before_its_first_frame(link):
     """A cancelled message is not sent."""
     inbox = Inbox()
     async with link(inbox) as here:
@@ -173,8 +173,8 @@ async def test_cancelled_before_anything_left(link):
         here.assert_idle()
 
 
-async def test_past_the_limits_they_are_dropped(link, caplog):
-    """Messages beyond max_streams are dropped and logged: nobody waits for an answer."""
+async def test_messages_past_the_limits_are_dropped(link, caplog):
+    """Messages beyond max_streams are dropped and logged: no sender waits for an answer."""
     started = []
 
     class Stuck(Inbox):

@@ -1,4 +1,4 @@
-"""What is no payload of bytes: the type and the text, wherever it comes from.
+"""Objects that are no payload of bytes: the type and the text of the error at each place.
 
 Modules of rsocket_trio.connection: sendable.
 """
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.parametrize(
 
 
 class Answering(Responder):
-    """Answers with the thing, or with it behind a payload."""
+    """Answers with the object, or with a payload and then the object."""
 
     def __init__(self, thing):
         self.thing = thing
@@ -72,13 +72,13 @@ class Echo(Responder):
 
 
 def logged(caplog):
-    """The type and the text of what has failed, as the log has it."""
+    """The type and the text of the failure in the log."""
     [record] = [record for record in caplog.records if record.exc_info]
     return record.exc_info[0], str(record.exc_info[1])
 
 
-async def test_an_answer(link, thing, text, caplog):
-    """The requester learns that the handler failed, the log why; the connection goes on."""
+async def test_a_wrong_answer(link, thing, text, caplog):
+    """The requester gets a plain error, the log the cause; the connection goes on."""
     async with link(Answering(thing)) as here:
         with pytest.raises(ApplicationError) as caught:
             await here.requester.request_response()
@@ -88,8 +88,8 @@ async def test_an_answer(link, thing, text, caplog):
 
 
 @pytest.mark.parametrize("kind", ["request_stream", "request_channel"])
-async def test_an_item(link, thing, text, kind, caplog):
-    """What came before it arrives; the stream ends with it."""
+async def test_a_wrong_item(link, thing, text, kind, caplog):
+    """Items before it arrive; the stream ends with it."""
     async with link(Answering(thing)) as here:
         payload = [Payload()] if kind == "request_channel" else Payload()
         async with getattr(here.requester, kind)(payload) as items:
@@ -101,8 +101,8 @@ async def test_an_item(link, thing, text, kind, caplog):
 
 
 @pytest.mark.parametrize("kind", ["request_response", "fire_and_forget", "request_stream"])
-async def test_a_request(link, thing, text, kind):
-    """Nothing is sent, and the caller hears it."""
+async def test_a_wrong_request(link, thing, text, kind):
+    """No frame is sent, and the caller gets the error."""
     async with link(Echo()) as here:
         with pytest.raises(TypeError) as caught:
             request = getattr(here.requester, kind)(thing)
@@ -117,8 +117,8 @@ async def test_a_request(link, thing, text, kind):
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["first", "second"])
-async def test_an_item_of_a_source(link, thing, text, before):
-    """The block is left with it; the channel ends at the peer."""
+async def test_a_wrong_item_of_a_source(link, thing, text, before):
+    """The block raises the error; the channel ends at the peer."""
     async with link(Echo()) as here:
         source = [Payload(b"first")] * before + [thing]
         with pytest.raises(TypeError) as caught:

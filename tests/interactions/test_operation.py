@@ -1,4 +1,4 @@
-"""What every operation does alike: how a failure becomes an answer."""
+"""Behaviour that all operations share: how a failure becomes an answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rsocket_trio.testing.in_memory import connected_pair
 
 
 class Forgetful(ApplicationError):
-    """Its base has not been asked to begin."""
+    """Does not call the constructor of its base."""
 
     def __init__(self):
         pass
 
 
 class Changed(ApplicationError):
-    """Its data are no bytes any more."""
+    """Its data are not bytes any more."""
 
     def __init__(self):
         super().__init__("text")
@@ -32,7 +32,7 @@ class Changed(ApplicationError):
 
 
 class Numbered(RemoteProtocolError):
-    """Its code is none."""
+    """Its code is not an error code."""
 
     def __init__(self):
         super().__init__("text", code="text")
@@ -85,8 +85,8 @@ async def test_an_error_that_cannot_be_sent(error, wait, request_, caplog):
 
 
 @pytest.mark.parametrize("text", ["what JSON calls \ud800", "x" * 17_000_000])
-async def test_a_text_that_does_not_fit(text):
-    """Half a character, or more than a frame holds: what can be sent is."""
+async def test_an_error_text_that_cannot_be_encoded_or_is_too_long(text):
+    """Half a character, or more than a frame holds: the part that can be sent is."""
 
     class Fails(Responder):
         async def request_response(self, payload):

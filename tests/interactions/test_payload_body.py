@@ -25,7 +25,7 @@ COST = 64
 
 
 class Answer(Responder):
-    """Answers request_response with one thing."""
+    """Answers request_response with one object."""
 
     def __init__(self, response):
         self.response = response
@@ -46,8 +46,8 @@ def last(data=b"", **fields):
 
 @pytest.mark.parametrize("size", [0, 10, 1000, 10_000])
 @pytest.mark.parametrize("metadata", [None, b"", b"m" * 500])
-async def test_all_of_it(size, metadata):
-    """The chunks make the data, none is empty, and the metadata are there from the start."""
+async def test_the_chunks_make_the_data(size, metadata):
+    """No chunk is empty, and the metadata are there from the start."""
     config = ConnectionConfig(fragment_size=256)
     response = Payload(bytes(range(256)) * 40, metadata)
     response = Payload(response.data[:size], metadata)
@@ -63,8 +63,8 @@ async def test_all_of_it(size, metadata):
         assert (statistics.unread, statistics.open_streams) == (0, 0)
 
 
-async def test_without_a_value():
-    """A request completed without a value has no payload, not an empty one."""
+async def test_a_response_without_a_payload():
+    """A request completed without a payload has None, not an empty payload."""
     async with connected_pair(Answer(None)) as requester:
         async with requester.request_response_streamed() as body:
             assert body is None
@@ -72,8 +72,8 @@ async def test_without_a_value():
         assert (statistics.unread, statistics.open_streams) == (0, 0)
 
 
-async def test_a_refusal():
-    """An error instead of a response is raised on entering."""
+async def test_an_error_instead_of_a_response():
+    """It is raised on entering."""
     async with connected_pair(Answer(Rejected("no"))) as requester:
         with pytest.raises(Rejected, match="no"):
             async with requester.request_response_streamed():
@@ -81,13 +81,13 @@ async def test_a_refusal():
 
 
 async def test_chunks_come_as_they_arrive():
-    """The first is there while the others are still to come; an error comes behind them."""
+    """The first chunk is there while others are still to come; an error comes behind them."""
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
             async def serve():
                 await peer.receive(RequestResponseFrame)
-                await peer.send(PayloadFrame(1))  # means nothing
+                await peer.send(PayloadFrame(1))  # This frame is ignored.
                 await peer.send(fragment(b"", metadata=b"me"), fragment(b"a", metadata=b"ta"))
 
             nursery.start_soon(serve)
@@ -100,8 +100,8 @@ async def test_chunks_come_as_they_arrive():
                     await body.receive()
 
 
-async def test_leaving_early():
-    """CANCEL is sent, what is here is given back, and what comes late is ignored."""
+async def test_leaving_early_cancels_the_request():
+    """CANCEL is sent, unread bytes are given back, and late fragments are ignored."""
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
@@ -120,7 +120,7 @@ async def test_leaving_early():
             await peer.expect_alive()
 
 
-async def test_cancelled_before_it_begins():
+async def test_cancelled_before_the_response_begins():
     """CANCEL is sent; the connection stays usable."""
     async with frame_peer_server() as (peer, requester):
         with trio.CancelScope() as scope:
@@ -136,8 +136,8 @@ async def test_cancelled_before_it_begins():
         assert await peer.receive(CancelFrame) == CancelFrame(1)
 
 
-async def test_more_unread_than_allowed():
-    """The stream ends with CANCEL here; what had arrived is delivered, then the error."""
+async def test_a_response_past_the_unread_limit():
+    """The stream ends with CANCEL; arrived chunks are delivered, then the error."""
     limits = Limits(max_unread_body_size=2 * (100 + COST))
     async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
         async with trio.open_nursery() as nursery:
@@ -158,7 +158,7 @@ async def test_more_unread_than_allowed():
 
 @pytest.mark.parametrize("tiny", [b"x", b""])
 async def test_tiny_fragments_count(tiny):
-    """A flood of fragments of a byte is bounded too, and so is one of metadata."""
+    """Floods of one-byte fragments, of data or of metadata, are bounded too."""
     limits = Limits(max_unread_body_size=100 * COST)
     async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
         async with trio.open_nursery() as nursery:
@@ -177,8 +177,8 @@ async def test_tiny_fragments_count(tiny):
                         pass
 
 
-async def test_all_streams_together():
-    """The connection's limit holds for bodies too."""
+async def test_the_limit_of_the_connection_holds_for_bodies():
+    """All unread bodies of a connection count together."""
     limits = Limits(max_unread_size=100)
     async with frame_peer_server(config=ConnectionConfig(limits=limits)) as (peer, requester):
         async with trio.open_nursery() as nursery:
@@ -194,8 +194,8 @@ async def test_all_streams_together():
             assert requester.statistics().unread == 0
 
 
-async def test_the_connection_ends():
-    """A reader that waits learns it; one reader at a time."""
+async def test_the_connection_ends_while_a_body_is_read():
+    """A waiting reader gets the error; there is one reader at a time."""
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
@@ -214,8 +214,8 @@ async def test_the_connection_ends():
                     await body.receive()
 
 
-async def test_closed_by_hand():
-    """aclose drops what is here; leaving the block afterwards cancels the request."""
+async def test_a_body_closed_by_hand():
+    """aclose drops the unread chunks; leaving the block afterwards cancels the request."""
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
@@ -235,7 +235,7 @@ async def test_closed_by_hand():
 
 
 async def test_a_cancelled_reader_loses_nothing():
-    """What arrives afterwards is still to be read."""
+    """Chunks that arrive afterwards can still be read."""
     async with frame_peer_server() as (peer, requester):
         async with trio.open_nursery() as nursery:
 
@@ -260,7 +260,7 @@ async def _cancel_later(scope):
     scope.cancel()
 
 
-async def test_both_in_chunks():
+async def test_a_request_in_chunks_answered_in_chunks():
     """A request in chunks may be answered in chunks."""
 
     async def chunks():
@@ -275,7 +275,7 @@ async def test_both_in_chunks():
 
 
 async def test_large_metadata_are_joined_once(counted_bytes):
-    """Each fragment is added to those before it, and they are not copied for that."""
+    """A new fragment of metadata does not copy those before it."""
     unread = SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9)
     inbox = BodyInbox(unread)
     body = make(PayloadBody, inbox)
@@ -292,8 +292,7 @@ async def test_large_metadata_are_joined_once(counted_bytes):
 
 
 @pytest.mark.parametrize("fragments", [[], [b""], [b"a"], [b"", b""], [b"a", b"", b"bc"]])
-async def test_metadata_so_far(fragments):
-    """They can be looked at while they come."""
+async def test_metadata_can_be_read_while_they_arrive(fragments):
     inbox = BodyInbox(SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9))
     body = make(PayloadBody, inbox)
     seen = None

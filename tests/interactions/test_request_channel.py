@@ -45,7 +45,7 @@ async def agen(items):
 
 
 async def exchange(requester, source, **options):
-    """All the replies."""
+    """Return all the replies."""
     async with requester.request_channel(source, **options) as replies:
         return [reply async for reply in replies]
 
@@ -53,8 +53,8 @@ async def exchange(requester, source, **options):
 @pytest.mark.parametrize("n", [1, 2, 3, 500])
 @pytest.mark.parametrize("prefetch", [1, 3, None])
 @pytest.mark.parametrize("kind", [list, iter, agen], ids=["list", "iterator", "generator"])
-async def test_both_ways_in_order(link, n, prefetch, kind):
-    """Everything goes there and comes back, in order, whatever the windows."""
+async def test_items_keep_their_order_both_ways(link, n, prefetch, kind):
+    """All items go to the responder and come back, in order, with any windows."""
     config = ConnectionConfig(prefetch=prefetch or 256)
     async with link(Channels(echo), config) as here:
         source = kind(numbers(n))
@@ -64,7 +64,7 @@ async def test_both_ways_in_order(link, n, prefetch, kind):
 
 
 @pytest.mark.parametrize("config", [ConnectionConfig(), ConnectionConfig(fragment_size=64)])
-async def test_items_arrive_as_they_were(link, config):
+async def test_items_arrive_as_they_were_sent(link, config):
     """Data and metadata, absent, empty and large, whole and in fragments, both ways."""
     items = [Payload(d, m) for d in (b"d" * 200, b"") for m in (b"m" * 200, b"", None)]
     async with link(Channels(echo), config) as here:
@@ -81,7 +81,7 @@ async def test_large_items_both_ways(link):
 
 
 async def test_the_opening_payload(link):
-    """``payload`` opens the channel, before the source is asked; the handler gets it twice."""
+    """``payload`` opens the channel, before the source is started; the handler gets it twice."""
     seen = []
 
     async def look(payload, payloads):
@@ -100,8 +100,8 @@ async def test_the_opening_payload(link):
 
 
 @pytest.mark.parametrize("kind", [list, agen])
-async def test_a_source_without_items(link, kind):
-    """It opens no channel: the replies end at once and nothing was sent."""
+async def test_an_empty_source_opens_no_channel(link, kind):
+    """The replies end at once and no frame was sent."""
     called = []
     async with link(Channels(lambda *_: called.append(1))) as here:
         assert await exchange(here.requester, kind([])) == []
@@ -111,7 +111,7 @@ async def test_a_source_without_items(link, kind):
 
 
 async def test_replies_may_end_first(link):
-    """The handler may finish and leave the requester's half: it is told to stop, source closed."""
+    """A handler may finish first: the requester's half is stopped, and its source closed."""
     closed = []
 
     async def endless():
@@ -133,7 +133,7 @@ async def test_replies_may_end_first(link):
 
 
 async def test_the_source_keeps_to_the_credit(link):
-    """A handler that does not read is sent its window, and the source asked for one item more."""
+    """A handler that does not read gets one window; the source is asked for one item more."""
     made = []
 
     async def endless():
@@ -150,7 +150,8 @@ async def test_the_source_keeps_to_the_credit(link):
     async with link(Channels(reader), ConnectionConfig(prefetch=4)) as here:
         async with here.requester.request_channel(endless(), prefetch=1000) as replies:
             await trio.testing.wait_all_tasks_blocked()
-            # One in the request frame, which costs no credit, four by credit, one in hand.
+            # One item in the request frame, which costs no credit, four by credit, and one not sent
+            # yet.
             assert len(made) == 6
             gate.set()
             for _ in range(100):
@@ -160,8 +161,8 @@ async def test_the_source_keeps_to_the_credit(link):
 
 
 @pytest.mark.parametrize("error", [Canceled("c"), CustomError("x", code=0x301)])
-async def test_an_error_of_the_handler(link, error):
-    """It ends both halves; the replies raise it, typed, and the source is closed."""
+async def test_an_error_of_the_handler_ends_both_halves(link, error):
+    """The replies raise it, typed, and the source is closed."""
     closed = []
 
     async def endless():
@@ -187,7 +188,7 @@ async def test_an_error_of_the_handler(link, error):
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 async def test_an_unexpected_error_of_the_source(link, at):
-    """It comes out of the block as itself; the handler sees an error without its text."""
+    """It comes out of the block unchanged; the handler gets an error without its text."""
     seen = []
 
     async def source():
@@ -206,7 +207,7 @@ async def test_an_unexpected_error_of_the_source(link, at):
     async with link(Channels(watch)) as here:
         with pytest.raises(KeyError, match="secret"):
             async with here.requester.request_channel(source()):
-                await trio.sleep_forever()  # the body is cancelled
+                await trio.sleep_forever()  # The body is cancelled.
         await trio.testing.wait_all_tasks_blocked()
         here.assert_idle()
     assert "secret" not in "".join(seen)
@@ -239,8 +240,8 @@ async def test_a_stream_error_of_the_source(link):
 
 
 @pytest.mark.parametrize("source", [5, ["text"], [b"bytes"], [Payload("text")]])
-async def test_what_is_no_source(link, source):
-    """A source that is none, or whose items are no Payloads of bytes, is a TypeError and such."""
+async def test_a_wrong_source_is_refused(link, source):
+    """A source of a wrong type, or with wrong items, is a TypeError."""
     async with link(Channels(echo)) as here:
         with pytest.raises((TypeError, AttributeError)):
             await exchange(here.requester, source)
@@ -248,8 +249,8 @@ async def test_what_is_no_source(link, source):
         here.assert_idle()
 
 
-async def test_the_bodys_error_arrives_as_itself(link):
-    """What the body raises is not grouped, and the channel is cancelled."""
+async def test_an_error_of_the_body_comes_out_unchanged(link):
+    """It is not grouped, and the channel is cancelled."""
     async with link(Channels(echo)) as here:
         with pytest.raises(LookupError, match="mine"):
             async with here.requester.request_channel(agen(numbers(1000)), prefetch=1):
@@ -258,7 +259,7 @@ async def test_the_bodys_error_arrives_as_itself(link):
         here.assert_idle()
 
 
-async def test_the_bodys_error_is_not_lost_to_a_cancellation(link):
+async def test_an_error_of_the_body_is_not_lost_to_a_cancellation(link):
     """A block that fails, and is cancelled while its source closes, raises its error."""
 
     async def stubborn():
@@ -280,7 +281,7 @@ async def test_the_bodys_error_is_not_lost_to_a_cancellation(link):
 
 
 async def test_a_cancelled_body(link):
-    """Cancelling a block whose source runs cancels quietly, and closes the source."""
+    """Cancelling a block with a running source raises no other error, and closes the source."""
     closed = []
 
     async def endless():
@@ -303,7 +304,7 @@ async def test_a_cancelled_body(link):
 
 
 async def test_channels_of_a_peer_keep_to_max_prefetch(link):
-    """A handler is never sent more unread items than Limits.max_prefetch allows."""
+    """A handler never gets more unread items than Limits.max_prefetch allows."""
     peaks = []
 
     async def look(_payload, payloads):
@@ -317,11 +318,11 @@ async def test_channels_of_a_peer_keep_to_max_prefetch(link):
     async with link(Channels(look), config) as here:
         replies = await exchange(here.requester, numbers(100), prefetch=1)
         assert replies == [Payload(b"end")]
-    assert peaks == [4]  # with the one in the request frame, which costs no credit
+    assert peaks == [4]  # This includes the item of the request frame, which costs no credit.
 
 
 async def test_a_request_that_cannot_be_made(link):
-    """Where the route cannot be written, the replies say so, and the source is closed."""
+    """If the route cannot be encoded, the replies raise that, and the source is closed."""
     closed = []
 
     async def source():
@@ -339,8 +340,8 @@ async def test_a_request_that_cannot_be_made(link):
 
 @pytest.mark.parametrize("size", [10, 1000])
 @pytest.mark.parametrize("fails", [False, True])
-async def test_leaving_in_the_turn_in_which_room_came(link, size, fails):
-    """The request had waited for room: whatever of it leaves is cancelled, or nothing leaves."""
+async def test_leaving_in_the_turn_in_which_room_comes(link, size, fails):
+    """The request waited for room: the part of it that leaves is cancelled, or none leaves."""
     begun = []
 
     async def handle(payload, _payloads):
@@ -368,7 +369,7 @@ async def test_leaving_in_the_turn_in_which_room_came(link, size, fails):
         assert await exchange(here.requester, []) == []
 
 
-async def waits_for_ever():
+async def waits_without_end():
     await trio.sleep_forever()
     yield Payload()
 
@@ -379,10 +380,10 @@ async def raises():
 
 
 @pytest.mark.parametrize(
-    "source", [lambda: numbers(3), list, raises, waits_for_ever], ids=lambda each: each.__name__
+    "source", [lambda: numbers(3), list, raises, waits_without_end], ids=lambda each: each.__name__
 )
-async def test_a_channel_is_expected_no_longer(link, source, autojump_clock):
-    """Once it is open, or never will be, the connection forgets that it was going to be."""
+async def test_a_pending_channel_is_forgotten(link, source, autojump_clock):
+    """Once it is open, or cannot open any more, the connection does not wait for it."""
     async with link(Channels(echo)) as here:
         table = here.requester._connection.table
         for _ in range(3):
@@ -390,7 +391,7 @@ async def test_a_channel_is_expected_no_longer(link, source, autojump_clock):
             with failing, trio.move_on_after(1):
                 async with here.requester.request_channel(source()) as replies:
                     await trio.testing.wait_all_tasks_blocked()
-                    assert len(table._unopened) == (source is waits_for_ever)
+                    assert len(table._unopened) == (source is waits_without_end)
                     async for _ in replies:
                         pass
             assert not table._unopened

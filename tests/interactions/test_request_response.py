@@ -45,7 +45,7 @@ def echo(payload):
 @pytest.mark.parametrize("metadata", [None, b"", b"m", b"m" * 500])
 @pytest.mark.parametrize("data", [b"", b"d", b"d" * 500])
 @pytest.mark.parametrize("config", [ConnectionConfig(), SMALL], ids=["whole", "fragments"])
-async def test_values_arrive_as_they_were(link, data, metadata, config):
+async def test_payloads_arrive_as_they_were_sent(link, data, metadata, config):
     """Data and metadata, absent, empty and present, whole and in fragments, both ways."""
     seen = []
 
@@ -62,15 +62,15 @@ async def test_values_arrive_as_they_were(link, data, metadata, config):
 
 @pytest.mark.parametrize("config", [ConnectionConfig(), SMALL], ids=["64K", "64"])
 async def test_sixteen_mebibytes_both_ways(link, config):
-    """A payload the size of the largest frame arrives whole, whatever the fragment size."""
+    """A payload as large as the largest frame arrives whole, with any fragment size."""
     payload = Payload(BIG if config is not SMALL else BIG[: 2**20], b"m" * 1000)
     async with link(Handler(echo), config) as here:
         assert await here.requester.request_response(payload) == payload
         here.assert_idle()
 
 
-async def test_completion_without_a_value(link):
-    """None on both sides; an empty payload is a value."""
+async def test_completion_without_a_payload(link):
+    """It is None on both sides; an empty payload is a payload."""
     async with link(Handler(lambda request: None if request.data else Payload())) as here:
         assert await here.requester.request_response(Payload(b"none")) is None
         assert await here.requester.request_response(Payload()) == Payload()
@@ -100,8 +100,8 @@ async def test_stream_errors_arrive_typed(link, error):
         here.assert_idle()
 
 
-async def test_an_error_out_of_a_nursery(link):
-    """A nursery wraps what is raised in it; an error for the peer still gets there, if alone."""
+async def test_an_error_in_a_nursery_of_the_handler(link):
+    """A nursery wraps its error in a group; a single error for the peer is still sent."""
 
     class Nested(Responder):
         async def request_response(self, payload):
@@ -118,7 +118,7 @@ async def test_an_error_out_of_a_nursery(link):
 
 @pytest.mark.parametrize("size", [2**20, 2**24 - 1 - 10, 2**24])
 async def test_an_error_longer_than_a_frame(link, size):
-    """ERROR has no fragments: as much of its data as fits arrives, and the connection lives."""
+    """ERROR has no fragments: the part of its data that fits arrives, and the connection lives."""
     config = ConnectionConfig(limits=Limits(max_frame_size=2**22))
     data = bytes(range(256)) * (size // 256)
     async with link(Handler(lambda _: ApplicationError(data)), config) as here:
@@ -138,8 +138,8 @@ async def test_an_error_longer_than_a_frame(link, size):
         ExceptionGroup("secret", [Invalid("secret"), KeyError(1)]),
     ],
 )
-async def test_the_text_of_other_errors_stays(link, error, caplog):
-    """An unexpected exception is APPLICATION_ERROR there and a log entry here."""
+async def test_the_text_of_other_errors_is_not_sent(link, error, caplog):
+    """An unexpected exception is APPLICATION_ERROR at the peer and a log entry here."""
     async with link(Handler(lambda _: error)) as here:
         with pytest.raises(ApplicationError) as caught:
             await here.requester.request_response()
@@ -149,8 +149,8 @@ async def test_the_text_of_other_errors_stays(link, error, caplog):
 
 
 @pytest.mark.parametrize("code", [0, 0x003, 0x101, 0x300, 0xFFFFFFFF])
-async def test_codes_that_are_not_for_streams(link, code, caplog):
-    """A handler cannot send a code of the connection: APPLICATION_ERROR goes, and it is logged."""
+async def test_codes_that_are_not_for_streams_are_not_sent(link, code, caplog):
+    """If a handler raises a connection's code, APPLICATION_ERROR is sent, and it is logged."""
     async with link(Handler(lambda _: CustomError("text", code=code))) as here:
         with pytest.raises(ApplicationError, match="text"):
             await here.requester.request_response()
@@ -158,8 +158,8 @@ async def test_codes_that_are_not_for_streams(link, code, caplog):
 
 
 @pytest.mark.parametrize("answer", ["text", b"bytes", Payload("text"), Payload(b"", "text"), 0])
-async def test_what_is_no_payload(link, answer, caplog):
-    """A handler that returns no Payload of bytes fails its one stream."""
+async def test_a_wrong_answer_fails_its_stream(link, answer, caplog):
+    """A handler that returns no Payload of bytes fails its own stream."""
     async with link(Handler(lambda _: answer)) as here:
         with pytest.raises(ApplicationError):
             await here.requester.request_response()
@@ -183,7 +183,7 @@ class Bytes(bytes):
     ],
 )
 async def test_requests_that_are_not_bytes(link, payload, text):
-    """A request whose parts are not bytes is a TypeError that says so; nothing is sent."""
+    """A request whose parts are not bytes is a TypeError that says so; no frame is sent."""
     async with link(Handler(echo)) as here:
         with pytest.raises(TypeError, match=text):
             await here.requester.request_response(payload)
@@ -191,7 +191,7 @@ async def test_requests_that_are_not_bytes(link, payload, text):
         here.assert_idle()
 
 
-async def test_a_slow_handler_delays_nobody(link):
+async def test_a_slow_handler_delays_no_other_request(link):
     """Requests behind one that waits are answered."""
 
     class Slow(Responder):
@@ -215,7 +215,7 @@ async def test_a_slow_handler_delays_nobody(link):
     assert answers[-1] == b"slow"
 
 
-async def test_a_thousand_at_once(link):
+async def test_a_thousand_requests_at_once(link):
     """Each caller gets its own answer."""
     answers = {}
 
@@ -236,7 +236,7 @@ async def test_a_thousand_at_once(link):
 
 
 async def test_an_answer_past_the_limit(link):
-    """An answer larger than max_payload_size is cancelled there and a RemoteProtocolError here."""
+    """It is cancelled at the responder, and a RemoteProtocolError at the requester."""
     config = ConnectionConfig(fragment_size=64, limits=Limits(max_payload_size=100))
     async with link(Handler(lambda request: Payload(b"x" * int(request.data)))) as sender:
         assert len((await sender.requester.request_response(Payload(b"101"))).data) == 101
@@ -249,7 +249,7 @@ async def test_an_answer_past_the_limit(link):
 
 
 async def test_a_request_past_the_limit(link):
-    """A request larger than max_payload_size is answered with an error, and costs one stream."""
+    """It is answered with an error, and only its stream ends."""
     config = ConnectionConfig(fragment_size=64, limits=Limits(max_payload_size=100))
     async with link(Handler(lambda _: Payload(b"ok")), config) as here:
         with pytest.raises(Invalid):
@@ -260,7 +260,7 @@ async def test_a_request_past_the_limit(link):
 
 
 async def test_a_request_in_fragments_may_be_refused_early(link):
-    """The answer to a request that is not whole yet ends its sending, and room is not lost."""
+    """An early answer ends the sending of the request, and the room of the rest is given back."""
     config = ConnectionConfig(
         fragment_size=64, limits=Limits(max_payload_size=1000, outbox_size=200)
     )

@@ -29,13 +29,13 @@ class Streams(Responder):
 
 
 async def count(payload):
-    """Numbers, as many as the request says."""
+    """A number of items: the data of the request."""
     for number in range(int(payload.data)):
         yield Payload(b"%d" % number)
 
 
 async def collect(requester, payload, **options):
-    """All items of a stream."""
+    """Return all items of a stream."""
     async with requester.request_stream(payload, **options) as stream:
         return [item async for item in stream]
 
@@ -47,7 +47,7 @@ def numbers(n):
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])
 @pytest.mark.parametrize("prefetch", [1, 2, 3, 256, None])
 async def test_items_arrive_in_order(link, n, prefetch):
-    """All items, in order, whatever the window, and no stream is left."""
+    """All items arrive in order, with any window, and no stream is left."""
     async with link(Streams(count)) as here:
         assert await collect(here.requester, Payload(b"%d" % n), prefetch=prefetch) == numbers(n)
         await trio.testing.wait_all_tasks_blocked()
@@ -55,7 +55,7 @@ async def test_items_arrive_in_order(link, n, prefetch):
 
 
 @pytest.mark.parametrize("config", [ConnectionConfig(), ConnectionConfig(fragment_size=64)])
-async def test_items_arrive_as_they_were(link, config):
+async def test_items_arrive_as_they_were_sent(link, config):
     """Data and metadata, absent, empty and large, whole and in fragments."""
     items = [Payload(d, m) for d in (b"", b"d" * 200) for m in (None, b"", b"m" * 200)]
 
@@ -84,7 +84,7 @@ async def test_a_large_item(link):
 @pytest.mark.parametrize("error", [Rejected("no"), CustomError("mine", code=0x301)])
 @pytest.mark.parametrize("after", [0, 3])
 async def test_errors_come_behind_the_items(link, error, after):
-    """What arrived before the error is delivered; then the error, again and again."""
+    """Items before the error are delivered; then each read raises the error."""
 
     async def failing(_):
         for item in numbers(after):
@@ -144,8 +144,8 @@ async def yields_text(_):
     [lambda _: [Payload()], lambda _: None, raising, raising_at_once, fails_later, yields_text],
     ids=["list", "None", "raising", "raising-at-once", "fails-later", "yields-text"],
 )
-async def test_unexpected_failures_stay_here(link, make, caplog):
-    """What is no stream, or fails by itself, ends one stream, with nothing told but that."""
+async def test_unexpected_failures_are_not_sent(link, make, caplog):
+    """A wrong result or a failure ends one stream; the peer gets a plain error."""
     async with link(Streams(make)) as here:
         with pytest.raises(ApplicationError) as caught:
             await collect(here.requester, Payload())
@@ -156,7 +156,7 @@ async def test_unexpected_failures_stay_here(link, make, caplog):
 
 @pytest.mark.parametrize("prefetch", [1, 4, 5, 100])
 async def test_a_producer_keeps_to_the_window(link, prefetch):
-    """Without consuming, a producer is asked for one item more than the window at most."""
+    """Without a reader, a producer is asked for at most one item more than the window."""
     made = []
 
     async def endless(_):
@@ -183,7 +183,7 @@ async def test_a_producer_keeps_to_the_window(link, prefetch):
 
 
 async def test_manual_demand(link):
-    """With prefetch=0 exactly what was granted comes."""
+    """With prefetch=0 exactly the granted items come."""
     async with link(Streams(count)) as here:
         async with here.requester.request_stream(
             Payload(b"10"), prefetch=0, initial_request_n=2
@@ -198,7 +198,7 @@ async def test_manual_demand(link):
             assert await stream.receive_many() == numbers(5)[4:]
             stream.request_n(100)
             assert [item async for item in stream] == numbers(10)[5:]
-            stream.request_n(1)  # too late to mean anything, and no error
+            stream.request_n(1)  # This is too late to have an effect, and not an error.
         here.assert_idle()
 
 
@@ -212,8 +212,8 @@ async def test_manual_demand(link):
         ({"prefetch": 0, "initial_request_n": 101}, "initial_request_n must be 1 to 100"),
     ],
 )
-async def test_demand_that_makes_no_sense(link, options, text):
-    """Windows beyond Limits.max_prefetch and other nonsense are refused before anything leaves."""
+async def test_invalid_demand_is_refused(link, options, text):
+    """Windows beyond Limits.max_prefetch and invalid values are refused before a frame leaves."""
     config = ConnectionConfig(limits=Limits(max_prefetch=100))
     async with link(Streams(count), config) as here:
         with pytest.raises(LocalProtocolError, match=text):

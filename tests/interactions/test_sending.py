@@ -1,4 +1,4 @@
-"""What is sent from: iterators of every kind, and how a generator learns of a cancellation."""
+"""Sources of every kind of iterator, and how a generator gets a cancellation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Streams(Responder):
 
 
 class Bare:
-    """An async iterator, and nothing else: it cannot be closed nor thrown into."""
+    """An async iterator without `aclose` and `athrow`."""
 
     def __init__(self, n):
         self.left = n
@@ -44,7 +44,7 @@ class Bare:
 
 
 async def test_an_iterator_that_cannot_be_closed(link):
-    """It is iterated, and left alone when the stream is cancelled."""
+    """It is iterated, and not closed when the stream is cancelled."""
     async with link(Streams(lambda: Bare(10**9))) as here:
         async with here.requester.request_stream(prefetch=2) as items:
             await items.receive()
@@ -75,7 +75,7 @@ async def test_a_cancellation_happens_at_the_yield(link):
 
 
 async def test_a_generators_own_deadline(link, autojump_clock):
-    """A cancel scope around the yield ends that generator only, as it would anywhere."""
+    """A cancel scope around the yield ends only that generator."""
 
     async def limited():
         with trio.move_on_after(3):
@@ -91,8 +91,8 @@ async def test_a_generators_own_deadline(link, autojump_clock):
         here.assert_idle()
 
 
-async def test_a_generator_that_goes_on(link, caplog):
-    """One that swallows what is wrong with its item loses it, and the stream ends."""
+async def test_a_generator_that_suppresses_an_error(link, caplog):
+    """It loses the item that the error was about, and the stream ends."""
 
     async def stubborn():
         while True:
@@ -107,7 +107,7 @@ async def test_a_generator_that_goes_on(link, caplog):
 
 
 async def test_a_nursery_around_the_yield(link):
-    """Closing a generator whose yield is in a nursery is no failure."""
+    """A generator with a yield in a nursery is closed without a failure."""
 
     async def in_a_nursery():
         async with trio.open_nursery():
@@ -123,8 +123,8 @@ async def test_a_nursery_around_the_yield(link):
 
 
 @pytest.mark.parametrize("kind", ["response", "stream", "fnf", "streamed", "channel"])
-async def test_a_generator_that_has_been_sent_already(kind):
-    """It is no empty one: who tries again with the same is told so, and nothing is sent."""
+async def test_a_generator_that_was_sent_already_is_refused(kind):
+    """It is not an empty one: the caller gets an error, and no frame is sent."""
 
     class Echo(Responder):
         async def request_response(self, payload):

@@ -1,4 +1,4 @@
-"""What the source of a channel raises while it is stopped: nothing of it is lost."""
+"""Errors that the source of a channel raises while it is stopped are not lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 
 
 class Brief(Responder):
-    """Takes one item, and answers with as many as there are items, unless told to end."""
+    """Takes one item, and answers with a number of items, unless told to end."""
 
     async def request_channel(self, payload, payloads):
         async for item in payloads:
@@ -21,7 +21,7 @@ class Brief(Responder):
 
 
 async def failing(first):
-    """Ends badly, whatever it is ended by."""
+    """Fails when it is stopped, in any way."""
     try:
         while True:
             yield Payload(first)
@@ -31,8 +31,8 @@ async def failing(first):
 
 
 @pytest.mark.parametrize("end", ["the block is left", "the responder"])
-async def test_an_error_of_a_source_that_is_stopped(end, autojump_clock):
-    """It comes out of the block, as itself."""
+async def test_an_error_of_a_stopped_source(end, autojump_clock):
+    """It comes out of the block unchanged."""
     first = b"end" if end == "the responder" else b"x"
     async with connected_pair(Brief()) as requester:
         with pytest.raises(KeyError, match="cleaning up"):
@@ -44,8 +44,8 @@ async def test_an_error_of_a_source_that_is_stopped(end, autojump_clock):
         assert requester.statistics().open_streams == 0
 
 
-async def test_beside_an_error_of_the_block(autojump_clock, caplog):
-    """That of the block comes out; this one is logged."""
+async def test_a_stopped_source_and_a_failing_block(autojump_clock, caplog):
+    """The block's error comes out; the source's is logged."""
     async with connected_pair(Brief()) as requester:
         with pytest.raises(ValueError, match="of the block"):
             async with requester.request_channel(failing(b"x")) as replies:
@@ -54,8 +54,8 @@ async def test_beside_an_error_of_the_block(autojump_clock, caplog):
     assert "cleaning up" in caplog.text
 
 
-async def test_beside_a_cancellation(autojump_clock, caplog):
-    """Likewise: the cancellation is not to be held up."""
+async def test_a_stopped_source_and_a_cancellation(autojump_clock, caplog):
+    """The source's error is logged: the cancellation must not be held up."""
     async with connected_pair(Brief()) as requester:
         with trio.move_on_after(1) as scope:
             async with requester.request_channel(failing(b"x")):
@@ -64,8 +64,8 @@ async def test_beside_a_cancellation(autojump_clock, caplog):
     assert "cleaning up" in caplog.text
 
 
-async def test_beside_the_end_of_the_connection(autojump_clock, caplog):
-    """Likewise: who reads the replies has learned of that already."""
+async def test_a_stopped_source_and_the_end_of_the_connection(autojump_clock, caplog):
+    """The source's error is logged: the reader of the replies has got the end already."""
     async with frame_peer_server() as (peer, requester):
         with pytest.raises(ConnectionLost):
             async with requester.request_channel(failing(b"x")) as replies:
@@ -76,7 +76,7 @@ async def test_beside_the_end_of_the_connection(autojump_clock, caplog):
 
 
 async def test_an_error_that_ends_the_channel_is_not_logged(autojump_clock, caplog):
-    """It comes out of the block, whoever has seen it before."""
+    """It comes out of the block, also if another caller has seen it before."""
 
     async def source():
         yield Payload(b"x")

@@ -1,4 +1,4 @@
-"""Handlers and sources that misuse cancel scopes end their own stream, and nothing else."""
+"""Handlers and sources that misuse cancel scopes end their own stream only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rsocket_trio.testing.in_memory import connected_pair
 
 
 async def numbers(timeout):
-    """What is not taken in time is given up: a timeout of the generator's own, in a loop."""
+    """Give up items that wait too long: the generator has its own timeout, in a loop."""
     number = 0
     while True:
         with trio.move_on_after(timeout):
@@ -35,7 +35,7 @@ class Lossy(Responder):
 
 @asynccontextmanager
 async def undisturbed(requester):
-    """Another request of the same connection is answered, whatever happens in the block."""
+    """Check that other requests of the connection are answered while the block runs."""
     async with trio.open_nursery() as nursery:
         answers = []
 
@@ -49,7 +49,7 @@ async def undisturbed(requester):
 
 @pytest.mark.parametrize("kind", ["stream", "channel"])
 async def test_a_timeout_around_yield_in_a_loop(kind, autojump_clock, caplog):
-    """Items that wait longer than their generator likes are given up; the stream goes on."""
+    """Items that wait too long are given up; the stream goes on."""
     async with connected_pair(Lossy()) as requester, undisturbed(requester):
         opened = (
             requester.request_stream(prefetch=1)
@@ -61,15 +61,16 @@ async def test_a_timeout_around_yield_in_a_loop(kind, autojump_clock, caplog):
             for _ in range(3):
                 seen.append(int((await items.receive()).data))
                 await trio.sleep(2.5)
-            # One is on its way while its reader is away for 2.5 s; then two, of 1 s each, are not.
+            # One item is on its way while its reader is away for 2.5 s; then two items, of 1 s
+            # each, are lost.
             assert seen == [0, 1, 4]
     assert not caplog.records
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the inner generator is never closed
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # The inner generator is never closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_timeout_around_yield_two_generators_deep(autojump_clock, caplog):
-    """Nobody can throw the cancellation into the inner one: the stream fails, and nothing else."""
+    """The cancellation cannot be thrown into the inner generator: only the stream fails."""
 
     class Nested(Lossy):
         async def request_stream(self, payload):
@@ -88,7 +89,7 @@ async def test_a_timeout_around_yield_two_generators_deep(autojump_clock, caplog
 
 
 async def test_a_timeout_around_yield_in_a_source(autojump_clock):
-    """The same at the client: the block reaches its end."""
+    """At the client too: the block reaches its end."""
     seen = []
 
     class Slow(Lossy):
@@ -111,7 +112,7 @@ async def test_a_timeout_around_yield_in_a_source(autojump_clock):
 
 
 class Keeper(Lossy):
-    """Keeps a `trio.Cancelled`, and raises it later, where nothing is cancelled."""
+    """Keeps a `trio.Cancelled`, and raises it later, outside a cancelled scope."""
 
     def __init__(self, *, waits):
         self.waits = waits
@@ -148,8 +149,8 @@ class Keeper(Lossy):
 
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("kind", ["response", "fnf", "stream", "channel"])
-async def test_a_cancellation_of_nobody(kind, waits, autojump_clock, caplog):
-    """It is a failure of its handler, which is logged; the requester hears no more than that."""
+async def test_a_cancellation_without_a_cancelled_scope(kind, waits, autojump_clock, caplog):
+    """It is a failure of its handler, which is logged; the requester gets a plain error."""
     async with connected_pair(Keeper(waits=waits)) as requester, undisturbed(requester):
         if kind == "fnf":
             await requester.fire_and_forget()
@@ -169,7 +170,7 @@ async def test_a_cancellation_of_nobody(kind, waits, autojump_clock, caplog):
     assert "belongs to no scope" in caplog.text
 
 
-async def test_a_cancellation_of_nobody_in_a_source(autojump_clock):
+async def test_a_cancellation_without_a_cancelled_scope_in_a_source(autojump_clock):
     """It comes out of the block as an error, and the responder gets an ERROR."""
     ends = []
 
@@ -197,8 +198,8 @@ async def test_a_cancellation_of_nobody_in_a_source(autojump_clock):
 
 @pytest.mark.parametrize("error", [GeneratorExit, type("Odd", (BaseException,), {})])
 @pytest.mark.parametrize("waits", [False, True])
-async def test_what_is_no_exception(error, waits, autojump_clock):
-    """Whatever a handler raises that does not end the program ends its one stream."""
+async def test_a_base_exception_of_a_handler(error, waits, autojump_clock):
+    """Any error of a handler that does not end the program ends its own stream only."""
 
     class Raises(Lossy):
         async def request_response(self, payload):
@@ -213,8 +214,8 @@ async def test_what_is_no_exception(error, waits, autojump_clock):
             await requester.request_response()
 
 
-async def test_half_an_item_is_the_end(autojump_clock):
-    """A generator that gives up an item of which fragments have left cannot go on: an error."""
+async def test_half_an_item_ends_its_stream(autojump_clock):
+    """A generator that gives up an item cannot go on after some of its fragments have left."""
 
     class Halves(Lossy):
         async def request_stream(self, payload):
@@ -232,8 +233,8 @@ async def test_half_an_item_is_the_end(autojump_clock):
                 await items.receive()
 
 
-async def test_credit_of_an_item_that_was_given_up(autojump_clock):
-    """It is there for the next: exactly as many items arrive as were granted."""
+async def test_credit_of_an_abandoned_item_is_used_again(autojump_clock):
+    """The next item uses it: exactly as many items arrive as were granted."""
 
     class Chunky(Lossy):
         async def request_stream(self, payload):

@@ -1,4 +1,4 @@
-"""Generators that swallow their cancellation: nobody asks them for ever."""
+"""Generators that swallow their cancellation are not asked without end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rsocket_trio.frames import RequestResponseFrame
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
 
 ENOUGH = 1000
-"""A generator that is asked so often after its cancellation would be asked for ever."""
+"""More calls than this after its cancellation mean that a generator is asked without end."""
 
 FEW = 5
-"""It may be asked again until all have learned of the end."""
+"""So many calls are allowed, until all tasks know of the end."""
 
 
 class Stubborn(Responder):
-    """Its generators go on whatever happens at their ``yield``."""
+    """Its generators go on after any error at their ``yield``."""
 
     def __init__(self):
         self.swallowed = 0
@@ -42,7 +42,7 @@ class Stubborn(Responder):
 
 
 @pytest.mark.parametrize("kind", ["stream", "channel"])
-async def test_a_stream_that_is_cancelled(kind):
+async def test_a_cancelled_stream_closes_its_generator(kind):
     """CANCEL ends the stream: the generator is closed, though it has swallowed the cancellation."""
     stubborn = Stubborn()
     async with connected_pair(stubborn) as requester:
@@ -52,15 +52,16 @@ async def test_a_stream_that_is_cancelled(kind):
             else requester.request_channel([Payload()], prefetch=1)
         )
         async with opened:
-            await trio.testing.wait_all_tasks_blocked()  # the first item has come, and no more may
+            # The first item has come, and no later one may come.
+            await trio.testing.wait_all_tasks_blocked()
         await trio.testing.wait_all_tasks_blocked()
         assert stubborn.swallowed < FEW
         assert stubborn.ends == 1
 
 
 @pytest.mark.parametrize("end", ["the client leaves", "the server is cancelled"])
-async def test_the_end_of_the_connection(end):
-    """It waits for no such generator."""
+async def test_the_end_of_the_connection_closes_its_generators(end):
+    """The connection does not wait for the generator."""
     stubborn = Stubborn()
     with trio.CancelScope() as scope:
         async with connected_pair(stubborn) as requester:
@@ -72,14 +73,14 @@ async def test_the_end_of_the_connection(end):
     assert stubborn.ends == 1
 
 
-async def test_a_source():
-    """The responder wants no more, so its scope is cancelled: likewise."""
+async def test_a_cancelled_source_is_closed():
+    """The responder ends the requester's half, so the scope of the source is cancelled."""
     stubborn = Stubborn()
 
     class Brief(Responder):
         async def request_channel(self, payload, payloads):
             await payloads.receive()
-            await trio.testing.wait_all_tasks_blocked()  # the source waits for credit
+            await trio.testing.wait_all_tasks_blocked()  # The source waits for credit.
             return
             yield
 

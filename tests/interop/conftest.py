@@ -1,7 +1,7 @@
 """Fixtures of the interoperability tests: the peers, each in both roles, and the wire between.
 
-A peer that is not installed is skipped by name; with ``INTEROP=required`` in the environment that
-is a failure. ``tests/interop/setup.sh`` installs them.
+A test of a peer that is not installed is skipped by name; with ``INTEROP=required`` in the
+environment it fails. ``tests/interop/setup.sh`` installs the peers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUPPORT = "interop_support"
 
 
 def _load_support() -> None:
-    """Make ``support/`` importable, by path: tests are no packages."""
+    """Make ``support/`` importable, by path: tests are not packages."""
     spec = importlib.util.spec_from_file_location(SUPPORT, HERE / "support/__init__.py")
     assert spec is not None
     assert spec.loader is not None
@@ -73,7 +73,7 @@ def site():
     return _support("site").site
 
 
-def _skip_what_it_cannot(request: pytest.FixtureRequest) -> None:
+def _skip_unsupported_cases(request: pytest.FixtureRequest) -> None:
     _support("stacks").require(request.param.package)
     for marker in request.node.iter_markers("needs"):
         for case in marker.args:
@@ -84,12 +84,12 @@ def _skip_what_it_cannot(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(params=STACKS, ids=str)
 def stack(request):
     """A peer, over one transport."""
-    _skip_what_it_cannot(request)
+    _skip_unsupported_cases(request)
     return request.param
 
 
 @pytest.fixture(params=ON_TCP, ids=str)
 def tcp_stack(request):
     """A peer over TCP, where its frames can be recorded."""
-    _skip_what_it_cannot(request)
+    _skip_unsupported_cases(request)
     return request.param

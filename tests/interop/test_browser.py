@@ -17,7 +17,7 @@ CHROMIUM = [
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
-    # It is to talk to this machine only.
+    # It may only connect to this machine.
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -39,7 +39,7 @@ def script(harness, tmp_path_factory) -> bytes:
 
 @pytest.fixture
 def page(harness, site, script, tmp_path):
-    """``await page(uri)``: what the page got from the RSocket server there."""
+    """``await page(uri)``: the page's results with the RSocket server there."""
     harness.require("chromium")
 
     async def run(uri: str) -> dict:
@@ -61,8 +61,8 @@ ANSWERS = {
 }
 
 
-async def test_the_page_alone(page, harness):
-    """The page gets its answers from rsocket-js too: where this fails, the page is at fault."""
+async def test_the_page_with_a_server_of_rsocket_js(page, harness):
+    """The page gets its answers from rsocket-js too: if this fails, the page is at fault."""
     [over_websocket] = [each for each in harness.stacks() if str(each) == "rsocket-js-ws"]
     async with over_websocket.serve() as (uri, _):
         # rsocket-js answers without metadata.
@@ -70,6 +70,6 @@ async def test_the_page_alone(page, harness):
 
 
 async def test_a_page_in_the_browser(page, served):
-    """A page does a request, a stream held up by its demand, and a channel, over WebSocket."""
+    """A page makes a request, a stream that waits for its demand, and a channel, over WebSocket."""
     async with served("ws") as (uri, _):
         assert await page(uri) == {"response": {"data": "hello", "metadata": "meta"}, **ANSWERS}

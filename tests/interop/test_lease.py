@@ -1,7 +1,7 @@
 """Leases between this package and peers that grant and keep them.
 
-rsocket-py enforces none: its own responder answers whatever comes, so that nothing beyond a lease
-leaves here is seen on the wire between the two.
+rsocket-py enforces none: its responder answers each request, so the wire between the two shows
+whether this package sends requests beyond a lease.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ONCE_2 = "2/3600"
 
 REFUSALS = {
     "rsocket-py": UnsupportedSetup,
-    # Protocol.md, "Error Codes": what the server does not support is UNSUPPORTED_SETUP.
+    # Protocol.md, "Error Codes": an unsupported extension is UNSUPPORTED_SETUP.
     "rsocket-java": InvalidSetup,
 }
 
@@ -49,17 +49,17 @@ def leasing(request, harness):
 
 @pytest.fixture(params=ON_TCP)
 def leasing_on_tcp(request, harness):
-    """Likewise, over TCP, where its frames can be recorded."""
+    """A peer that knows leases, over TCP, where its frames can be recorded."""
     return find(harness, request.param)
 
 
 def granted_two(lease):
-    """Whether that is the lease `ONCE_2`; rsocket-java puts empty metadata into all of its own."""
+    """Return whether it is the lease `ONCE_2`; rsocket-java adds empty metadata to its leases."""
     return not lease.metadata and (lease.requests, lease.time_to_live) == (2, 3600.0)
 
 
 async def two_of_five(requester, nursery):
-    """Ask five times, and wait until two are answered and it is quiet."""
+    """Send five requests, and wait until two are answered and no frame comes."""
     send, receive = trio.open_memory_channel(5)
 
     async def ask(number):
@@ -75,7 +75,7 @@ async def two_of_five(requester, nursery):
     assert requester.leases.waiting == 3
 
 
-async def test_its_leases_are_kept(leasing_on_tcp, wire_to):
+async def test_leases_of_the_peer_are_kept(leasing_on_tcp, wire_to):
     """Of five requests the two that its lease allows leave, and are answered."""
     async with (
         leasing_on_tcp.serve(0, ONCE_2) as (uri, _),
@@ -91,16 +91,16 @@ async def test_its_leases_are_kept(leasing_on_tcp, wire_to):
         nursery.cancel_scope.cancel()
 
 
-async def test_one_without_leases_refuses(leasing):
-    """Its refusal of a SETUP that asks for leases arrives here with its code."""
+async def test_a_peer_without_leases_refuses(leasing):
+    """Its refusal of a SETUP with leases arrives here with its code."""
     async with leasing.serve() as (uri, _):
         with pytest.raises(REFUSALS[leasing.package]):
             async with rsocket_trio.connect(uri, lease=LeaseOptions()):
                 pass
 
 
-async def test_it_keeps_ours(serving, leasing):
-    """Its requests wait for our leases, and each goes through when its time has come."""
+async def test_the_peer_keeps_our_leases(serving, leasing):
+    """Its requests wait for our leases, and each leaves when its lease has come."""
     source = LeaseSource()
     options = LeaseOptions(source)
     async with serving(leasing, 20_000, 0, ONCE_2, lease=options) as (client, responder):
@@ -119,7 +119,7 @@ async def test_it_keeps_ours(serving, leasing):
 
 
 async def test_a_server_keeps_its_clients_leases(serving, leasing):
-    """Our server's requests to its client are held to the lease that client grants."""
+    """Our server's requests to its client keep to the lease that the client grants."""
     async with (
         serving(leasing, 20_000, 0, ONCE_2, lease=LeaseOptions()) as (client, responder),
         trio.open_nursery() as nursery,

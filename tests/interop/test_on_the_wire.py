@@ -1,4 +1,4 @@
-"""What only the wire shows: demand, fragments, CANCEL, KEEPALIVE and broken connections.
+"""Facts that only the wire shows: demand, fragments, CANCEL, KEEPALIVE and cut connections.
 
 A proxy between this package and the peer records every frame; over TCP only.
 """
@@ -28,14 +28,14 @@ LARGE = Payload(bytes(range(256)) * 400, b"metadata" * 400)
 
 
 def assert_demand_was_kept(wire, by: str, items: int) -> None:
-    """That side sent so many items, and at no time more than were granted."""
+    """Check that a side sent this number of items, and never more than its credit."""
     on_the_way = wire.on_the_way(by)
     assert len(on_the_way) == items
     assert all(sent <= granted for sent, granted in on_the_way)
 
 
 async def test_demand_of_our_stream(tcp_stack, wire_to):
-    """The peer's items never outrun our demand, and we never grant more than the window."""
+    """The peer's items stay within our demand, and we never grant more than the window."""
     async with tcp_stack.serve() as (uri, _), wire_to(uri) as wire:
         async with rsocket_trio.connect(wire.uri) as requester:
             async with requester.request_stream(Payload(b"100"), prefetch=8) as stream:
@@ -45,7 +45,7 @@ async def test_demand_of_our_stream(tcp_stack, wire_to):
 
 
 async def test_demand_of_the_peers_stream(tcp_stack, served, wire_to):
-    """We send what the peer's client asked for, stop there, and go on when it asks for more."""
+    """We send as many items as the peer's client requested, and go on when it asks for more."""
     async with (
         served() as (uri, _),
         wire_to(uri) as wire,
@@ -69,7 +69,7 @@ async def test_demand_of_our_channel(tcp_stack, wire_to):
         async with rsocket_trio.connect(wire.uri) as requester:
             async with requester.request_channel(sent, prefetch=8) as echo:
                 assert len([item async for item in echo]) == 100
-    # The first item went in the REQUEST_CHANNEL frame.
+    # The first item was in the REQUEST_CHANNEL frame.
     assert_demand_was_kept(wire, CLIENT, 99)
     assert_demand_was_kept(wire, SERVER, 100)
 
@@ -117,7 +117,7 @@ async def test_our_cancel(tcp_stack, wire_to):
 
 
 async def test_the_peers_cancel(tcp_stack, served, wire_to):
-    """The peer's CANCEL of a stream stops our items where they are."""
+    """The peer's CANCEL of a stream stops our items."""
     async with (
         served() as (uri, _),
         wire_to(uri) as wire,
@@ -136,7 +136,7 @@ async def test_the_peers_cancel(tcp_stack, served, wire_to):
 
 
 async def test_our_fragments(tcp_stack, wire_to):
-    """A request above the fragment size leaves in frames within it; the peer puts it together."""
+    """A request above the fragment size leaves in frames within it; the peer joins them."""
     async with tcp_stack.serve() as (uri, _), wire_to(uri) as wire:
         async with rsocket_trio.connect(wire.uri, config=SMALL_FRAMES) as requester:
             reply = await requester.request_response(LARGE)
@@ -152,7 +152,7 @@ async def test_our_fragments(tcp_stack, wire_to):
 
 
 async def test_our_fragments_of_answers(tcp_stack, served, wire_to):
-    """An answer above the fragment size leaves in frames within it; the peer puts it together."""
+    """An answer above the fragment size leaves in frames within it; the peer joins them."""
     async with (
         served(config=SMALL_FRAMES) as (uri, _),
         wire_to(uri) as wire,
@@ -194,7 +194,7 @@ async def test_the_peers_fragments(tcp_stack, served, wire_to):
     ):
         assert await client.response(LARGE.data, LARGE.metadata) == (LARGE.data, LARGE.metadata)
         forgotten = await client.start("fire_and_forget", LARGE.data)
-        # Its last fragment has left: a request behind it might overtake the others.
+        # Its last fragment has left: a later request could overtake the others.
         assert (await client.event(forgotten))["event"] == "sent"
         assert (await client.response(b"last-fnf"))[0] == LARGE.data
         # One item: rsocket-py mixes the fragments of payloads that wait on one stream.
@@ -211,8 +211,8 @@ async def test_our_keepalive(tcp_stack, wire_to):
     config = ConnectionConfig(keepalive_interval=0.05)
     async with tcp_stack.serve() as (uri, _), wire_to(uri) as wire:
         async with rsocket_trio.connect(wire.uri, config=config):
-            # The first one confirms the SETUP; the others come by the clock.
-            # rsocket-java's server asks too: that is neither an answer nor a question of ours.
+            # The first one confirms the SETUP; the others come by the clock. rsocket-java's server
+            # asks too: that is neither an answer nor a KEEPALIVE of ours.
             answers = await wire.wait_for(
                 SERVER, KeepaliveFrame, 3, where=lambda frame: not frame.respond
             )
@@ -221,7 +221,7 @@ async def test_our_keepalive(tcp_stack, wire_to):
 
 
 async def test_the_peers_keepalive(tcp_stack, served, wire_to):
-    """We answer each KEEPALIVE of the peer that asks for it."""
+    """We answer each KEEPALIVE of the peer that has R."""
     async with (
         served() as (uri, _),
         wire_to(uri) as wire,
@@ -233,7 +233,7 @@ async def test_the_peers_keepalive(tcp_stack, served, wire_to):
 
 
 async def test_a_cut_towards_the_peers_server(tcp_stack, wire_to):
-    """A connection that breaks ends everything that waits on it, with ConnectionClosed."""
+    """A cut connection ends all waiting calls with ConnectionClosed."""
     async with (
         tcp_stack.serve() as (uri, _),
         wire_to(uri) as wire,
@@ -261,7 +261,7 @@ async def test_a_cut_towards_the_peers_server(tcp_stack, wire_to):
 
 
 async def test_a_cut_towards_the_peers_client(tcp_stack, served, wire_to):
-    """A connection that breaks cancels the handlers that work for it; the server serves on."""
+    """A cut connection cancels its handlers; the server goes on."""
     async with served() as (uri, responder), wire_to(uri) as wire:
         async with tcp_stack.connect(wire.uri) as client:
             await client.start("request_response", b"never")

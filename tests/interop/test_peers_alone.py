@@ -1,4 +1,4 @@
-"""The peers among themselves: where these fail, the fault is not this package's."""
+"""The peers with each other: if these fail, the fault is not in this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIRS = [
 
 @pytest.fixture(params=PAIRS, ids=" to ".join)
 def pair(request, harness, wire_to):
-    """``async with pair() as (client, wire)``: one peer as client of the other, over TCP."""
+    """``async with pair() as (client, wire)``: one peer as the client of the other, over TCP."""
     over_tcp = {stack.package: stack for stack in harness.stacks() if stack.transport == "tcp"}
     client_stack, server_stack = (over_tcp[name] for name in request.param)
     harness.require(client_stack.package, server_stack.package)
@@ -50,7 +50,7 @@ async def test_requests_are_answered(pair):
 
 
 async def test_demand_is_kept(pair):
-    """Neither peer's responder sends more than was granted; the proxy sees every item."""
+    """Neither peer's responder sends more than its credit; the proxy sees every item."""
     async with pair() as (client, wire):
         call = await client.start("request_stream", b"10", initial_n=4)
         first = [(await client.next_item(call))[0] for _ in range(4)]

@@ -14,14 +14,14 @@ MEBIBYTE = bytes(range(256)) * 4096
 
 
 async def test_request_response(stack):
-    """The peer's echo brings back the data."""
+    """The peer's echo returns the data."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         assert await requester.request_response(Payload(b"hello")) == Payload(b"hello")
 
 
 @pytest.mark.needs("metadata in answers")
 async def test_metadata_of_a_response(stack):
-    """The peer's echo brings back the metadata, and none where none was sent."""
+    """The peer's echo returns the metadata, and none if none was sent."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         payload = Payload(b"hello", b"meta")
         assert await requester.request_response(payload) == payload
@@ -29,7 +29,7 @@ async def test_metadata_of_a_response(stack):
 
 
 async def test_metadata_of_a_request(stack):
-    """Metadata beside the data does not harm the data, whether or not it comes back."""
+    """Metadata do not change the data, even if the peer does not return them."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         for metadata in b"meta", b"":
             reply = await requester.request_response(Payload(b"hello", metadata))
@@ -37,7 +37,7 @@ async def test_metadata_of_a_request(stack):
 
 
 async def test_many_requests_at_once(stack):
-    """A hundred requests in flight are each answered with their own answer."""
+    """A hundred requests in flight each get their own answer."""
     replies: dict[int, Payload] = {}
 
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
@@ -52,13 +52,13 @@ async def test_many_requests_at_once(stack):
 
 
 async def test_one_mebibyte(stack):
-    """A mebibyte goes there in fragments and comes back as the peer sends it."""
+    """A mebibyte is sent in fragments and comes back as the peer sends it."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         assert (await requester.request_response(Payload(MEBIBYTE))).data == MEBIBYTE
 
 
 async def test_application_error(stack):
-    """The peer's error arrives with its code and text, and the connection lives on."""
+    """The peer's error arrives with its code and text, and the connection lives."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         with pytest.raises(rsocket_trio.ApplicationError) as caught:
             await requester.request_response(Payload(b"error:no such thing"))
@@ -67,25 +67,25 @@ async def test_application_error(stack):
 
 
 @pytest.mark.needs("to complete without a value")
-async def test_completion_without_a_value(stack):
-    """A response completed without a value is None."""
+async def test_completion_without_a_payload(stack):
+    """A response completed without a payload is None."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         assert await requester.request_response(Payload(b"empty")) is None
 
 
 async def test_cancelled_request_response(stack):
-    """A cancelled request leaves the connection usable, and its call is not mixed up."""
+    """The connection stays usable, and the next answer goes to the right call."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(requester.request_response, Payload(b"never"))
-            # Answered behind it on the same connection: so the first one has been sent.
+            # This is answered behind it on the same connection: so the first one was sent.
             await requester.request_response(Payload(b"second"))
             nursery.cancel_scope.cancel()
         assert await requester.request_response(Payload(b"third")) == Payload(b"third")
 
 
 async def test_fire_and_forget(stack):
-    """The peer has taken what was sent before it answers the next request."""
+    """The peer has the message before it answers the next request."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         await requester.fire_and_forget(Payload(b"note", b"meta"))
         assert await requester.request_response(Payload(b"last-fnf")) == Payload(b"note")
@@ -108,12 +108,12 @@ async def test_request_stream(stack, count):
 
 
 async def test_manual_demand(stack):
-    """With manual demand the peer sends what was asked for, when it was asked for."""
+    """With manual demand the peer sends the requested items, and waits for more demand."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         demand = {"prefetch": 0, "initial_request_n": 2}
         async with requester.request_stream(Payload(b"5"), **demand) as stream:
             assert [(await stream.receive()).data for _ in range(2)] == [b"0", b"1"]
-            # Were more on its way, it would be here before the answer to this.
+            # A further item would be here before the answer to this request.
             await requester.request_response(Payload(b"behind"))
             with pytest.raises(trio.WouldBlock):
                 stream.receive_nowait()
@@ -121,8 +121,8 @@ async def test_manual_demand(stack):
             assert [item.data async for item in stream] == [b"2", b"3", b"4"]
 
 
-async def test_stream_left_early(stack):
-    """Leaving a stream cancels it at the peer: it sends no more, and the connection lives on."""
+async def test_leaving_a_stream_early(stack):
+    """This cancels the stream at the peer: it sends no more, and the connection lives."""
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         async with requester.request_stream(Payload(b"1000000"), prefetch=8) as stream:
             assert (await stream.receive()).data == b"0"
@@ -130,7 +130,7 @@ async def test_stream_left_early(stack):
 
 
 async def test_request_channel(stack):
-    """A channel's echo brings back every item in order and ends when the source does."""
+    """A channel's echo returns every item in order and ends when the source does."""
     sent = [Payload(b"%d" % number) for number in range(300)]
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         async with requester.request_channel(sent, prefetch=16) as echo:
@@ -156,7 +156,7 @@ async def test_items_without_data(stack):
 
 @pytest.mark.needs("metadata in answers")
 async def test_metadata_in_a_channel(stack):
-    """Each item of a channel keeps its metadata, or its lack of it, both ways."""
+    """Each item of a channel keeps its metadata, absent or present, both ways."""
     sent = [Payload(b"a", b"1"), Payload(b"b"), Payload(b"c", b"3")]
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         async with requester.request_channel(sent) as echo:
@@ -164,7 +164,7 @@ async def test_metadata_in_a_channel(stack):
 
 
 async def test_channel_item_by_item(stack):
-    """A channel is a conversation: each item is answered before the next one is sent."""
+    """A channel is a dialogue: each item is answered before the next one is sent."""
     send, receive = trio.open_memory_channel[Payload](0)
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         async with requester.request_channel(receive) as echo:
@@ -175,8 +175,8 @@ async def test_channel_item_by_item(stack):
             assert [item async for item in echo] == []
 
 
-async def test_channel_left_early(stack):
-    """Leaving a channel ends both directions, and the connection lives on."""
+async def test_leaving_a_channel_early(stack):
+    """This ends both directions, and the connection lives."""
     send, receive = trio.open_memory_channel[Payload](1)
     async with stack.serve() as (uri, _), rsocket_trio.connect(uri) as requester:
         with send:
@@ -187,7 +187,7 @@ async def test_channel_left_early(stack):
 
 
 async def test_interactions_beside_each_other(stack):
-    """A stream, a channel and requests on one connection do not disturb each other."""
+    """A stream, a channel and requests on one connection do not affect each other."""
 
     async def count(requester: rsocket_trio.Requester) -> None:
         async with requester.request_stream(Payload(b"500"), prefetch=7) as stream:
@@ -209,9 +209,9 @@ async def test_interactions_beside_each_other(stack):
                 nursery.start_soon(task, requester)
 
 
-async def test_leaving_is_answered(stack):
-    """The peer closes in answer when we leave: nothing waits for the time limit of a close."""
-    # An hour: the peer's program does not run that long, see support/processes.py.
+async def test_the_peer_closes_when_we_leave(stack):
+    """The close does not need its time limit."""
+    # An hour: the peer's program does not run so long, see support/processes.py.
     config = rsocket_trio.ConnectionConfig(close_timeout=3600)
     async with stack.serve() as (uri, _):
         async with rsocket_trio.connect(uri, config=config) as requester:
@@ -221,7 +221,7 @@ async def test_leaving_is_answered(stack):
 
 
 async def test_connection_loss(stack):
-    """When the peer's process dies, what waits for it is told, and so is whoever comes after."""
+    """When the peer's process dies, waiting calls and later ones get an error."""
     async with stack.serve() as (uri, peer), rsocket_trio.connect(uri) as requester:
         # The request itself grants one item.
         async with requester.request_stream(Payload(b"1000"), prefetch=0) as stream:

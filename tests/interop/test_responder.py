@@ -12,14 +12,14 @@ MEBIBYTE = bytes(range(256)) * 4096
 
 
 async def test_request_response(stack, serving):
-    """The peer gets its data and metadata back, and no metadata where it sent none."""
+    """The peer gets its data and metadata back, and no metadata if it sent none."""
     async with serving(stack) as (client, _):
         assert await client.response(b"hello", b"meta") == (b"hello", b"meta")
         assert await client.response(b"bare") == (b"bare", None)
 
 
 async def test_many_requests_at_once(stack, serving):
-    """A hundred requests of the peer in flight are each answered with their own answer."""
+    """A hundred requests of the peer in flight each get their own answer."""
     async with serving(stack) as (client, _):
         ids = [await client.start("request_response", b"%d" % number) for number in range(100)]
         for number, call in enumerate(ids):
@@ -33,7 +33,7 @@ async def test_one_mebibyte(stack, serving):
 
 
 async def test_application_error(stack, serving):
-    """Our error arrives there with its text, and the connection lives on."""
+    """Our error arrives there with its text, and the connection lives."""
     async with serving(stack) as (client, _):
         call = await client.start("request_response", b"error:no such thing")
         assert "no such thing" in await client.error(call)
@@ -41,15 +41,15 @@ async def test_application_error(stack, serving):
 
 
 @pytest.mark.needs("to be completed without a value")
-async def test_completion_without_a_value(stack, serving):
-    """The peer sees completion without a value."""
+async def test_completion_without_a_payload(stack, serving):
+    """The peer sees completion without a payload."""
     async with serving(stack) as (client, _):
         call = await client.start("request_response", b"empty")
         assert await client.items(call) == []
 
 
 async def test_cancelled_request_response(stack, serving):
-    """The peer's CANCEL cancels the handler, and the connection lives on."""
+    """The peer's CANCEL cancels the handler, and the connection lives."""
     async with serving(stack) as (client, responder):
         call = await client.start("request_response", b"never")
         assert (await client.response(b"behind"))[0] == b"behind"
@@ -59,7 +59,7 @@ async def test_cancelled_request_response(stack, serving):
 
 
 async def test_fire_and_forget(stack, serving):
-    """What the peer sends and forgets has arrived before its next request is answered."""
+    """The peer's message has arrived before its next request is answered."""
     async with serving(stack) as (client, _):
         call = await client.start("fire_and_forget", b"note")
         assert (await client.event(call))["event"] == "sent"
@@ -67,7 +67,7 @@ async def test_fire_and_forget(stack, serving):
 
 
 async def test_metadata_push(stack, serving):
-    """Metadata the peer pushes arrives, also from rsocket-js, which leaves out its flag."""
+    """The peer's metadata arrive, also from rsocket-js, which does not set the M flag."""
     async with serving(stack) as (client, _):
         call = await client.start("metadata_push", metadata=b"pushed")
         assert (await client.event(call))["event"] == "sent"
@@ -83,11 +83,11 @@ async def test_request_stream(stack, serving, count):
 
 
 async def test_stream_by_request_n(stack, serving):
-    """The peer gets what it asks for and no more until it asks again."""
+    """The peer gets the requested items, and no more until it requests them."""
     async with serving(stack) as (client, _):
         call = await client.start("request_stream", b"5", initial_n=2)
         assert [(await client.next_item(call))[0] for _ in range(2)] == [b"0", b"1"]
-        # Had more been sent, the peer would have told of it before it tells of this.
+        # The peer would report a further item before this one.
         other = await client.start("request_stream", b"1", initial_n=1)
         assert await client.items(other) == [b"0"]
         assert not client.pending(call)
@@ -96,7 +96,7 @@ async def test_stream_by_request_n(stack, serving):
 
 
 async def test_cancelled_stream(stack, serving):
-    """A stream that the peer cancels ends, and the connection lives on."""
+    """A stream that the peer cancels ends, and the connection lives."""
     async with serving(stack) as (client, _):
         call = await client.start("request_stream", b"1000000", initial_n=1)
         assert (await client.next_item(call))[0] == b"0"
@@ -129,7 +129,7 @@ async def test_items_without_data(stack, serving):
 
 
 async def test_cancelled_channel(stack, serving):
-    """The peer's CANCEL of a channel ends our half of it, and the connection lives on."""
+    """The peer's CANCEL of a channel ends our half of it, and the connection lives."""
     async with serving(stack) as (client, responder):
         call = await client.start("request_channel", items=[b"once"], initial_n=10, open=True)
         while (event := await client.event(call))["event"] != "next":
@@ -140,7 +140,7 @@ async def test_cancelled_channel(stack, serving):
 
 
 async def test_the_client_answers_too(stack, serving):
-    """Our server asks the peer's client: requests go both ways on one connection."""
+    """Our server sends requests to the peer's client: both ways on one connection."""
     async with serving(stack) as (client, responder):
         await client.response(b"the connection is accepted")
         requester = responder.requester
@@ -154,7 +154,7 @@ async def test_the_client_answers_too(stack, serving):
 
 
 async def test_connection_loss(stack, serving):
-    """When the peer's process dies, the handlers that work for it are cancelled."""
+    """When the peer's process dies, its handlers are cancelled."""
     async with serving(stack) as (client, responder):
         await client.start("request_response", b"never")
         await client.response(b"behind")
@@ -162,8 +162,7 @@ async def test_connection_loss(stack, serving):
         await responder.response_cancelled.wait()
 
 
-async def test_the_peers_close(stack, serving):
-    """When the peer closes, the handlers that work for it are cancelled."""
+async def test_the_peers_close_cancels_its_handlers(stack, serving):
     async with serving(stack) as (client, responder):
         await client.start("request_response", b"never")
         await client.response(b"behind")
@@ -171,7 +170,7 @@ async def test_the_peers_close(stack, serving):
         await responder.response_cancelled.wait()
 
 
-async def test_our_close_is_told(stack, serving):
+async def test_the_peer_notices_our_close(stack, serving):
     """The peer notices that our server is gone."""
     async with serving(stack) as (client, responder):
         await client.response(b"hello")

@@ -32,7 +32,7 @@ def assert_resumed(wire, times: int) -> None:
 
 
 async def test_our_stream_goes_on(java, wire_to):
-    """A stream of the peer's that is cut twice brings each item once, and so do later requests."""
+    """A stream of the peer that is cut twice brings each item once; later requests work."""
     async with (
         java.serve(0, "resume") as (uri, _),
         wire_to(uri) as wire,
@@ -50,7 +50,7 @@ async def test_our_stream_goes_on(java, wire_to):
 
 
 async def test_our_channel_goes_on(java, wire_to):
-    """A channel that is cut loses and doubles nothing in either direction."""
+    """A channel that is cut loses and doubles no item in either direction."""
     async with (
         java.serve(0, "resume") as (uri, _),
         wire_to(uri) as wire,
@@ -67,7 +67,7 @@ async def test_our_channel_goes_on(java, wire_to):
 
 
 async def test_the_peers_stream_goes_on(java, served, wire_to):
-    """A stream the peer reads from us, cut twice, has each item once, and is still granted."""
+    """The peer reads a stream that is cut twice: each item comes once, and credit still works."""
     async with (
         served(resume=ResumeOptions()) as (uri, _),
         wire_to(uri) as wire,
@@ -76,7 +76,7 @@ async def test_the_peers_stream_goes_on(java, served, wire_to):
         call = await client.start("request_stream", b"%d" % COUNT, initial_n=400)
         received = []
         for so_far in 400, 800:
-            # Not all of what was granted has been told of here: some may be lost on the way.
+            # The peer has not reported all granted items here: some may be lost on the way.
             await wire.wait_for(SERVER, PayloadFrame, so_far - 300)
             await wire.cut()
             await client.request_n(call, 400)
@@ -88,7 +88,7 @@ async def test_the_peers_stream_goes_on(java, served, wire_to):
 
 
 async def test_the_peers_channel_goes_on(java, served, wire_to):
-    """A channel of the peer's that is cut loses and doubles nothing in either direction."""
+    """A channel of the peer that is cut loses and doubles no item in either direction."""
     async with (
         served(resume=ResumeOptions()) as (uri, _),
         wire_to(uri) as wire,

@@ -15,7 +15,7 @@ from rsocket_trio.metadata.authentication import (
 
 @pytest.mark.vectors("authentication")
 def test_golden_vectors_both_ways(vector):
-    """What other stacks write is read, and written back to the same bytes (ids, not names)."""
+    """Bytes of other stacks are read, and written back unchanged (ids, not names)."""
     fields = vector["fields"]
     if fields["auth_type"] == "simple":
         wanted = SimpleAuthentication(fields["username"], fields["password"])
@@ -29,7 +29,7 @@ def test_golden_vectors_both_ways(vector):
 
 @pytest.mark.parametrize("auth_type", ["digest", "x" * 128, 0x02])
 def test_other_types_both_ways(auth_type):
-    """The payload of a type we do not know is kept as it is."""
+    """The payload of an unknown type is kept as it is."""
     custom = CustomAuthentication(auth_type, b"\x01\x02")
     assert decode_authentication(custom.encode()) == custom
 
@@ -37,7 +37,7 @@ def test_other_types_both_ways(auth_type):
 @pytest.mark.parametrize("username", ["", "x", "x" * 65535])
 @pytest.mark.parametrize("password", ["", "y" * 70_000])
 def test_simple_authentication_of_any_size(username, password):
-    """A user name has up to 65535 bytes, a password as many as there is room for; or none."""
+    """A user name has up to 65535 bytes; a password may have any size, also zero."""
     simple = SimpleAuthentication(username, password)
     encoded = simple.encode()
     assert encoded[1:3] == len(username).to_bytes(2, "big")
@@ -48,13 +48,13 @@ def test_simple_authentication_of_any_size(username, password):
 
 
 def test_names_are_written_with_their_length_less_one():
-    """Six characters, so the first byte is five: as everybody does."""
+    """Six characters, so the first byte is five, as in other stacks."""
     assert CustomAuthentication("digest", b"\x01").encode() == b"\x05digest\x01"
 
 
 @pytest.mark.vectors("authentication-literal")
-def test_the_literal_length_is_not_understood(vector):
-    """Written with the length itself, the name swallows a byte of the payload."""
+def test_a_literal_length_of_a_name_is_misread(vector):
+    """With the length itself, the name takes a byte of the payload."""
     decoded = decode_authentication(bytes.fromhex(vector["hex"]))
     assert decoded == CustomAuthentication("digest\x01", b"\x02")
 
@@ -71,7 +71,7 @@ def test_the_literal_length_is_not_understood(vector):
     ],
 )
 def test_damaged_authentication_is_a_metadata_error(data, reason):
-    """Cut short or not UTF-8: MetadataError, and nothing else."""
+    """Authentication cut short or not UTF-8 is a MetadataError."""
     with pytest.raises(MetadataError, match=reason):
         decode_authentication(bytes.fromhex(data))
 
@@ -88,14 +88,14 @@ def test_damaged_authentication_is_a_metadata_error(data, reason):
         (CustomAuthentication(""), "type of authentication"),
     ],
 )
-def test_what_cannot_be_written_is_refused(credentials, reason):
+def test_values_that_cannot_be_written_are_refused(credentials, reason):
     """A user name has 65535 bytes at most, text is UTF-8, and well-known types have classes."""
     with pytest.raises(MetadataError, match=reason):
         credentials.encode()
 
 
 def test_repr_shows_no_secret():
-    """What is logged by accident tells nobody how to get in."""
+    """An accidental log line shows no credentials."""
     for credentials in (
         SimpleAuthentication("user", "secret"),
         BearerAuthentication("secret"),
@@ -105,7 +105,7 @@ def test_repr_shows_no_secret():
 
 
 def test_errors_show_no_secret():
-    """Neither does an error, nor what it was raised from."""
+    """Neither the error nor its cause shows one."""
     with pytest.raises(MetadataError) as caught:
         decode_authentication(b"\x81secret\xff")
     assert "secret" not in "".join(traceback.format_exception_only(caught.value))
@@ -114,7 +114,7 @@ def test_errors_show_no_secret():
 
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_are_a_metadata_error(data):
-    """No bytes lead to another exception, and what is read can be written."""
+    """There is no other exception, and authentication that was read can be written."""
     try:
         credentials = decode_authentication(data)
     except MetadataError:

@@ -31,7 +31,7 @@ FULL = Metadata(
 
 
 def test_entries_in_order():
-    """The route comes first, then who is asking, the trace, the types, and the rest."""
+    """The route comes first, then authentication, the trace, the types, and the rest."""
     assert FULL.encode() == b"".join(
         [
             b"\xfe\x00\x00\x0c\x05greet\x02eu\x02v2",
@@ -45,8 +45,8 @@ def test_entries_in_order():
     )
 
 
-def test_read_back():
-    """What is written is what is read, types that nobody knows included."""
+def test_written_metadata_are_read_back():
+    """This includes entries of unknown types."""
     assert Metadata.decode(FULL.encode()) == FULL
 
 
@@ -81,20 +81,20 @@ def test_any_bytes(data):
         Metadata.decode(data)
 
 
-def test_nothing_to_say():
-    """Empty metadata leave what is there as it is, absent included."""
+def test_empty_metadata_add_nothing():
+    """The payload's own metadata stay as they are, absent included."""
     assert Metadata().encode() is None
     assert Metadata().encode("text/plain", b"more") == b"more"
     assert Metadata.decode(None) == Metadata.decode(b"") == Metadata()
 
 
-def test_more_goes_behind():
-    """Entries written already follow."""
+def test_given_metadata_go_behind():
+    """Entries that are encoded already follow."""
     assert Metadata(route="a").encode(more=b"\xe3\x00\x00\x00") == b"\xfe\0\0\2\1a\xe3\0\0\0"
 
 
-def test_of_one_type():
-    """A connection whose metadata are of one type has room for just that."""
+def test_a_connection_with_one_type_of_metadata():
+    """It has room for that one entry only."""
     assert Metadata(route="a", tags=("b",)).encode(MIME.ROUTING) == encode_route("a", "b")
     assert Metadata.decode(b"\1a", MIME.ROUTING.upper()) == Metadata(route="a")
     assert Metadata.decode(b"x", "text/plain").extra == (MetadataEntry("text/plain", b"x"),)
@@ -108,14 +108,14 @@ def test_of_one_type():
         (Metadata(route="a"), b"\1b", "routing.v0 cannot be sent together with"),
     ],
 )
-def test_no_room(metadata, more, text):
-    """What has no place is named, and how to make one."""
+def test_entries_without_a_place_are_named(metadata, more, text):
+    """The error also says which metadata type to use."""
     with pytest.raises(MetadataError, match=text):
         metadata.encode(MIME.ROUTING, more)
 
 
 def test_tags_need_a_route():
-    """Without a first tag the others would be taken for the route."""
+    """Without a route, the first tag would be read as the route."""
     with pytest.raises(MetadataError, match="but no route"):
         Metadata(tags=["a"]).encode()
 
@@ -126,7 +126,7 @@ def test_one_type_may_be_given_alone():
 
 
 def test_repeated_entries_are_kept():
-    """The first of a kind counts; what repeats it is kept as it is, whatever it says."""
+    """The first of a kind counts; later ones are kept as they are, with any content."""
     entries = [
         MetadataEntry(MIME.ROUTING, b"\1a"),
         MetadataEntry(MIME.ROUTING.upper(), b"\xffdamaged"),
@@ -140,8 +140,8 @@ def test_repeated_entries_are_kept():
     "limits",
     [Limits(max_metadata_entries=6), Limits(max_routing_tags=2), Limits(max_accept_types=1)],
 )
-def test_limits(limits):
-    """What is past a limit by one is refused, and what keeps to it is read."""
+def test_the_limits_of_entries(limits):
+    """One entry past a limit is refused; as many as the limit are read."""
     data = FULL.encode()
     with pytest.raises(MetadataTooLarge):
         Metadata.decode(data, limits=limits)
@@ -152,7 +152,7 @@ def test_limits(limits):
 
 
 def test_repr_hides_secrets():
-    """Neither a token nor the content of other entries is shown."""
+    """It shows neither a token nor the content of other entries."""
     shown = repr(FULL)
     assert "hunter2" not in shown
     assert "hello" not in shown

@@ -16,7 +16,7 @@ entries = st.builds(MetadataEntry, names | st.integers(0x2B, 0x79), st.binary(ma
 
 @pytest.mark.vectors("composite")
 def test_golden_vectors_both_ways(vector):
-    """What other stacks write is read, and written back to the same bytes."""
+    """Bytes of other stacks are read, and written back unchanged."""
     data = bytes.fromhex(vector["hex"])
     wanted = [
         MetadataEntry(entry["mime"], bytes.fromhex(entry["content_hex"]))
@@ -29,7 +29,7 @@ def test_golden_vectors_both_ways(vector):
 
 @pytest.mark.vectors("composite-malformed", "composite-literal")
 def test_damaged_vectors_are_metadata_errors(vector):
-    """Cut short, or written with the literal length that nobody uses: a MetadataError."""
+    """Entries cut short, or written with the literal length, are a MetadataError."""
     with pytest.raises(MetadataError, match="cut off"):
         CompositeMetadata.decode(bytes.fromhex(vector["hex"])).entries  # noqa: B018 - it reads
 
@@ -42,7 +42,7 @@ def test_a_well_known_type_sent_as_a_string_is_the_same_type():
 
 
 def test_unknown_entries_are_kept_and_skipped():
-    """An id that nobody has assigned is no error: it is kept, and what follows it is read."""
+    """An unassigned id is no error: it is kept, and the next entry is read."""
     data = b"\xd0\0\0\2ab" + TWO
     composite = CompositeMetadata.decode(data)
     assert composite.first(MIME.ROUTING) == b"\x04echo"
@@ -51,7 +51,7 @@ def test_unknown_entries_are_kept_and_skipped():
 
 
 def test_entries_of_one_type_keep_their_order():
-    """`first` gives the first, `all` gives all, in the order they came; any case will do."""
+    """`first` gives the first, `all` gives all, in their order; names may be in any case."""
     composite = CompositeMetadata(
         [
             MetadataEntry(MIME.JSON, b"1"),
@@ -67,7 +67,7 @@ def test_entries_of_one_type_keep_their_order():
 
 
 class Watched(bytes):
-    """Bytes that count what is taken out of them, in bytes."""
+    """Bytes that count the bytes that are read from them."""
 
     taken = 0
 
@@ -78,7 +78,7 @@ class Watched(bytes):
 
 
 def test_reading_is_lazy():
-    """`first` reads no further than the entry it finds, so damage behind that stays unseen."""
+    """`first` reads no further than the entry it finds, so damage behind that is not noticed."""
     composite = CompositeMetadata.decode(TWO + b"\xff")
     assert composite
     for _ in range(2):
@@ -88,8 +88,8 @@ def test_reading_is_lazy():
     assert composite.first(MIME.TRACING_ZIPKIN) == b"\x10"
 
 
-def test_what_nobody_asks_for_is_not_read():
-    """Of an entry that is passed over only its type and its length are looked at."""
+def test_the_content_of_skipped_entries_is_not_read():
+    """Only the type and length of a skipped entry are read."""
     large = CompositeMetadata(
         [MetadataEntry("x/" + "y" * 100, bytes(10_000)), MetadataEntry(7, bytes(10_000))]
     )
@@ -101,8 +101,8 @@ def test_what_nobody_asks_for_is_not_read():
     assert data.taken < 12
 
 
-def test_no_more_entries_are_read_than_the_limit_says():
-    """Whatever is sent, and whoever reads: an entry past the limit is not looked at."""
+def test_no_more_entries_are_read_than_the_limit():
+    """An entry past the limit is not read by any method."""
     data = Watched(b"\xd0\0\0\0" * 250_000)
     composite = CompositeMetadata.decode(data)
     readers = [
@@ -127,7 +127,7 @@ def test_no_more_entries_are_read_than_the_limit_says():
 
 @pytest.mark.parametrize(("limit", "refused"), [(3, False), (2, True)])
 def test_the_limit_of_entries_at_its_edge(limit, refused):
-    """As many entries as the limit says are read; of one more none behind the limit is found."""
+    """Up to the limit all entries are read; with one more, none behind the limit is found."""
     entries = [MetadataEntry("a", b"1"), MetadataEntry("b", b"2"), MetadataEntry("c", b"3")]
     data = CompositeMetadata(entries).encode()
     composite = CompositeMetadata.decode(data, Limits(max_metadata_entries=limit))
@@ -141,7 +141,7 @@ def test_the_limit_of_entries_at_its_edge(limit, refused):
 
 
 def test_several_types_in_one_pass():
-    """`find` gives the first of each type, by the name it was asked for, and stops at the last."""
+    """`find` gives the first of each type, by its given name, and stops at the last."""
     composite = CompositeMetadata.decode(TWO + b"\xfe\0\0\1?" + b"\0x\0\0\0" + b"\xff")
     wanted = [MIME.ROUTING.upper(), "X"]
     assert composite.find(wanted) == {MIME.ROUTING.upper(): b"\x04echo", "X": b""}
@@ -164,8 +164,8 @@ few = st.builds(MetadataEntry, known, st.binary(max_size=3))
 
 
 @given(st.lists(few, max_size=8), st.lists(known, max_size=4), st.binary(max_size=6))
-def test_what_is_found_is_what_is_there(written, wanted, rest):
-    """Passing over bytes finds what going through the entries finds, made and received alike."""
+def test_find_agrees_with_iteration(written, wanted, rest):
+    """Skipping bytes finds the same entries as iterating, in made and received metadata."""
     made = CompositeMetadata(written)
     received = CompositeMetadata.decode(made.encode())
     damaged = CompositeMetadata.decode(made.encode() + rest)
@@ -190,8 +190,8 @@ def test_what_is_found_is_what_is_there(written, wanted, rest):
         assert composite.find(wanted) == composite.find([], wanted) == expected
 
 
-def test_a_name_is_not_taken_for_a_number():
-    """The one byte of a name may be that of a number: then it is no ASCII, and no such type."""
+def test_a_name_of_one_byte_is_not_a_number():
+    """The byte of a name may be that of an id: then it is not ASCII, and not that type."""
     composite = CompositeMetadata.decode(b"\x00\xfe\0\0\1a" + TWO)
     assert composite.first(MIME.ROUTING) == b"\x04echo"
     for length in (1, 66, 98, 128):
@@ -212,8 +212,8 @@ def test_iterations_do_not_disturb_each_other():
     ]
 
 
-def test_it_is_a_value():
-    """Composite metadata compare and hash by their entries, wherever these come from."""
+def test_composite_metadata_are_values():
+    """They compare and hash by their entries, made or received."""
     received = CompositeMetadata.decode(TWO)
     made = CompositeMetadata(
         [MetadataEntry(MIME.ROUTING, b"\x04echo"), MetadataEntry(MIME.TRACING_ZIPKIN, b"\x10")]
@@ -229,14 +229,14 @@ def test_it_is_a_value():
 
 
 def test_repr_shows_no_content():
-    """Content may be a password: a log line shows the type and the size."""
+    """Content may be a password: a log line shows type and size."""
     entry = MetadataEntry(MIME.AUTHENTICATION, b"\x81secret")
     assert repr(entry) == f"<MetadataEntry '{MIME.AUTHENTICATION}', 7 bytes>"
     assert "secret" not in repr(CompositeMetadata([entry]))
     assert "secret" not in repr(CompositeMetadata.decode(entry.encode()))
 
 
-def test_content_has_a_largest_size():
+def test_the_size_of_content_is_limited():
     """The length of an entry has 24 bits."""
     largest = MetadataEntry("x", bytes(0xFFFFFF)).encode()
     assert largest[:5] == b"\0x\xff\xff\xff"
@@ -245,14 +245,14 @@ def test_content_has_a_largest_size():
 
 
 @given(st.lists(entries, max_size=5))
-def test_what_is_written_is_read(written):
-    """Any entries come back as they were, in order."""
+def test_written_entries_are_read_back(written):
+    """Any entries come back unchanged, in order."""
     assert CompositeMetadata.decode(CompositeMetadata(written).encode()).entries == tuple(written)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_are_a_metadata_error(data):
-    """No bytes lead to another exception."""
+    """There is no other exception."""
     try:
         composite = CompositeMetadata.decode(data)
         again = CompositeMetadata.decode(composite.encode())
@@ -263,7 +263,7 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
 
 @given(st.lists(entries, min_size=1, max_size=3), st.data())
 def test_every_cut_is_an_error_or_fewer_entries(written, data):
-    """Metadata cut anywhere gives its first entries, and an error unless cut between two."""
+    """Metadata cut anywhere give their first entries, and an error unless cut between two."""
     whole = CompositeMetadata(written).encode()
     ends = [len(CompositeMetadata(written[:n]).encode()) for n in range(len(written) + 1)]
     cut = data.draw(st.integers(0, len(whole)))

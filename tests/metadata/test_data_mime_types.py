@@ -10,7 +10,7 @@ from rsocket_trio.metadata.mime_types import MIME
 
 @pytest.mark.vectors("mime-type")
 def test_golden_mime_types_both_ways(vector):
-    """What other stacks write is read, and written back to the same bytes."""
+    """Bytes of other stacks are read, and written back unchanged."""
     data, [name] = bytes.fromhex(vector["hex"]), vector["fields"]["mimes"]
     assert DataMimeType.decode(data) == DataMimeType(name)
     assert DataMimeType(name).encode() == data
@@ -18,27 +18,27 @@ def test_golden_mime_types_both_ways(vector):
 
 @pytest.mark.vectors("accept-mime-types")
 def test_golden_accepted_types_both_ways(vector):
-    """Likewise the list; its order is the requester's preference."""
+    """The order of the list is the requester's preference."""
     data, names = bytes.fromhex(vector["hex"]), vector["fields"]["mimes"]
     assert AcceptMimeTypes.decode(data).mime_types == tuple(names)
     assert AcceptMimeTypes(names).encode() == data
 
 
 def test_an_empty_list_is_legal():
-    """No wish at all is a list too."""
+    """A list of no accepted types is valid."""
     assert AcceptMimeTypes.decode(b"") == AcceptMimeTypes(())
 
 
 @pytest.mark.parametrize(("data", "reason"), [(b"", "missing"), (b"\x85\x81", "1 bytes follow")])
 def test_a_mime_type_entry_is_one_mime_type(data, reason):
-    """None is too few and two are too many."""
+    """None and two are errors."""
     with pytest.raises(MetadataError, match=reason):
         DataMimeType.decode(data)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_are_a_metadata_error(data):
-    """No bytes lead to another exception, and what is read can be written."""
+    """There is no other exception, and a type that was read can be written."""
     for kind in (DataMimeType, AcceptMimeTypes):
         try:
             decoded = kind.decode(data)
@@ -48,7 +48,7 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
 
 
 def test_the_limit_of_accepted_types_at_its_edge():
-    """64 types are read, and one more is too much; who takes them one by one may stop before."""
+    """64 types are read, and one more is an error; a caller that iterates may stop before it."""
     assert AcceptMimeTypes.decode(b"\x85" * 64).mime_types == (MIME.JSON,) * 64
     with pytest.raises(
         MetadataTooLarge, match=r"^more than 64 accepted types \(max_accept_types\)$"
@@ -64,7 +64,7 @@ def test_the_limit_of_accepted_types_at_its_edge():
         next(types)
 
 
-def test_what_cannot_be_written_is_refused():
+def test_values_that_cannot_be_written_are_refused():
     """An empty name cannot be written."""
     with pytest.raises(MetadataError):
         AcceptMimeTypes([MIME.JSON, ""]).encode()

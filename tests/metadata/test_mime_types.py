@@ -50,7 +50,7 @@ def test_the_constants_are_well_known_types():
 
 @pytest.mark.parametrize("member", WellKnownMimeType)
 def test_a_well_known_type_is_one_byte_and_its_string_is_read_as_well(member):
-    """The id is what is written; both the id and the name are understood."""
+    """The id is written; the id and the name are read."""
     encoded = encode_mime_type(member.mime_type)
     assert encoded == bytes([0x80 | member.id])
     assert decode_mime_type(encoded) == (member.mime_type, 1)
@@ -59,7 +59,7 @@ def test_a_well_known_type_is_one_byte_and_its_string_is_read_as_well(member):
 
 
 def test_an_unassigned_id_stays_a_number():
-    """Nobody has assigned 0x50: it goes in and out as it is."""
+    """The unassigned id 0x50 is read and written as it is."""
     assert decode_mime_type(b"\xd0", 0) == (0x50, 1)
     assert encode_mime_type(0x50) == b"\xd0"
 
@@ -73,7 +73,7 @@ def test_the_length_of_a_name_is_stored_less_one(size):
 
 
 @pytest.mark.parametrize("wrong", ["", "x" * 129, "text/größe", -1, 128])
-def test_what_cannot_be_written_is_refused(wrong):
+def test_values_that_cannot_be_written_are_refused(wrong):
     """Names are 1 to 128 ASCII characters, ids 0 to 127."""
     with pytest.raises(MetadataError, match="MIME type"):
         encode_mime_type(wrong)
@@ -90,14 +90,14 @@ def test_what_cannot_be_written_is_refused(wrong):
     ],
 )
 def test_damaged_names_are_metadata_errors(data, reason):
-    """Nothing but MetadataError comes of a damaged name."""
+    """A damaged name is a MetadataError, and no other exception."""
     with pytest.raises(MetadataError, match=reason):
         decode_mime_type(data)
 
 
 @given(st.binary(max_size=140), st.integers(0, 150))
 def test_any_bytes_decode_or_are_a_metadata_error(data, offset):
-    """No bytes and no offset lead to another exception, and what is read can be written."""
+    """This holds for any offset; a type that was read can be written."""
     try:
         value, end = decode_mime_type(data, offset)
     except MetadataError:
@@ -107,7 +107,7 @@ def test_any_bytes_decode_or_are_a_metadata_error(data, offset):
 
 
 def test_types_are_compared_without_case():
-    """Names are the same in any case; an id is the same as itself only."""
+    """Names are the same in any case; an id equals only itself."""
     assert same_mime_type("application/JSON", MIME.JSON)
     assert same_mime_type(0x50, 0x50)
     assert not same_mime_type(0x50, "0x50")

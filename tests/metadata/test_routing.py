@@ -11,7 +11,7 @@ from rsocket_trio.metadata.routing import decode_route, encode_route, find_route
 
 @pytest.mark.vectors("routing")
 def test_golden_vectors_both_ways(vector):
-    """What other stacks write is read, and written back to the same bytes."""
+    """Bytes of other stacks are read, and written back unchanged."""
     data, tags = bytes.fromhex(vector["hex"]), tuple(vector["fields"]["tags"])
     assert decode_route(data) == tags
     assert encode_route(*tags) == data
@@ -41,7 +41,7 @@ def test_damaged_tags_are_metadata_errors(data, reason):
 
 @given(st.binary(max_size=300))
 def test_any_bytes_decode_or_are_a_metadata_error(data):
-    """No bytes lead to another exception, and what is read is written back the same."""
+    """There is no other exception, and tags that were read are written back unchanged."""
     try:
         tags = decode_route(data)
     except MetadataError:
@@ -50,14 +50,14 @@ def test_any_bytes_decode_or_are_a_metadata_error(data):
 
 
 def test_the_limit_of_tags_at_its_edge():
-    """64 tags are read, and one more is too much; empty ones count like all others."""
+    """64 tags are read, and one more is an error; empty ones count too."""
     assert decode_route(bytes(64)) == ("",) * 64
     with pytest.raises(MetadataTooLarge, match=r"^more than 64 routing tags \(max_routing_tags\)$"):
         decode_route(bytes(65))
     few = Limits(max_routing_tags=2)
     assert decode_route(b"\1a\1b", few) == ("a", "b")
     with pytest.raises(MetadataTooLarge):
-        decode_route(b"\1a\1b\xff", few)  # what is behind is not looked at
+        decode_route(b"\1a\1b\xff", few)  # The rest is not read.
     metadata = route_metadata("a", metadata=MetadataEntry("x").encode())
     assert find_route(metadata, MIME.COMPOSITE_METADATA, few) == ("a",)
     with pytest.raises(MetadataTooLarge):
@@ -78,7 +78,7 @@ def test_a_route_is_an_entry_of_composite_metadata():
 
 
 def test_a_route_is_the_metadata_where_that_is_routing():
-    """With message/x.rsocket.routing.v0 the metadata is the route, and nothing else fits in."""
+    """With message/x.rsocket.routing.v0 the metadata are the route, and nothing else fits."""
     assert route_metadata("echo", MIME.ROUTING) == b"\x04echo"
     assert route_metadata("echo", MIME.ROUTING, b"") == b"\x04echo"
     with pytest.raises(MetadataError, match="a route or other metadata, not both"):

@@ -10,7 +10,7 @@ EIGHT, SIXTEEN = b"12345678", b"1234567890123456"
 
 @pytest.mark.vectors("zipkin")
 def test_golden_vectors_both_ways(vector):
-    """What other stacks write is read, and written back to the same bytes."""
+    """Bytes of other stacks are read, and written back unchanged."""
     fields, data = vector["fields"], bytes.fromhex(vector["hex"])
     ids = {name: bytes.fromhex(value) for name, value in fields.items() if name.endswith("_id")}
     chosen = [name for name, value in fields.items() if value is True]
@@ -32,7 +32,7 @@ def test_golden_vectors_both_ways(vector):
 )
 @pytest.mark.parametrize("sampling", Sampling)
 def test_every_shape_both_ways(ids, size, sampling):
-    """25 bytes may mean two things; the flags say which."""
+    """25 bytes have two meanings; the flags tell them apart."""
     tracing = ZipkinTracing(sampling=sampling, **ids)
     assert len(tracing.encode()) == size
     assert ZipkinTracing.decode(tracing.encode()) == tracing
@@ -47,14 +47,14 @@ def test_debug_beats_sample_beats_not_sampled(flags, sampling):
     assert ZipkinTracing.decode(bytes([flags])).sampling is sampling
 
 
-def test_flags_about_ids_mean_nothing_without_ids():
+def test_flags_about_ids_are_ignored_without_ids():
     """The size of the trace id and the parent flag need the ids flag."""
     assert ZipkinTracing.decode(b"\x0f") == ZipkinTracing()
 
 
 @pytest.mark.parametrize("data", ["", "a0000000000000000000000000", "1000", "c4" + 16 * "00"])
-def test_the_size_must_be_what_the_flags_promise(data):
-    """Too short or too long: MetadataError."""
+def test_the_size_must_agree_with_the_flags(data):
+    """Too short or too long is a MetadataError."""
     with pytest.raises(MetadataError, match="tracing metadata"):
         ZipkinTracing.decode(bytes.fromhex(data))
 
@@ -78,7 +78,7 @@ def test_ids_that_make_no_trace_are_refused(ids):
 
 @given(st.binary(max_size=40))
 def test_any_bytes_decode_or_are_a_metadata_error(data):
-    """No bytes lead to another exception, and what is read can be written."""
+    """There is no other exception, and a trace that was read can be written."""
     try:
         tracing = ZipkinTracing.decode(data)
     except MetadataError:

@@ -30,8 +30,8 @@ def frames_of(fragments, chunks):
     st.integers(64, 200),
     st.sampled_from([None, (FrameType.REQUEST_RESPONSE, None), (FrameType.REQUEST_STREAM, 5)]),
 )
-def test_the_payload_comes_out(chunks, metadata, size, request_):
-    """However it is cut, the fragments are legal and make the payload."""
+def test_the_fragments_make_the_payload(chunks, metadata, size, request_):
+    """However the payload is cut, the fragments are legal and make the payload."""
     frame_type, n = request_ or (None, None)
     flags = 0 if request_ else NEXT | COMPLETE
     fragments = BodyFragments(
@@ -60,8 +60,8 @@ def test_the_payload_comes_out(chunks, metadata, size, request_):
     assert whole.finish() == Payload(b"".join(chunks), metadata)
 
 
-def test_what_is_there_leaves():
-    """A chunk that is worth a fragment does not wait for the next; a small one does."""
+def test_a_chunk_of_a_fragments_size_leaves_at_once():
+    """A chunk that fills a fragment does not wait for the next chunk; a small one does."""
     fragments = BodyFragments(1024, NEXT, None)
     fragments.add(b"x" * (EAGER - 1))
     assert not fragments.ready
@@ -82,14 +82,14 @@ def test_complete_of_a_request_goes_last():
     assert decode(frame).complete
 
 
-def test_too_small():
-    """Below the least size there is no room for anything."""
+def test_a_fragment_size_that_is_too_small():
+    """Below the smallest size there is no room for any payload."""
     with pytest.raises(LocalProtocolError, match="at least"):
         BodyFragments(9, NEXT, None)
 
 
 def test_large_metadata_are_cut_once(counted_bytes):
-    """What is copied is what leaves, and not all the rest with each fragment."""
+    """The cost of each fragment is the bytes that leave, not the rest of the metadata."""
     metadata = counted_bytes(b"m" * 100_000)
     fragments = BodyFragments(64, NEXT, metadata)
     fragments.end()

@@ -33,7 +33,7 @@ def test_a_grant_below_one_is_ignored(n):
 
 
 def test_the_largest_n_is_a_number():
-    """2^31-1 is no magic value: one item later it is one less, and two of them add up."""
+    """2**31-1 is an ordinary value: one item later it is one less, and two of them add up."""
     credit = Credit(MAX_REQUEST_N)
     assert credit.take()
     assert credit.available == MAX_REQUEST_N - 1
@@ -42,15 +42,15 @@ def test_the_largest_n_is_a_number():
     assert repr(credit) == f"<Credit {2 * MAX_REQUEST_N - 1}>"
 
 
-def test_credit_stops_growing_somewhere():
-    """A peer that grants for ever cannot make the number grow for ever."""
+def test_credit_has_an_upper_limit():
+    """A peer that grants without end cannot make the number grow without end."""
     credit = Credit(MAX_CREDIT)
     credit.add(MAX_REQUEST_N)
     assert credit.available == MAX_CREDIT
 
 
 @given(st.integers(-5, 5 * MAX_REQUEST_N))
-def test_split_request_n(n):
+def test_a_large_request_n_is_split(n):
     """The frames' values are legal, add up to n, and are as few as possible."""
     parts = split_request_n(n)
     assert sum(parts) == max(n, 0)
@@ -59,8 +59,8 @@ def test_split_request_n(n):
 
 
 @pytest.mark.parametrize(("prefetch", "batch"), [(1, 1), (2, 1), (4, 1), (5, 2), (8, 2), (256, 64)])
-def test_replenishes_at_a_quarter(prefetch, batch):
-    """Nothing is granted until a quarter, rounded up, is consumed; then all of them."""
+def test_credit_is_replenished_at_a_quarter(prefetch, batch):
+    """No credit is granted until a quarter, rounded up, is consumed; then all of it."""
     window = Window(prefetch)
     assert window.initial_request_n == window.outstanding == prefetch
     for _ in range(batch):
@@ -78,8 +78,8 @@ def test_consuming_many_at_once_grants_them_all():
     assert window.consumed(8) == 8
 
 
-def test_an_overrun_is_told_and_not_counted():
-    """An item beyond the credit is refused, and the window is as it was."""
+def test_an_overrun_is_reported_and_not_counted():
+    """An item beyond the credit is refused, and the window does not change."""
     window = Window(2)
     assert [window.received() for _ in range(4)] == [True, True, False, False]
     assert (window.outstanding, window.unread, window.overruns) == (0, 2, 2)
@@ -102,7 +102,7 @@ def test_manual_mode_grants_only_when_asked():
 
 
 def test_manual_mode_opens_with_one_item_at_least():
-    """The wire knows no initial request n of 0."""
+    """The wire has no initial request n of 0."""
     assert Window(0).initial_request_n == 1
     assert not Window(1).manual
 
@@ -117,27 +117,27 @@ def test_a_grant_fits_a_frame(n):
 
 
 def test_an_automatic_window_takes_no_grant():
-    """The window alone decides what it grants unless it is manual."""
+    """The window alone grants credit unless it is manual."""
     with pytest.raises(LocalProtocolError, match="prefetch=0"):
         Window(4).grant(1)
 
 
 @pytest.mark.parametrize("prefetch", [-1, MAX_REQUEST_N + 1])
-def test_prefetch_fits_a_frame(prefetch):
-    """A window no frame can open is refused."""
+def test_a_window_fits_a_frame(prefetch):
+    """A window that no frame can open is refused."""
     with pytest.raises(LocalProtocolError):
         Window(prefetch)
 
 
 @pytest.mark.parametrize("initial", [0, MAX_REQUEST_N + 1])
-def test_initial_fits_a_frame(initial):
-    """Nor one whose manual beginning no frame can carry."""
+def test_the_initial_credit_fits_a_frame(initial):
+    """A manual window is refused if no frame can carry its initial credit."""
     with pytest.raises(LocalProtocolError):
         Window(0, initial=initial)
 
 
 def test_the_item_of_a_channel_request_costs_nothing():
-    """The item inside REQUEST_CHANNEL is consumed first and is not granted anew."""
+    """The item inside REQUEST_CHANNEL is consumed first and is not granted again."""
     window = Window(1, uncredited=1)
     assert window.received()
     assert window.consumed() == 0
@@ -145,7 +145,7 @@ def test_the_item_of_a_channel_request_costs_nothing():
     assert window.consumed() == 1
 
 
-def test_consumed_with_the_uncredited_item_among_others():
+def test_a_batch_with_the_uncredited_item():
     """A batch that holds the item without credit grants one less."""
     window = Window(2, uncredited=1)
     window.received()
@@ -153,8 +153,8 @@ def test_consumed_with_the_uncredited_item_among_others():
     assert window.consumed(3) == 2
 
 
-def test_nothing_is_consumed_that_never_came():
-    """A consumer that counts wrongly is told, instead of granting too much."""
+def test_more_items_consumed_than_arrived():
+    """A consumer that counts wrongly gets an error, instead of granting too much."""
     window = Window(4)
     window.received()
     with pytest.raises(InternalError):
@@ -162,14 +162,14 @@ def test_nothing_is_consumed_that_never_came():
     assert window.unread == 1
 
 
-def test_reprs():
-    """A window can be read in a log."""
+def test_the_repr_of_a_window():
+    """It shows the window in a log."""
     assert repr(Window(4)) == "<Window automatic outstanding=4 unread=0>"
     assert repr(Window(0)) == "<Window manual outstanding=1 unread=0>"
 
 
 class WindowMachine(RuleBasedStateMachine):
-    """Any order of arriving and consuming, in an automatic window."""
+    """Any order of arrivals and consumption, in an automatic window."""
 
     @initialize(prefetch=st.integers(1, 20), uncredited=st.integers(0, 1))
     def open(self, prefetch, uncredited):

@@ -1,4 +1,4 @@
-"""Fragments: every size, every split, against the decoder and against golden vectors."""
+"""Fragments: every size and every split, checked with the decoder and with golden vectors."""
 
 import json
 from pathlib import Path
@@ -34,12 +34,12 @@ REQUESTS = [
 
 
 def pattern(size, start=0):
-    """Bytes in which a slice in the wrong place shows."""
+    """Bytes in which a wrong slice is noticed."""
     return bytes((start + i * 7) % 251 for i in range(size))
 
 
 def check(frames, size):
-    """The promises about a run of fragments, from the bytes alone; gives back the payload."""
+    """Check the promises about a run of fragments, by bytes alone; return the payload."""
     whole = Reassembler(2**30)
     data_began = False
     for index, frame in enumerate(frames):
@@ -48,7 +48,7 @@ def check(frames, size):
         last = index == len(frames) - 1
         assert stream_id == 5
         assert len(frame) <= size
-        assert len(frame) == size or last  # filled: short ones are refused by some peers
+        assert len(frame) == size or last  # Fragments are filled: some peers refuse short ones.
         assert bool(flags & FOLLOWS) is not last
         assert not flags & COMPLETE or last
         if index:
@@ -102,8 +102,8 @@ def test_items_of_every_size(metadata, data, size, flags):
     st.integers(MIN_SIZE, 64),
     st.randoms(use_true_random=False),
 )
-def test_streams_interleave(payloads, size, random):
-    """Fragments of different streams may come in any mixture; each stream comes back whole."""
+def test_fragments_of_several_streams_may_be_mixed(payloads, size, random):
+    """Fragments of different streams may come in any mixture; each stream's payload is right."""
     queues = {
         2 * i + 1: list(fragment_payload(2 * i + 1, NEXT, metadata, data, size))
         for i, (metadata, data) in enumerate(payloads)
@@ -126,7 +126,7 @@ def test_streams_interleave(payloads, size, random):
 
 @pytest.mark.parametrize("vector", SEQUENCES, ids=lambda vector: vector["name"])
 def test_golden_sequences(vector):
-    """The golden runs of fragments are made byte for byte, and put together again."""
+    """The golden runs of fragments are made byte for byte, and joined again."""
     fields = vector["fields"]["reassembled"]
     stream_id = vector["fields"]["stream_id"]
     metadata = fields.get("metadata_hex")
@@ -172,8 +172,8 @@ def test_fragments_are_made_when_asked_for():
         fragment_request(FrameType.REQUEST_STREAM, 1, 0, 1, None, bytes(100), MIN_SIZE - 1),
     ],
 )
-def test_a_size_without_room_is_refused(frames):
-    """A fragment size that could make no progress is an error, not an endless run."""
+def test_a_fragment_size_without_room_is_refused(frames):
+    """A fragment size that makes no progress is an error, not an endless loop."""
     with pytest.raises(LocalProtocolError, match="bytes"):
         next(frames)
 

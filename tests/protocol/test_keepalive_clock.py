@@ -9,7 +9,7 @@ from rsocket_trio.protocol.keepalive_clock import KeepaliveClock
 
 
 def test_a_client_sends_periodically():
-    """KEEPALIVEs are due one interval apart, whatever else is sent or received."""
+    """KEEPALIVEs are due one interval apart, also beside other frames."""
     clock = KeepaliveClock(2.0, 100.0, 10.0)
     assert not clock.due(11.9)
     assert clock.due(12.0)
@@ -19,29 +19,29 @@ def test_a_client_sends_periodically():
     assert clock.due(14.0)
 
 
-def test_lateness_does_not_shift_the_period():
-    """A KEEPALIVE sent a little late leaves the next one where it was."""
+def test_a_late_keepalive_does_not_shift_the_period():
+    """A KEEPALIVE sent a little late leaves the time of the next one."""
     clock = KeepaliveClock(2.0, 100.0, 0.0)
     clock.sent(2.5)
     assert clock.next_send == 4.0
 
 
-def test_missed_keepalives_are_not_made_up_for():
-    """After a long pause one KEEPALIVE is due, not one per interval missed."""
+def test_missed_keepalives_are_not_sent_later():
+    """After a long pause one KEEPALIVE is due, not one for each missed interval."""
     clock = KeepaliveClock(2.0, 100.0, 0.0)
     clock.sent(9.0)
     assert clock.next_send == 11.0
 
 
 def test_silence_for_the_lifetime_is_death():
-    """A peer is dead when nothing came for the whole lifetime, and not a moment earlier."""
+    """A peer is dead when no frame came for the whole lifetime, and not a moment earlier."""
     clock = KeepaliveClock(50.0, 5.0, 0.0)
     assert not clock.dead(4.999)
     assert clock.dead(5.0)
 
 
-def test_any_frame_proves_life():
-    """Whatever arrives puts death off by a whole lifetime."""
+def test_any_frame_is_a_sign_of_life():
+    """Each frame that arrives puts death off by a whole lifetime."""
     clock = KeepaliveClock(50.0, 5.0, 0.0)
     clock.received(4.0)
     assert not clock.dead(8.999)
@@ -49,7 +49,7 @@ def test_any_frame_proves_life():
 
 
 def test_a_server_only_watches():
-    """Without an interval nothing is ever due, and only death is a deadline."""
+    """Without an interval no KEEPALIVE is due, and only death is a deadline."""
     clock = KeepaliveClock(None, 5.0, 1.0)
     assert clock.next_send == inf
     assert not clock.due(1e9)
@@ -66,7 +66,7 @@ def test_a_server_only_watches():
     st.lists(st.tuples(st.booleans(), st.floats(0, 1e6)), max_size=20),
 )
 def test_the_deadline_is_exact(interval, lifetime, start, steps):
-    """Who sleeps until the deadline finds something to do there, and nothing before it."""
+    """A task that sleeps until the deadline has work to do there, and none before it."""
     clock = KeepaliveClock(interval, lifetime, start)
     now = start
     for receive, pause in steps:

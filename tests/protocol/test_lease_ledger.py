@@ -1,4 +1,4 @@
-"""The ledgers of leases, against a model that keeps every request apart."""
+"""The ledgers of leases, checked with a model that keeps every request separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOTH = pytest.mark.parametrize("ledger", [HeldLease, GrantedLease])
 
 
 @BOTH
-def test_there_is_none_at_first(ledger):
+def test_there_is_no_lease_at_first(ledger):
     """Before the first lease no request is allowed, at any time."""
     lease = ledger()
     assert lease.left(0) == lease.left(-1e9) == 0
@@ -23,7 +23,7 @@ def test_there_is_none_at_first(ledger):
 
 
 @BOTH
-def test_so_many_requests(ledger):
+def test_a_lease_has_a_number_of_requests(ledger):
     """A lease of n allows n requests."""
     lease = ledger()
     lease.replace(3, 10, now=100)
@@ -32,8 +32,8 @@ def test_so_many_requests(ledger):
 
 
 @BOTH
-def test_so_much_time(ledger):
-    """What is left when the time is over is void, and stays void."""
+def test_a_lease_has_a_time(ledger):
+    """The rest of a lease is void when its time is over, and stays void."""
     lease = ledger()
     lease.replace(3, 10, now=100)
     assert lease.take(109.999)
@@ -45,8 +45,8 @@ def test_so_much_time(ledger):
 
 @BOTH
 @pytest.mark.parametrize(("requests", "time_to_live"), [(0, 10), (10, 0), (0, 0)])
-def test_zero_stops(ledger, requests, time_to_live):
-    """Zero of either allows nothing, and replaces what was allowed."""
+def test_zero_stops_requests(ledger, requests, time_to_live):
+    """Zero requests or zero time allow no request, and replace the lease before."""
     lease = ledger()
     lease.replace(3, 10, now=0)
     lease.replace(requests, time_to_live, now=1)
@@ -55,8 +55,8 @@ def test_zero_stops(ledger, requests, time_to_live):
 
 
 @BOTH
-def test_the_newest_replaces(ledger):
-    """A lease does not add to the one before; to the requester at once, to both after a moment."""
+def test_the_newest_lease_replaces_the_one_before(ledger):
+    """Leases do not add up: for the requester at once, for the responder after a moment."""
     lease = ledger()
     lease.replace(5, 100, now=0)
     lease.replace(1, 100, now=1)
@@ -66,8 +66,8 @@ def test_the_newest_replaces(ledger):
 
 
 @BOTH
-def test_cleared(ledger):
-    """Nothing is left of a lease that is forgotten."""
+def test_a_cleared_lease_leaves_nothing(ledger):
+    """A cleared lease allows no request."""
     lease = ledger()
     lease.replace(5, 100, now=0)
     lease.replace(5, 100, now=0)
@@ -86,15 +86,15 @@ def granted(*leases):
 
 
 def passing(lease, now):
-    """How many requests pass at that time."""
+    """Return the number of requests that pass at that time."""
     count = 0
     while lease.take(now):
         count += 1
     return count
 
 
-def test_what_is_on_the_way_may_come():
-    """For a moment, as many more pass as the peer had left when the new lease was granted."""
+def test_requests_on_the_way_may_pass():
+    """For a moment, as many more requests pass as the old lease had left."""
     lease = granted((5, 100, 0), (2, 100, 10))
     assert passing(lease, 10.5) == 7
     lease = granted((5, 100, 0))
@@ -103,29 +103,29 @@ def test_what_is_on_the_way_may_come():
     assert passing(lease, 10.5) == 3 + 2
 
 
-def test_what_was_on_the_way_does_not_cost_the_new_lease():
-    """A request that was late leaves the new lease whole."""
+def test_late_requests_do_not_use_the_new_lease():
+    """A late request leaves the new lease whole."""
     lease = granted((5, 100, 0), (2, 100, 10))
     assert lease.take(10.1)
     assert lease.left(10.1) == 2
     assert passing(lease, 10 + ON_THE_WAY) == 2
 
 
-def test_on_the_way_when_it_expired():
-    """The peer's time runs from the reception: at the moment of expiry it may be sending."""
+def test_requests_on_the_way_at_the_expiry_pass():
+    """The peer's time runs from the reception: it may still send at the moment of expiry."""
     assert passing(granted((5, 10, 0), (2, 10, 10)), 10.5) == 7
     assert passing(granted((5, 10, 0), (2, 10, 10 + ON_THE_WAY)), 11.5) == 2
 
 
-def test_nothing_is_on_the_way_past_a_stop():
-    """A lease that stops requests stops those on the way as well, and those do not come later."""
+def test_requests_on_the_way_at_a_stop_are_rejected():
+    """A lease that stops requests also stops those on the way; they do not pass later."""
     assert passing(granted((5, 100, 0), (0, 100, 10)), 10) == 0
     assert passing(granted((5, 100, 0), (5, 0, 10)), 10) == 0
     assert passing(granted((5, 100, 0), (0, 0, 10), (1, 100, 10)), 10) == 1
 
 
-def test_each_is_on_the_way_for_a_moment_only():
-    """Of many leases in a row, those of the last moment count."""
+def test_requests_of_the_last_moment_only_may_pass():
+    """Of many leases in a row, only those of the last moment count."""
     lease = granted(*((5, 100, number * ON_THE_WAY / 4) for number in range(50)))
     assert passing(lease, 49 * ON_THE_WAY / 4) == 5 * 5
     lease = granted((5, 100, 0), (3, 100, 5), (1, 100, 5.5))
@@ -134,15 +134,15 @@ def test_each_is_on_the_way_for_a_moment_only():
     assert passing(lease, 5 + ON_THE_WAY) == 3 + 1
 
 
-def test_the_rejected_are_counted():
-    """Each request that was not allowed counts, and nothing else does."""
+def test_rejected_requests_are_counted():
+    """Each request that was not allowed counts, and no other."""
     lease = granted((2, 10, 0))
     for _ in range(5):
         lease.take(1)
     assert lease.rejected == 3
 
 
-def test_what_was_granted_is_remembered():
+def test_the_current_lease_is_remembered():
     """The ledger knows how large the lease was, which one it is, and whether it can end."""
     lease = GrantedLease()
     assert (lease.version, lease.requests, lease.stopped) == (0, 0, True)
@@ -167,8 +167,8 @@ steps = st.lists(
 
 @settings(max_examples=200)
 @given(steps)
-def test_a_requester_never_goes_beyond(steps):
-    """For any sequence of leases, requests and time: as a list of the permissions would say."""
+def test_a_requester_never_exceeds_its_leases(steps):
+    """For any sequence of leases, requests and times: a list of permissions gives the same."""
     ledger, now, permissions = HeldLease(), 0.0, []
     for step in steps:
         if step[0] == "lease":
@@ -192,7 +192,7 @@ timelines = st.lists(
 @settings(max_examples=300)
 @given(timelines, st.floats(0, ON_THE_WAY / 2 - 0.01))
 def test_an_honest_peer_is_never_rejected(timeline, latency):
-    """With a latency between the two ledgers: what the one allows to send, the other takes."""
+    """With a latency between the two ledgers, the one accepts all that the other sends."""
     held, granted = HeldLease(), GrantedLease()
     leases, requests = deque(), deque()
     now = 0.0

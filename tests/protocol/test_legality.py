@@ -1,4 +1,4 @@
-"""The legality table against a second, independent statement of its rules."""
+"""The legality table, checked with a second, independent statement of its rules."""
 
 import pytest
 from hypothesis import given
@@ -18,15 +18,15 @@ from tests.rules.legality_statement import ROWS, next_state
 
 @pytest.mark.parametrize(("interaction", "side", "state", "event"), ROWS)
 def test_every_cell_follows_the_rules(interaction, side, state, event):
-    """Each cell of each table is what the rules say, a missing one included."""
+    """Each cell of each table follows the rules, missing ones included."""
     after = TABLES[interaction, side].get((state, event))
     assert after is next_state(interaction, side, state, event)
 
 
 @pytest.mark.parametrize("interaction", STREAM_INTERACTIONS)
 @pytest.mark.parametrize("side", Side)
-def test_closed_is_closed(interaction, side):
-    """Nothing is legal on a stream that is over."""
+def test_nothing_is_legal_on_a_closed_stream(interaction, side):
+    """No event is legal on a stream that is over."""
     assert not [key for key in TABLES[interaction, side] if key[0] is State.CLOSED]
 
 
@@ -48,7 +48,7 @@ def test_fire_and_forget_never_answers():
     ],
 )
 def test_one_answer_ends_a_request_response(events):
-    """Whatever answers a REQUEST_RESPONSE ends it, a PAYLOAD without C too."""
+    """Each answer to a REQUEST_RESPONSE ends it, also a PAYLOAD without C."""
     state = INITIAL_STATES[Interaction.REQUEST_RESPONSE]
     for event in events:
         state = TABLES[Interaction.REQUEST_RESPONSE, Side.REQUESTER][state, event]
@@ -56,7 +56,7 @@ def test_one_answer_ends_a_request_response(events):
 
 
 def test_a_payload_without_complete_is_never_sent_as_response():
-    """We answer REQUEST_RESPONSE with C set, though we take answers without."""
+    """We answer REQUEST_RESPONSE with C set, though we accept answers without."""
     table = TABLES[Interaction.REQUEST_RESPONSE, Side.RESPONDER]
     assert (State.OPEN, Event.SEND_NEXT) not in table
 

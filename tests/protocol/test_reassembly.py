@@ -1,4 +1,4 @@
-"""Reassembly is exact, and bounded in bytes and in fragments whatever the peer sends."""
+"""Reassembly is exact, and bounded in bytes and in fragments for any peer."""
 
 import itertools
 import tracemalloc
@@ -29,7 +29,7 @@ FRAGMENTS = st.lists(st.tuples(st.none() | st.binary(max_size=40), st.binary(max
 
 @given(FRAGMENTS)
 def test_parts_are_joined_in_order(fragments):
-    """Metadata and data are joined each by itself; metadata after data is taken leniently."""
+    """Metadata and data are joined separately; metadata after data is accepted."""
     whole = Reassembler(100_000)
     for metadata, data in fragments:
         whole.add(metadata, data)
@@ -40,8 +40,8 @@ def test_parts_are_joined_in_order(fragments):
     assert whole.size == 0
 
 
-def test_present_and_empty_metadata_is_kept_apart():
-    """Metadata of no bytes is not the same as none."""
+def test_empty_and_absent_metadata_are_told_apart():
+    """Metadata of no bytes are not absent."""
     whole = Reassembler(10)
     whole.add(b"", b"x")
     assert whole.finish() == Payload(b"x", b"")
@@ -50,7 +50,7 @@ def test_present_and_empty_metadata_is_kept_apart():
 @pytest.mark.parametrize("limit", [1, 31, 64, 1000])
 @pytest.mark.parametrize("size", [32, 55, 61])
 def test_a_payload_of_exactly_the_limit_passes(limit, size):
-    """Honest fragments may fill the limit to the last byte; one byte more does not pass."""
+    """Fragments may fill the limit to the last byte; one byte more is refused."""
     whole = Reassembler(limit)
     rest = limit
     while rest:
@@ -61,8 +61,8 @@ def test_a_payload_of_exactly_the_limit_passes(limit, size):
     assert caught.value.code == ErrorCode.INVALID
 
 
-def test_a_refused_fragment_is_not_kept_and_nothing_else_is():
-    """Past the limit nothing stays in memory, and the error names its stream."""
+def test_a_refused_payload_is_dropped():
+    """Past the limit its bytes are freed, and the error names its stream."""
     budget = ReassemblyBudget(1000)
     whole = Reassembler(100, budget, stream_id=7)
     whole.add(b"m" * 50, b"d" * 40)
@@ -74,15 +74,15 @@ def test_a_refused_fragment_is_not_kept_and_nothing_else_is():
 
 
 @pytest.mark.parametrize("fragment", [(None, b""), (b"", b""), (None, b"x")])
-def test_endless_small_fragments_end(fragment):
-    """Fragments with next to nothing in them are limited in number."""
+def test_the_number_of_fragments_is_limited(fragment):
+    """Fragments with few bytes in them are limited in number."""
     whole = Reassembler(3200)
     with pytest.raises(RemoteProtocolError, match="fragments"):
         feed(whole, [fragment] * (3200 // FRAGMENT_COST + 10))
 
 
-def test_a_peer_that_never_ends_costs_the_limit_and_no_more():
-    """Tiny fragments up to the limit cost their bytes in memory, not their number."""
+def test_an_endless_payload_costs_its_limit_only():
+    """Tiny fragments up to the limit cost memory for their bytes, not for their number."""
     limit = 2**20
     whole = Reassembler(limit)
     piece = bytes(FRAGMENT_COST)
@@ -93,12 +93,12 @@ def test_a_peer_that_never_ends_costs_the_limit_and_no_more():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The buffer grows by an eighth, and while it is moved the old one exists beside the new.
+    # The buffer grows by an eighth, and while it is moved the old one exists beside the new one.
     assert peak < 2.5 * limit
 
 
 def test_the_budget_is_shared():
-    """All unfinished payloads together stay within the budget; the one that asks for more ends."""
+    """All unfinished payloads stay within one budget; a payload that exceeds it is refused."""
     budget = ReassemblyBudget(100)
     first, second = Reassembler(90, budget), Reassembler(90, budget, stream_id=3)
     first.add(None, bytes(60))
@@ -107,12 +107,12 @@ def test_the_budget_is_shared():
     with pytest.raises(RemoteProtocolError) as caught:
         second.add(None, bytes(1))
     assert (caught.value.stream_id, caught.value.code) == (3, ErrorCode.CANCELED)
-    assert budget.used == 60  # what the refused one had is given back
+    assert budget.used == 60  # The bytes of the refused payload are given back.
     assert repr(budget) == "<ReassemblyBudget 60 of 100>"
 
 
 def test_finish_and_discard_give_back_once():
-    """The budget gets back what was charged, however often it is given back."""
+    """The budget gets back the charged bytes once, also after a second call."""
     budget = ReassemblyBudget(1000)
     first, second = Reassembler(500, budget), Reassembler(500, budget)
     first.add(b"abc", b"")
@@ -126,8 +126,8 @@ def test_finish_and_discard_give_back_once():
     assert budget.used == 0
 
 
-def test_unfinished_payloads_of_nothing_are_charged():
-    """Streams that begin a payload and send nothing more are bounded by the budget too."""
+def test_empty_unfinished_payloads_are_charged():
+    """Streams that begin a payload and send no more bytes are bounded by the budget too."""
     budget = ReassemblyBudget(10 * FRAGMENT_COST)
     kept = [Reassembler(100, budget) for _ in range(11)]
     for whole in kept[:10]:
@@ -138,7 +138,7 @@ def test_unfinished_payloads_of_nothing_are_charged():
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("afd"), st.integers(0, 90))))
 def test_the_budget_is_the_sum(steps):
-    """Whatever is added, finished and dropped: the budget never exceeds its limit or leaks."""
+    """In any order of calls, the budget never exceeds its limit or leaks."""
     budget = ReassemblyBudget(256)
     wholes = [Reassembler(200, budget) for _ in range(4)]
     for which, step, size in steps:
@@ -158,8 +158,8 @@ def test_the_budget_is_the_sum(steps):
     assert budget.used == 0
 
 
-def test_repr():
-    """What is unfinished can be read in a log."""
+def test_the_repr_of_unfinished_payloads():
+    """It shows them in a log."""
     whole = Reassembler(10)
     whole.add(b"a", b"bc")
     assert repr(whole) == "<Reassembler 3 bytes in 1 fragments>"
@@ -178,8 +178,8 @@ def test_repr():
         (METADATA | FOLLOWS, True),
     ],
 )
-def test_is_followed(flags, followed):
-    """F counts, but on a PAYLOAD that has C and no item it is ignored."""
+def test_follows_is_ignored_on_completion_without_item(flags, followed):
+    """F counts, but on a PAYLOAD with C and no item it is ignored."""
     assert is_followed(flags) is followed
     assert is_followed(flags | METADATA) is followed
     assert has_payload(flags) is (followed or bool(flags & NEXT))

@@ -62,13 +62,13 @@ def log_of(*sizes: int, limit: int = 10**6) -> ResumeLog:
 
 @pytest.mark.parametrize("frame", TRACKED, ids=lambda frame: frame.frame_type.name)
 def test_frames_of_streams_are_tracked(frame):
-    """R-RESUME-02: each type that has a position has one."""
+    """R-RESUME-02: each type that has a position is tracked."""
     assert is_tracked(frame.encode())
 
 
 @pytest.mark.parametrize("frame", UNTRACKED, ids=repr)
-def test_all_others_are_not(frame):
-    """R-RESUME-02, R-RESUME-26: stream 0 has no positions, its ERRORs included, nor has EXT."""
+def test_other_frames_are_not_tracked(frame):
+    """R-RESUME-02, R-RESUME-26: stream 0 has no positions, also its ERRORs, and EXT has none."""
     assert not is_tracked(frame if isinstance(frame, bytes) else frame.encode())
 
 
@@ -80,19 +80,19 @@ def test_positions_are_bytes():
     assert repr(log) == "<ResumeLog sent=17 retained from 0 received=12>"
 
 
-def test_acknowledged_frames_are_let_go():
-    """R-RESUME-22: what the peer has is not retained; a frame it has in part is."""
+def test_acknowledged_frames_are_dropped():
+    """R-RESUME-22: frames that the peer has are not retained; a frame it has in part is."""
     log = log_of(10, 10, 10)
     assert log.acknowledge(19)
     assert (log.first_retained, log.size) == (10, 2 * (10 + FRAME_COST))
-    assert log.acknowledge(5)  # an old position changes nothing
+    assert log.acknowledge(5)  # An old position changes nothing.
     assert log.first_retained == 10
     assert log.acknowledge(30)
     assert (log.first_retained, log.size, log.replay()) == (30, 0, [])
 
 
 def test_a_position_past_what_was_sent_is_impossible():
-    """Nobody can have received more than there was: nothing is let go."""
+    """The peer cannot have received more than was sent: no frame is dropped."""
     log = log_of(10)
     assert not log.acknowledge(11)
     assert log.first_retained == 0
@@ -103,7 +103,7 @@ def test_the_limit_holds_by_eviction():
     log = log_of(10, 20, 30, limit=50 + 2 * FRAME_COST)
     assert (log.evicted, log.first_retained, log.sent) == (1, 10, 60)
     assert log.replay() == [payload(20), payload(30)]
-    log.record(payload(1000))  # more than the limit by itself
+    log.record(payload(1000))  # larger than the limit alone
     assert (log.evicted, log.first_retained, log.size) == (4, 1060, 0)
 
 
@@ -131,7 +131,7 @@ def test_when_resumption_is_possible(last_received, first_available, expected):
 
 
 class TwoEnds(RuleBasedStateMachine):
-    """Two ends of a session whose connection is cut anywhere, and resumed."""
+    """Two ends of a session whose connection is cut at any byte, and resumed."""
 
     def __init__(self):
         super().__init__()
@@ -171,7 +171,7 @@ class TwoEnds(RuleBasedStateMachine):
         self.wires[1][:] = client.replay()
 
     @invariant()
-    def nothing_is_lost_doubled_or_reordered(self):
+    def frames_arrive_once_and_in_order(self):
         for end in (0, 1):
             assert self.delivered[end] + self.wires[end] == self.sent[1 - end]
 

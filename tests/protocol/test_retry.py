@@ -22,13 +22,13 @@ def test_jitter_takes_a_random_part_away():
     assert next(retry.delays(lambda: 0.5)) == 6
 
 
-def test_it_gives_up_after_the_attempts():
-    """So many waits as attempts, then no more."""
+def test_a_schedule_ends_after_its_attempts():
+    """There are as many waits as attempts."""
     assert len(list(Retry(attempts=4).delays(lambda: 0.0))) == 4
 
 
-def test_it_goes_on_for_ever_by_default():
-    """No number of attempts is too many, and no wait overflows."""
+def test_a_schedule_has_no_end_by_default():
+    """The number of attempts has no limit, and no wait overflows."""
     assert list(islice(Retry().delays(lambda: 0.0), 5000))[-1] == 10.0
 
 
@@ -44,14 +44,14 @@ def test_it_goes_on_for_ever_by_default():
         {"attempts": 0},
     ],
 )
-def test_what_makes_no_schedule_is_refused(wrong):
+def test_invalid_schedules_are_refused(wrong):
     """Times above 0, a factor of 1 or more, jitter 0 to 1, one attempt at least."""
     with pytest.raises(ValueError):
         Retry(**wrong)
 
 
-def test_a_connection_that_does_not_last_is_no_success():
-    """The waits go on growing until a connection has lasted for longer than the wait before it."""
+def test_short_connections_do_not_reset_the_waits():
+    """The waits grow until a connection lasts longer than the wait before it."""
     attempts = Attempts(Retry(initial=1, factor=2, maximum=100, jitter=0), lambda: 0.0)
     waits = []
     for lasted in [0.0, 1.9, 4.0, 8.1, 1.1, 0.5, 2.5]:
@@ -61,8 +61,8 @@ def test_a_connection_that_does_not_last_is_no_success():
     assert list(islice(attempts.within(1000), 3)) == [1, 2, 4]
 
 
-def test_a_moment_is_not_lasting():
-    """However short the wait: a tenth of a second is as good as nothing."""
+def test_a_moment_never_resets_the_waits():
+    """A tenth of a second does not reset them, however short the wait is."""
     attempts = Attempts(Retry(initial=0.01, jitter=0), lambda: 0.0)
     assert next(attempts.within(1000)) == 0.01
     attempts.lost(0.1)
@@ -70,13 +70,13 @@ def test_a_moment_is_not_lasting():
 
 
 def test_there_is_one_attempt_in_time():
-    """Where the waits have grown beyond the time there is, the first takes half of that."""
+    """If the waits exceed the time left, the first takes half of it."""
     attempts = Attempts(Retry(initial=8, factor=2, maximum=100, jitter=0), lambda: 0.0)
     assert list(islice(attempts.within(10), 3)) == [5, 16, 32]
 
 
-def test_attempts_that_did_not_last_are_counted():
-    """As those that failed, until one lasts."""
+def test_short_connections_count_as_failed_attempts():
+    """They count until one lasts."""
     attempts = Attempts(Retry(attempts=3), lambda: 0.0)
     for _ in range(3):
         assert len(list(islice(attempts.within(60), 1))) == 1

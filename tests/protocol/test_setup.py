@@ -1,4 +1,4 @@
-"""What a first frame may be and say, and what a client makes of its settings."""
+"""Valid and invalid first frames, and the SETUP that a client makes of its settings."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def build(**changes):
     return build_setup(**settings | changes)
 
 
-def test_a_plain_setup_is_taken():
+def test_a_plain_setup_is_accepted():
     """A SETUP of version 1.0 on stream 0 passes both checks."""
     assert check_first_frame(GOOD) is GOOD
     check_setup(GOOD)
@@ -67,7 +67,7 @@ def test_a_plain_setup_is_taken():
     ids=lambda frame: type(frame).__name__,
 )
 def test_any_other_first_frame_is_invalid(frame):
-    """What is no SETUP or RESUME, or not on stream 0, is refused with INVALID_SETUP."""
+    """A frame that is neither SETUP nor RESUME on stream 0 is refused with INVALID_SETUP."""
     with pytest.raises(InvalidSetup):
         check_first_frame(frame)
 
@@ -94,15 +94,15 @@ def test_resume_is_rejected():
         ({"major": 2, "resume_token": b"t", "lease": True}, InvalidSetup),
     ],
 )
-def test_refusals(changes, error):
-    """Each thing a server does not take is refused with its own code."""
+def test_a_refusal_has_its_own_code(changes, error):
+    """Each setting that a server does not accept is refused with its own code."""
     with pytest.raises(SetupError) as caught:
         check_setup(attrs.evolve(GOOD, **changes))
     assert type(caught.value) is error
     assert caught.value.message
 
 
-def test_what_is_offered_is_taken():
+def test_offered_extensions_are_accepted():
     """Resumption and leases pass where the server offers them; an empty token never does."""
     check_setup(attrs.evolve(GOOD, resume_token=b"t"), resume_offered=True)
     check_setup(attrs.evolve(GOOD, lease=True), lease_offered=True)
@@ -110,13 +110,13 @@ def test_what_is_offered_is_taken():
         check_setup(attrs.evolve(GOOD, resume_token=b""), resume_offered=True)
 
 
-def test_mime_types_are_not_looked_into():
-    """Nonsense in the MIME types is the application's affair."""
+def test_mime_types_are_not_checked():
+    """The application judges the MIME types."""
     check_setup(attrs.evolve(GOOD, data_mime_type="?!", metadata_mime_type=""))
 
 
 def outcome(vector):
-    """The code the client is told; where no check refuses, None."""
+    """Return the code that the client gets, or None if no check refuses."""
     offered = "resume server" in vector["context"]
     try:
         check_setup(check_first_frame(decode(bytes.fromhex(vector["hex"]))), resume_offered=offered)
@@ -131,7 +131,7 @@ def outcome(vector):
 def test_golden_first_frames(vector):
     """Every bad first frame among the vectors is refused with a code that is expected for it.
 
-    But for a token that is in use, which only a server with sessions can know.
+    The exception is a token in use, which only a server with sessions can know.
     """
     expected = vector["expect"]
     codes = [expected["error_code"], *expected.get("acceptable_alternatives", [])]
@@ -147,7 +147,7 @@ def test_golden_first_frames(vector):
     [(20.0, 20_000), (0.001, 1), (0.0001, 1), (1e-9, 1), (0.0016, 2), (1.2345, 1234)],
 )
 def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
-    """Times go onto the wire in whole milliseconds, and never as 0, which is refused there."""
+    """Times are sent in whole milliseconds, and never as 0, which is refused."""
     frame = build(keepalive_interval=seconds, max_lifetime=seconds)
     assert frame.keepalive_interval_ms == frame.max_lifetime_ms == milliseconds
     check_setup(check_first_frame(decode(frame.encode())))
@@ -156,7 +156,7 @@ def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2.0**31])
 @pytest.mark.parametrize("name", ["keepalive_interval", "max_lifetime"])
 def test_times_that_do_not_fit_are_refused(name, seconds):
-    """A time the field cannot hold is a local error."""
+    """A time that is too large for the field is a local error."""
     with pytest.raises(LocalProtocolError):
         build(**{name: seconds})
 
@@ -167,8 +167,8 @@ def test_times_that_do_not_fit_are_refused(name, seconds):
     st.none() | st.binary(max_size=20),
     st.binary(max_size=20),
 )
-def test_whatever_is_built_is_taken(interval, lifetime, metadata, data):
-    """A server takes what a client builds from legal settings, and reads the same back."""
+def test_every_setup_of_a_client_is_accepted(interval, lifetime, metadata, data):
+    """A server accepts every SETUP of legal settings, and reads the same settings."""
     frame = build(
         keepalive_interval=interval, max_lifetime=lifetime, payload=Payload(data, metadata)
     )
@@ -191,20 +191,20 @@ def test_whatever_is_built_is_taken(interval, lifetime, metadata, data):
     ],
 )
 def test_fields_that_do_not_fit_are_refused(changes):
-    """What the wire cannot or must not carry is a local error."""
+    """A field that the wire cannot or must not carry is a local error."""
     with pytest.raises(LocalProtocolError):
         build(**changes)
 
 
 def test_options_reach_the_frame():
-    """The resume token and the wish for leases are in the frame."""
+    """The resume token and the request for leases are in the frame."""
     frame = build(resume_token=b"token", lease=True)
     assert (frame.resume_token, frame.lease) == (b"token", True)
 
 
 @pytest.mark.parametrize("metadata", [None, b"", b"meta"])
 def test_a_setup_payload_must_fit_one_frame(metadata):
-    """SETUP is not fragmented: what fits to the last byte passes, one byte more does not."""
+    """SETUP is not fragmented: a payload that fills the frame passes, one byte more does not."""
     room = MAX_FRAME_SIZE - len(build(payload=Payload(b"", metadata)).encode())
     frame = build(payload=Payload(bytes(room), metadata))
     assert len(frame.encode()) == MAX_FRAME_SIZE

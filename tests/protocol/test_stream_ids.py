@@ -9,15 +9,15 @@ from rsocket_trio.protocol.stream_ids import MAX_STREAM_ID, StreamIds, is_peers
 
 
 @pytest.mark.parametrize(("client", "expected"), [(True, [1, 3, 5, 7]), (False, [2, 4, 6, 8])])
-def test_rising_without_gaps(client, expected):
-    """A client counts 1, 3, 5; a server 2, 4, 6; whatever has ended meanwhile."""
+def test_ids_rise_without_gaps(client, expected):
+    """A client counts 1, 3, 5; a server 2, 4, 6, also if streams end meanwhile."""
     ids = StreamIds(client)
     assert [ids.next(()) for _ in range(4)] == expected
 
 
 @pytest.mark.parametrize(("client", "last"), [(True, 2**31 - 1), (False, 2**31 - 2)])
-def test_used_up(client, last):
-    """After the last id of our parity there is none, and asking again does not help."""
+def test_all_ids_used_up(client, last):
+    """After the last id of our parity there is none, also at the next call."""
     ids = StreamIds(client, start=last)
     assert ids.next(()) == last
     for _ in range(2):
@@ -26,8 +26,8 @@ def test_used_up(client, last):
 
 
 @pytest.mark.parametrize(("client", "first"), [(True, 1), (False, 2)])
-def test_reuse_begins_again_and_skips_what_is_in_use(client, first):
-    """Re-use wraps to the first id, steps by 2 and passes over streams that live."""
+def test_reuse_begins_again_and_skips_ids_in_use(client, first):
+    """Re-use wraps to the first id, steps by 2 and passes over open streams."""
     ids = StreamIds(client, reuse=True, start=MAX_STREAM_ID - (not client))
     ids.next(())
     assert ids.next({first}) == first + 2
@@ -42,8 +42,8 @@ def test_reuse_goes_around_again():
 
 
 @pytest.mark.parametrize("start", [1, 3, 5, 7])
-def test_all_in_use(start):
-    """With every id taken only a new connection helps; one that ends is found again."""
+def test_all_ids_in_use(start):
+    """With every id in use only a new connection helps; an id that is freed is found again."""
     ids = StreamIds(True, reuse=True, start=start, last=5)
     while start <= 5:
         ids.next(())
@@ -54,8 +54,8 @@ def test_all_in_use(start):
 
 
 @given(st.booleans(), st.lists(st.integers(0, 20)), st.integers(5, 12))
-def test_never_an_id_in_use(client, endings, last):
-    """Whatever ends in between: an id is of our parity, in range and not in use."""
+def test_an_id_in_use_is_never_given_out(client, endings, last):
+    """In any order of ends: an id is of our parity, in range and not in use."""
     ids = StreamIds(client, reuse=True, last=last)
     in_use = []
     for ending in endings:
@@ -76,7 +76,7 @@ def test_never_an_id_in_use(client, endings, last):
     ("stream_id", "at_client", "at_server"),
     [(0, False, False), (1, False, True), (2, True, False), (MAX_STREAM_ID, False, True)],
 )
-def test_is_peers(stream_id, at_client, at_server):
-    """A server's peer has the odd ids, a client's the even ones, and 0 is nobody's."""
+def test_the_ids_of_the_peer(stream_id, at_client, at_server):
+    """A server's peer has the odd ids, a client's the even ones; 0 belongs to no peer."""
     assert is_peers(stream_id, client=True) is at_client
     assert is_peers(stream_id, client=False) is at_server

@@ -22,8 +22,8 @@ SENT = [event for event in Event if event.name.startswith("SEND_")]
 @given(
     st.sampled_from(STREAM_INTERACTIONS), st.sampled_from(Side), st.lists(st.sampled_from(Event))
 )
-def test_follows_the_table(interaction, side, events):
-    """A legal event moves the state and says True; another changes nothing and says False."""
+def test_a_stream_state_follows_the_table(interaction, side, events):
+    """A legal event moves the state and returns True; others change nothing and return False."""
     stream = StreamState(interaction, side)
     assert stream.state is INITIAL_STATES[interaction]
     for event in events:
@@ -42,9 +42,9 @@ def test_follows_the_table(interaction, side, events):
     st.lists(st.tuples(st.booleans(), st.sampled_from(SENT), st.integers(0, 4)), max_size=30),
 )
 def test_two_ends_agree(interaction, script):
-    """Whatever both ends send, however late it arrives: they agree once all has arrived.
+    """The two ends agree once all frames have arrived, with any frames and any delay.
 
-    What was ignored on arrival was overtaken by something the other end had sent itself.
+    An ignored frame had crossed a frame that its receiver had sent.
     """
     ends = {side: StreamState(interaction, side) for side in Side}
     queues = {side: [] for side in Side}  # on the way to that side
@@ -73,11 +73,11 @@ def test_two_ends_agree(interaction, script):
 
 
 def test_repr_names_the_state():
-    """A stream's state can be read in a log."""
+    """The repr shows the state in a log."""
     assert repr(StreamState(Interaction.REQUEST_STREAM, Side.REQUESTER)) == "<StreamState OPEN>"
 
 
-def test_has_no_dict():
+def test_a_stream_state_has_no_dict():
     """There is one per open stream, so it is kept small."""
     with pytest.raises(AttributeError):
         StreamState(Interaction.REQUEST_STREAM, Side.REQUESTER).extra = 1
@@ -87,15 +87,17 @@ def test_has_no_dict():
     "interaction", [i for i in STREAM_INTERACTIONS if i is not Interaction.FIRE_AND_FORGET]
 )
 def test_every_crossing_of_two_ends(interaction):
-    """All there is with up to two messages on the way each way: the ends never part for good.
+    """With up to two messages on the way in each direction, the ends always agree at last.
 
-    Every state of both ends and of what is on the way is visited. From each of them, once all has
-    arrived, the ends mirror each other, and an item is ignored only by an end that had given up.
+    Every state of both ends and of the messages on the way is visited. From each of them, once all
+    has arrived, the ends mirror each other, and an item is ignored only by an end that had given
+    up.
     """
     requester, responder = (TABLES[interaction, side] for side in Side)
     mirror = {State.LOCAL_DONE: State.REMOTE_DONE, State.REMOTE_DONE: State.LOCAL_DONE}
     start = INITIAL_STATES[interaction]
-    # Per end: its state, whether it gave up (sent ERROR or CANCEL), and what is on the way to it.
+    # Per end: its state, whether it gave up (sent ERROR or CANCEL), and the messages on the way to
+    # it.
     first = ((start, False, ()), (start, False, ()))
     seen, todo = {first}, [first]
     while todo:

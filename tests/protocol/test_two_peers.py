@@ -1,9 +1,9 @@
 """Two pure peers back to back: state, credit and window of both ends, with delay in between.
 
 Messages wait in one FIFO queue per direction, as on a connection, and arrive when the machine says
-so. Each end sends whatever its own rules allow. Whatever the order: nobody overruns, nothing that
-arrives is illegal unless its receiver had already ended what it concerns, and once both want to
-end, both ends close.
+so. Each end sends only what its own rules allow. In every order no end overruns its credit, a
+message is illegal only if its receiver had already ended that half, and once both ends want to end,
+both close.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ ENDINGS = [(side, event) for side in Side for event in ENDS]
 
 
 class End:
-    """One end of a stream: what an engine would keep for it."""
+    """One end of a stream: the state that an engine keeps for it."""
 
     def __init__(self, interaction, side, outgoing, window, credit):
         self.side = side
@@ -38,7 +38,7 @@ class End:
         self.gave_up = self.completed = False
 
     def send(self, event, n=0):
-        """Send if state and credit allow it; says whether it was sent."""
+        """Send if state and credit allow it; return whether it was sent."""
         sending = Event[f"SEND_{event.name}"]
         if not self.state.may_send(sending):
             return False
@@ -54,7 +54,7 @@ class End:
         return True
 
     def choices(self):
-        """What may end something now; the item of N and C needs credit."""
+        """The events that may end a half now; the item of N and C needs credit."""
         free = self.single or self.credit.available
         return [
             event
@@ -66,7 +66,7 @@ class End:
     def receive(self, event, n):
         before = self.state.state
         if not self.state.receive(event):
-            # Only what crossed something that this end had sent may be without meaning here:
+            # A message may be without effect only if it crossed one that this end had sent:
             # items and completion if it gave up, credit and CANCEL if it completed.
             assert before is not State.OPEN
             crossed_end = self.completed and event in {Event.REQUEST_N, Event.CANCEL}
@@ -101,8 +101,8 @@ class TwoPeers(RuleBasedStateMachine):
     def open(self, windows, initial, complete, endings):
         """The request frame has just arrived; the responder has answered a channel's."""
         interaction = self.interaction
-        # Each run knows a few ways to end only: were all allowed, almost every run would soon end
-        # by the strongest, an ERROR or the requester's CANCEL, and never see the others' effects.
+        # Each run has only a few ways to end. With all of them, almost every run would soon end by
+        # the strongest, an ERROR or the requester's CANCEL, and never show the others' effects.
         self.endings = endings
         channel = interaction is Interaction.REQUEST_CHANNEL
         to_responder, to_requester = deque(), deque()
@@ -116,7 +116,7 @@ class TwoPeers(RuleBasedStateMachine):
         self.queues = {Side.REQUESTER: to_requester, Side.RESPONDER: to_responder}
         if channel:
             responder.unread = 1  # the item of the request frame
-            if complete:  # C on the request frame itself: nothing goes on the wire for it
+            if complete:  # C on the request frame itself: no frame is sent for it.
                 assert requester.state.send(Event.SEND_COMPLETE)
                 requester.completed = True
                 assert responder.state.receive(Event.COMPLETE)
@@ -140,7 +140,7 @@ class TwoPeers(RuleBasedStateMachine):
     @precondition(possible_endings)
     @rule(data=st.data())
     def end_something(self, data):
-        """Complete, fail or cancel: whatever one of the ends may do now."""
+        """Complete, fail or cancel: one event that an end may send now."""
         side, event = data.draw(st.sampled_from(self.possible_endings()))
         assert self.ends[side].send(event)
 
@@ -165,8 +165,8 @@ class TwoPeers(RuleBasedStateMachine):
             end.consume(min(n, end.unread))
 
     @invariant()
-    def nobody_overruns(self):
-        """Memory is bounded by the window, and what is granted is what is counted."""
+    def no_end_overruns(self):
+        """Memory is bounded by the window, and the granted items are the counted ones."""
         if not hasattr(self, "ends"):
             return
         for end in self.ends.values():
@@ -178,8 +178,8 @@ class TwoPeers(RuleBasedStateMachine):
                 assert window.peak == window.initial_request_n
 
     @invariant()
-    def a_closed_end_says_nothing(self):
-        """An end that is closed may send nothing at all."""
+    def a_closed_end_sends_nothing(self):
+        """An end that is closed may send no event."""
         if not hasattr(self, "ends"):
             return
         for end in self.ends.values():
@@ -187,7 +187,7 @@ class TwoPeers(RuleBasedStateMachine):
                 assert not any(end.state.may_send(event) for event in Event)
 
     def teardown(self):
-        """Both ends finish what is theirs: then both are closed and agree on what was sent."""
+        """Both ends finish their halves: then both are closed and agree on the items sent."""
         if not hasattr(self, "ends"):
             return
         for side in Side:
@@ -217,7 +217,7 @@ TestRequestChannel = machine(Interaction.REQUEST_CHANNEL)
 
 
 def test_a_stream_flows_without_end_through_a_small_window():
-    """With automatic windows no item waits for ever: a thousand pass through a window of three."""
+    """With automatic windows no item is stuck: a thousand pass through a window of three."""
     queue, back = deque(), deque()
     window = Window(3)
     requester = End(Interaction.REQUEST_STREAM, Side.REQUESTER, back, window, Credit())
@@ -235,7 +235,7 @@ def test_a_stream_flows_without_end_through_a_small_window():
 
 
 def test_completion_needs_no_credit():
-    """A responder whose credit is used up completes all the same, and so does it fail."""
+    """A responder whose credit is used up can still complete, and still fail."""
     for event in (Event.COMPLETE, Event.ERROR):
         queue = deque()
         responder = End(Interaction.REQUEST_STREAM, Side.RESPONDER, queue, Window(1), Credit(1))

@@ -1,4 +1,4 @@
-"""What an ERROR on stream 0 means, for every code, side and time."""
+"""The meaning of an ERROR on stream 0, for every code, side and time."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ SETUP_CODES = [
 
 @pytest.mark.parametrize("code", SETUP_CODES)
 def test_setup_codes(code):
-    """They refuse the SETUP of a client that waits for it, and are ignored by all others."""
+    """They refuse the SETUP of a client that waits for it; in other states they are ignored."""
     refused = classify_error(code, client=True, established=False)
     assert refused is ZeroStreamError.SETUP_REFUSED
     for client, established in [(True, True), (False, False), (False, True)]:
@@ -42,7 +42,7 @@ def test_connection_codes(client, established):
     st.booleans(),
 )
 def test_codes_that_do_not_belong_on_stream_0(code, client):
-    """They are ignored once established; before, they too are a refusal to a client."""
+    """They are ignored once established; before, they are a refusal to a client."""
     assert classify_error(code, client=client, established=True) is ZeroStreamError.IGNORE
     early = classify_error(code, client=client, established=False)
     assert early is (ZeroStreamError.SETUP_REFUSED if client else ZeroStreamError.IGNORE)

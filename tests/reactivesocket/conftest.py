@@ -71,7 +71,7 @@ class DraftPeer:
         return frame
 
     async def drain(self):
-        """All there is, until every task waits."""
+        """Return all frames that come until every task waits."""
         while True:
             before = len(self.waiting)
             with trio.CancelScope() as scope:
@@ -85,12 +85,12 @@ class DraftPeer:
                 return frames
 
     async def expect_alive(self):
-        """A KEEPALIVE is answered, by that alone."""
+        """Check that a KEEPALIVE is answered, and that no other frame comes."""
         await self.send(KeepaliveFrame(True, b"probe"))
         assert await self.receive() == KeepaliveFrame(False, b"probe")
 
     async def expect_closed(self, code):
-        """ERROR with that code on stream 0, then the end."""
+        """Check that ERROR with that code comes on stream 0, then the end."""
         frame = await self.receive(ErrorFrame)
         assert (frame.stream_id, frame.code) == (0, code)
         with trio.fail_after(30):
@@ -102,7 +102,7 @@ class DraftPeer:
 
 @asynccontextmanager
 async def start_client(responder=None, setup=SETUP, **options):
-    """A scripted client of our server; with a SETUP, which has been accepted, unless ``None``."""
+    """A scripted client of our server, accepted with this SETUP, or without one for ``None``."""
     ours, theirs = memory_transport_pair()
     serving = partial(serve_transport, **options)
     async with trio.open_nursery() as nursery:

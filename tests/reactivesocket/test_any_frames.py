@@ -69,7 +69,7 @@ ENDS = (0x101, 0x011)
 
 
 async def survive(peer, frames):
-    """Send them all; the other side answers a probe, or has said why it has closed."""
+    """Send all frames; the other side answers a probe, or has closed with a reason."""
     try:
         for frame in frames:
             await peer.send(frame)
@@ -89,7 +89,7 @@ async def survive(peer, frames):
 @given(frames=st.lists(FRAMES, max_size=30))
 @MODEST
 def test_any_frames(role, frames, caplog, draft_client, draft_server):
-    """V0-UNX-06: whatever comes, in either role, it is taken, ignored, or ends with ERROR."""
+    """V0-UNX-06: any frame, in either role, is handled, ignored, or ends with ERROR."""
     caplog.clear()
 
     async def against_server():

@@ -1,4 +1,4 @@
-"""Nothing waits behind the outbox: what has to wait is counted, and whoever makes it waits too."""
+"""No frames pile up behind the outbox: waiting frames are counted, and their senders wait."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Large(Responder):
     ids=["stream", "subscription", "channel", "channel with 0"],
 )
 async def test_an_item_without_credit_is_not_made(draft_client, open_stream):
-    """A stream that was opened with 0 gets nothing, and costs nothing, until there is credit."""
+    """A stream opened with 0 sends nothing, and costs nothing, until there is credit."""
     responder = Large()
     async with draft_client(responder, config=SMALL) as peer:
         await peer.send(*[open_stream(2 * number) for number in range(1, 11)])
@@ -78,7 +78,7 @@ async def test_an_item_without_credit_is_not_made(draft_client, open_stream):
 
 
 class Stuck(TransportWrapper):
-    """Its peer reads nothing from some moment on."""
+    """Its peer stops reading at some point."""
 
     def __init__(self, inner):
         super().__init__(inner)
@@ -91,8 +91,8 @@ class Stuck(TransportWrapper):
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["bytes", "chunks"])
-async def test_our_own_requests(nursery, streamed):
-    """Large requests wait for room as wholes: those that have none are not begun."""
+async def test_large_requests_wait_for_room(nursery, streamed):
+    """They wait as a whole: a request without room is not begun."""
     ours, theirs = memory_transport_pair()
     stuck = Stuck(ours)
     nursery.start_soon(accept, theirs)
@@ -110,14 +110,14 @@ async def test_our_own_requests(nursery, streamed):
                 callers.start_soon(requester.request_response, payload)
             await trio.testing.wait_all_tasks_blocked()
             numbers = requester.statistics()
-            # One is on its way, and one waits: that is more than the outbox holds.
+            # One is on its way, and one waits: together they exceed the outbox.
             assert numbers.open_streams == 2
             assert 50_000 <= numbers.queued <= SMALL.limits.outbox_size + 51_000
             callers.cancel_scope.cancel()
 
 
 async def accept(theirs):
-    """A server that says yes to the SETUP, and nothing more."""
+    """A server that accepts the SETUP, and sends nothing more."""
     frames = []
     while len(frames) < 2:
         frames += map(decode, await theirs.receive_frames())
@@ -126,7 +126,7 @@ async def accept(theirs):
 
 
 async def test_a_request_in_chunks_is_one_frame(draft_server):
-    """Of any kind; and what does not come to be sent has no id."""
+    """This holds for every kind; a request that is not sent has no id."""
 
     async def chunks(n):
         for _ in range(n):
@@ -155,8 +155,8 @@ async def test_a_request_in_chunks_is_one_frame(draft_server):
         assert RequestResponseFrame not in others
 
 
-async def test_a_backlog_is_translated_bit_by_bit():
-    """What a peer has left unread may be tens of thousands of frames: others run in between."""
+async def test_a_backlog_is_translated_in_parts():
+    """A peer may leave tens of thousands of frames unread: other tasks run in between."""
     near, far = memory_transport_pair()
     transport = ReactiveSocketTransport(near, client=True, with_length=False)
     frames = [EngineKeepalive(True, 0, b"%d" % number).encode() for number in range(5000)]

@@ -1,4 +1,4 @@
-"""Every interaction over the draft, cancelled at every place, on both sides: nothing is left."""
+"""Every interaction over the draft, cancelled at every point, on both sides."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ async def channel(requester):
 
 @pytest.mark.parametrize("by_server", [False, True], ids=["client asks", "server asks"])
 @pytest.mark.parametrize("interaction", [response, forget, stream, subscription, channel])
-async def test_an_interaction_cancelled_anywhere(interaction, by_server, nursery):
-    """Wherever the caller is cancelled, both tables of streams are empty, and the next works."""
+async def test_an_interaction_may_be_cancelled_at_any_point(interaction, by_server, nursery):
+    """Both tables of streams are empty afterwards, and the next request works."""
     requesters = []
 
     async def acceptor(setup, requester):

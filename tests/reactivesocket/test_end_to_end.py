@@ -1,4 +1,4 @@
-"""Our client of the draft and our server, with the known answers, over real sockets."""
+"""Our client and server of the draft, with the known answers, over real sockets."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ async def test_request_response(uri, protocol):
             await requester.request_response(Payload(b"error:no"))
         assert info.value.message == "no"
         nothing = await requester.request_response(Payload(b"empty"))
-        # The draft knows no answer without a value.
+        # The draft has no answer without a payload.
         assert nothing == (None if protocol == "rsocket" else Payload())
 
 
 async def test_cancelling_a_request(uri, protocol):
-    """A caller that gives up leaves the connection as it was."""
+    """A caller that gives up does not affect the connection."""
     async with connect(uri, protocol=protocol) as requester:
         with trio.move_on_after(0):
             await requester.request_response(Payload(b"never"))
@@ -94,8 +94,8 @@ async def test_request_stream(uri, protocol):
             await collect(requester.request_stream(Payload(b"many")))
 
 
-async def test_leaving_a_stream(uri, protocol):
-    """Demand by hand brings just as many items; leaving cancels."""
+async def test_manual_demand_and_leaving_a_stream(uri, protocol):
+    """Exactly the granted items come; leaving cancels."""
     async with connect(uri, protocol=protocol) as requester:
         opened = requester.request_stream(Payload(b"1000"), prefetch=0, initial_request_n=2)
         async with opened as stream:
@@ -106,7 +106,7 @@ async def test_leaving_a_stream(uri, protocol):
 
 
 async def test_request_channel(uri, protocol):
-    """What is sent comes back, the first item and empty ones included."""
+    """The sent items come back, the first and empty ones included."""
     sent = [Payload(b"%d" % n, b"m" if n % 2 else None) for n in range(500)]
     sent[10] = Payload(b"")
     async with connect(uri, protocol=protocol) as requester:
@@ -116,7 +116,7 @@ async def test_request_channel(uri, protocol):
 
 @pytest.mark.parametrize("size", [50, 60, 61, 65, 1000])
 async def test_payloads_larger_than_a_fragment(uri, protocol, size):
-    """Payloads are whole at the other end, whatever had to be cut on the way."""
+    """Payloads arrive whole, also if they were cut on the way."""
     payload = Payload(bytes(range(256)) * 4, b"m" * size)
     async with connect(uri, protocol=protocol, config=SMALL) as requester:
         assert await requester.request_response(payload) == payload
@@ -126,7 +126,7 @@ async def test_payloads_larger_than_a_fragment(uri, protocol, size):
 
 
 class Early(Responder):
-    """Answers a channel with two items and is done; the requester is not."""
+    """Answers a channel with two items and ends; the requester goes on."""
 
     async def request_channel(self, payload, payloads):
         async def two():
@@ -154,7 +154,7 @@ async def test_a_responder_that_completes_first_ends_the_channel(nursery):
 
 
 class Endless(Responder):
-    """Ticks without end."""
+    """Sends items without end."""
 
     async def request_stream(self, payload):
         number = 0
@@ -164,7 +164,7 @@ class Endless(Responder):
 
 
 async def test_request_subscription(nursery, protocol):
-    """A stream without end, on either wire, in fragments or whole; leaving it ends it."""
+    """An endless stream, with either protocol, in fragments or whole; leaving it ends it."""
     server = await nursery.start(serve, Endless(), WIRES[0])
     uri = server.uris[0]
     async with connect(uri, protocol=protocol, config=SMALL) as requester:
@@ -219,7 +219,7 @@ async def test_a_router_serves_both_at_the_same_time(nursery):
     await server.aclose(grace=0)
 
 
-async def test_every_transport(nursery, tmp_path, protocol):
+async def test_every_transport_recognizes_the_protocol(nursery, tmp_path, protocol):
     """TLS, secure WebSocket and Unix sockets tell the two apart as TCP and WebSocket do."""
     authority = trustme.CA()
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -236,7 +236,7 @@ async def test_every_transport(nursery, tmp_path, protocol):
 
 
 async def test_a_server_asks_its_client(nursery, protocol):
-    """Requests go the other way too, at the same time."""
+    """Requests go in both directions at the same time."""
     seen = []
 
     async def acceptor(setup, requester):
@@ -258,7 +258,7 @@ async def test_a_server_asks_its_client(nursery, protocol):
 
 
 async def test_a_refused_setup(nursery):
-    """What an acceptor raises arrives as the same error."""
+    """An error of an acceptor arrives as the same error."""
 
     async def acceptor(setup, requester):
         raise RejectedSetup("not today")
@@ -272,7 +272,7 @@ async def test_a_refused_setup(nursery):
 
 
 async def test_a_server_that_stops(nursery):
-    """Streams in flight finish within the grace; the draft has no word for that to send."""
+    """Streams in flight finish within the grace; the draft has no frame to announce the end."""
     started, go_on = trio.Event(), trio.Event()
 
     class Slow(Responder):
@@ -296,8 +296,8 @@ async def test_a_server_that_stops(nursery):
             await requester.wait_closed()
 
 
-async def test_what_a_server_does_not_speak(nursery):
-    """A server of 1.0 alone refuses the draft, and the other way round."""
+async def test_a_protocol_that_a_server_does_not_offer(nursery):
+    """A server of 1.0 only refuses the draft, and the reverse."""
     new_only = partial(serve, protocols=["rsocket"])
     old_only = partial(serve, protocols=["reactivesocket"])
     one = await nursery.start(new_only, KnownAnswers(), WIRES[1])
@@ -316,21 +316,21 @@ async def test_what_a_server_does_not_speak(nursery):
 
 
 @pytest.mark.parametrize("protocols", [[], "rsocket", ["http"], ["rsocket", "x"]])
-async def test_protocols_that_there_are_not(protocols):
-    """A name that is none, or none at all, is the caller's mistake."""
+async def test_unknown_protocols_of_a_server(protocols):
+    """An unknown name, or no name, is the caller's error."""
     with pytest.raises(ValueError, match="protocols must be 'rsocket' and 'reactivesocket'"):
         await serve(KnownAnswers(), WIRES[0], protocols=protocols)
 
 
-async def test_a_protocol_that_there_is_not():
-    """Likewise for a client."""
+async def test_an_unknown_protocol_of_a_client():
+    """It is the caller's error."""
     with pytest.raises(ValueError, match="protocols must be"):
         async with connect("tcp://127.0.0.1:1", protocol="http"):
             pass
 
 
-async def test_resumption_is_for_1_0():
-    """The draft has none, and asking for it is told before anything is dialled."""
+async def test_the_draft_has_no_resumption():
+    """A request for it is refused before the client dials."""
     with pytest.raises(LocalProtocolError, match="no resumption"):
         async with connect("tcp://127.0.0.1:1", protocol="reactivesocket", resume=Resume()):
             pass
@@ -342,7 +342,7 @@ async def body():
         yield b"x" * 100
 
 
-async def test_streamed_payloads(uri, protocol):
+async def test_streamed_payloads_arrive_whole(uri, protocol):
     """A payload that is sent while it is made is the same at the other end."""
     async with connect(uri, protocol=protocol, config=SMALL) as requester:
         reply = await requester.request_response(StreamedPayload(body()))
@@ -350,12 +350,12 @@ async def test_streamed_payloads(uri, protocol):
 
 
 LIMITED = ConnectionConfig(fragment_size=64, limits=Limits(max_frame_size=2000))
-"""Of both ends: what one does not send too long, the other does not have to refuse."""
+"""The frame size of both ends: a request that one end sends, the other accepts."""
 ROOM = 1980
 
 
 class Sizes(Responder):
-    """Answers with how much came; with an error as long as asked for."""
+    """Answers with the size of the payload, or with an error of the requested size."""
 
     async def request_response(self, payload):
         if payload.data.startswith(b"error:"):
@@ -372,7 +372,7 @@ class Sizes(Responder):
 
 @pytest.fixture(params=WIRES, ids=["tcp", "ws"])
 async def limited(request, nursery):
-    """A client of the draft whose frames, like its server's, hold two kilobytes at most."""
+    """A client of the draft whose frames, and its server's, hold at most two kilobytes."""
     server = await nursery.start(partial(serve, Sizes(), request.param, config=LIMITED))
     async with connect(server.uris[0], protocol="reactivesocket", config=LIMITED) as requester:
         yield requester
@@ -382,8 +382,8 @@ async def limited(request, nursery):
 @pytest.mark.parametrize(
     ("size", "metadata"), [(ROOM, None), (0, b"m" * ROOM), (ROOM // 2, b"m" * (ROOM // 2))]
 )
-async def test_the_largest_request_there_can_be(limited, size, metadata):
-    """Requests of the draft have no fragments, so a frame is what one may fill, to the byte."""
+async def test_the_largest_request(limited, size, metadata):
+    """The draft does not fragment requests, so a request may fill exactly one frame."""
     reply = await limited.request_response(Payload(b"d" * size, metadata))
     assert reply.data == b"%d" % ROOM
     assert await collect(limited.request_stream(Payload(b"d" * ROOM))) == [Payload(b"%d" % ROOM)]
@@ -403,7 +403,7 @@ async def test_the_largest_request_there_can_be(limited, size, metadata):
 
 
 async def test_a_request_that_becomes_too_large_while_it_is_made(limited):
-    """It fails with the chunk that does not fit, and costs no more than a frame and that chunk."""
+    """It fails with the chunk that does not fit, and uses memory for a frame and that chunk."""
     made = []
 
     async def chunks():
@@ -427,7 +427,7 @@ async def test_a_request_that_becomes_too_large_while_it_is_made(limited):
 
 @pytest.mark.parametrize("size", [10, 256, 257, ROOM, 5000])
 async def test_the_longest_error(limited, size):
-    """As much of an error as fits a frame arrives, also where the draft makes it longer."""
+    """The part of an error that fits a frame arrives, also where the draft makes it longer."""
     with pytest.raises(Rejected) as caught:
         await limited.request_response(Payload(b"error:%d" % size))
     assert caught.value.message.startswith("\N{REPLACEMENT CHARACTER}")

@@ -41,7 +41,7 @@ def chosen(role):
     ]
 
 
-def test_no_vector_is_forgotten():
+def test_every_vector_is_run():
     """Each malformed vector is run in one role."""
     assert len(chosen("server")) + len(chosen("client")) == len(VECTORS)
 
@@ -69,7 +69,7 @@ class Wire:
         return self.frames.pop(0)
 
     async def expect_alive(self):
-        """Nothing had to be said but the answer to a KEEPALIVE: all before it was ignored."""
+        """Check that all frames so far were ignored: only a KEEPALIVE is answered."""
         await self.send(KeepaliveFrame(True, b"alive?"))
         assert await self.receive() == KeepaliveFrame(False, b"alive?")
 
@@ -90,7 +90,7 @@ async def raw_client(**options):
 
 @pytest.mark.parametrize("case", chosen("server"))
 async def test_at_a_server(case):
-    """A raw client sends it to our server, and sees the expected outcome."""
+    """A raw client sends it to our server, and gets the expected outcome."""
     context, expected = case["context"], case["expect"]
     options = {"protocols": DRAFT_ONLY} if "first frame" in context else {}
     leased = "with L" in context
@@ -118,7 +118,7 @@ async def test_at_a_server(case):
 
 @pytest.mark.parametrize("case", chosen("client"))
 async def test_at_a_client(case):
-    """A raw server sends it to our client, and a request meanwhile sees the expected outcome."""
+    """A raw server sends it to our client, and a request meanwhile has the expected outcome."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     delivered = case["expect"]["action"] == "deliver and complete"
@@ -147,8 +147,8 @@ async def test_at_a_client(case):
 @pytest.mark.parametrize(
     ("length", "code"), [("0000000b", 0x101), ("00000000", 0x101), ("7fffffff", 0x101)]
 )
-async def test_lengths_that_cannot_be(length, code):
-    """V0-FRAME-02: a length that counts no header, or is past the limit, ends the connection."""
+async def test_impossible_lengths_end_the_connection(length, code):
+    """V0-FRAME-02: a length too small for a header, or past the limit."""
     async with raw_client() as wire:
         await wire.send(SetupFrame(0, 20_000, 90_000))
         await wire.expect_alive()
@@ -159,8 +159,8 @@ async def test_lengths_that_cannot_be(length, code):
 
 
 @pytest.mark.parametrize("first", ["0000000b 0001 0000 00000000", "7fffffff 0001 0000 00000000"])
-async def test_a_setup_whose_length_cannot_be(first):
-    """What was taken for the draft by its first bytes is refused in its own form."""
+async def test_a_setup_with_an_impossible_length(first):
+    """Bytes that begin like the draft are refused in the form of the draft."""
     async with raw_client() as wire:
         await wire.stream.send_all(bytes.fromhex(first))
         error = await wire.receive()

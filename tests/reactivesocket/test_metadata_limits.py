@@ -1,4 +1,4 @@
-"""The limits of metadata hold on the wire of the draft too: of a SETUP, and of requests."""
+"""The limits of metadata hold for the draft too: for SETUP, requests and METADATA_PUSH."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def make_router(seen):
     ],
     ids=["as large", "larger", "as many", "more"],
 )
-async def test_a_setup(draft_client, setup, text):
-    """One that goes beyond a limit is refused, with REJECTED_SETUP."""
+async def test_a_setup_past_the_limits(draft_client, setup, text):
+    """It is refused with REJECTED_SETUP."""
     assert len(SETUP.metadata) == 7
     async with draft_client(make_router([]), setup=None, config=CONFIG) as peer:
         await peer.send(setup)
@@ -80,8 +80,8 @@ async def test_a_setup(draft_client, setup, text):
     ],
     ids=["as many", "more", "as large", "larger"],
 )
-async def test_a_request(draft_client, metadata, text):
-    """One that goes beyond a limit is refused, and the connection goes on."""
+async def test_a_request_past_the_limits(draft_client, metadata, text):
+    """It is refused, and the connection goes on."""
     async with draft_client(make_router([]), setup=SETUP, config=CONFIG) as peer:
         await peer.send(RequestResponseFrame(2, metadata=metadata))
         if text is None:
@@ -91,8 +91,8 @@ async def test_a_request(draft_client, metadata, text):
         await peer.expect_alive()
 
 
-async def test_a_metadata_push(draft_client):
-    """One that is too long is dropped."""
+async def test_a_metadata_push_past_the_limit(draft_client):
+    """It is dropped."""
     seen = []
     async with draft_client(make_router(seen), setup=SETUP, config=CONFIG) as peer:
         entries = [MetadataEntry(0x50, bytes(size - 4)).encode() for size in (40, 41, 39)]

@@ -55,7 +55,7 @@ async def read_all(stream, decoder, decode_one):
 
 @pytest.mark.parametrize("padding", [0, 256 - 12 - 24 - 26])
 async def test_a_setup_that_comes_byte_by_byte(nursery, padding):
-    """However a SETUP is cut, also one whose length is a multiple of 256, it is the draft's."""
+    """A SETUP cut at any byte is the draft's, also if its length is a multiple of 256."""
     ours, theirs = trio.testing.memory_stream_pair()
     nursery.start_soon(serve_transport, KnownAnswers(), transport_of(theirs))
     for byte in with_length(SETUP) + with_length(RequestResponseFrame(2, data=b"x" * padding)):
@@ -67,8 +67,8 @@ async def test_a_setup_that_comes_byte_by_byte(nursery, padding):
 
 
 @pytest.mark.parametrize("said", ["", "000000", "0000000100", "000001000001000000000000"])
-async def test_a_client_that_says_too_little(nursery, autojump_clock, said):
-    """After the setup timeout, or once it says nothing more, the answer is in the form of 1.0."""
+async def test_a_client_that_sends_too_little(nursery, autojump_clock, said):
+    """After the setup timeout, or at the client's end, the answer is in the form of 1.0."""
     for finish in (True, False):
         ours, theirs = trio.testing.memory_stream_pair()
         config = ConnectionConfig(setup_timeout=5)
@@ -95,8 +95,8 @@ STARTS = st.sampled_from([b"", with_length(SETUP), bytes.fromhex("00000100 0001"
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(start=STARTS, rest=st.binary(max_size=60), cut=st.integers(0, 60))
-def test_any_bytes(start, rest, cut, caplog):
-    """Whatever a client sends, cut anywhere, the connection ends in order once it is gone."""
+def test_a_connection_survives_any_bytes(start, rest, cut, caplog):
+    """A client may send any bytes, cut anywhere: the connection ends cleanly once it is gone."""
 
     async def main():
         ours, theirs = trio.testing.memory_stream_pair()
@@ -117,7 +117,7 @@ def test_any_bytes(start, rest, cut, caplog):
 
 
 async def test_a_server_of_the_draft_alone_reads_bytes_as_that(nursery):
-    """What it is sent otherwise is refused in the draft's form."""
+    """Other bytes are refused in the form of the draft."""
     ours, theirs = trio.testing.memory_stream_pair()
     serving = partial(serve_transport, protocols=["reactivesocket"])
     nursery.start_soon(serving, KnownAnswers(), transport_of(theirs))
@@ -130,7 +130,7 @@ async def test_a_server_of_the_draft_alone_reads_bytes_as_that(nursery):
 
 @pytest.mark.parametrize("length", [False, True])
 async def test_a_server_of_the_draft_alone_reads_messages_as_that(nursery, length):
-    """Likewise, in the form the message came in."""
+    """Other messages are refused in the form of the message, with a length or without."""
     ours, theirs = memory_transport_pair()
     serving = partial(serve_transport, protocols=["reactivesocket"])
     nursery.start_soon(serving, KnownAnswers(), theirs)
@@ -144,7 +144,7 @@ async def test_a_server_of_the_draft_alone_reads_messages_as_that(nursery, lengt
 
 
 async def test_a_client_that_goes_away():
-    """Without a word nothing is known, and nothing is answered."""
+    """Without any bytes the protocol is unknown, and no frame is sent."""
     ours, theirs = memory_transport_pair()
     await ours.close_sending()
     assert await recognise_wire(theirs, BOTH, 1000) == (theirs, [])
@@ -152,8 +152,8 @@ async def test_a_client_that_goes_away():
     assert await ours.receive_frames() == []
 
 
-async def test_what_to_go_on_with():
-    """The transport itself for RSocket 1.0, with the messages that told it; else one around it."""
+async def test_the_transport_after_recognition():
+    """For RSocket 1.0 it is the same transport, with its first messages; else a wrapper."""
     for message, draft in ((EngineKeepalive(False).encode(), False), (SETUP.encode(), True)):
         ours, theirs = memory_transport_pair()
         await ours.send_frames([message])
@@ -166,8 +166,8 @@ async def test_what_to_go_on_with():
     assert await recognise_wire(theirs, ["rsocket"], 1000) == (theirs, [])
 
 
-async def test_a_transport_of_ones_own(nursery):
-    """One that speaks the draft already is taken as it is, by servers and clients."""
+async def test_a_given_transport_of_the_draft(nursery):
+    """Servers and clients use it unchanged."""
     ours, theirs = memory_transport_pair()
     server_end = ReactiveSocketTransport(theirs, client=False)
     serving = partial(serve_transport, protocols=["reactivesocket"])
@@ -178,15 +178,15 @@ async def test_a_transport_of_ones_own(nursery):
         assert await requester.request_response(Payload(b"x")) == Payload(b"x")
 
 
-async def test_what_a_client_is_answered_in():
-    """It sends no length, until the server's first message shows that it uses one."""
+async def test_the_form_of_the_answers_to_a_client():
+    """A client sends no length, until the server's first message shows that it uses one."""
     ours, theirs = memory_transport_pair()
     transport = ReactiveSocketTransport(ours, client=True)
     keepalive = EngineKeepalive(True, data=b"x").encode()
     await transport.send_frames([keepalive])
     assert await theirs.receive_frames() == [KeepaliveFrame(True, b"x").encode()]
     await theirs.send_frames([with_length(KeepaliveFrame(False, b"x"))])
-    # A message without a length is read all the same.
+    # A message without a length is still read.
     await theirs.send_frames([KeepaliveFrame(False, b"y").encode()])
     received = [decode_engine(frame) for frame in await transport.receive_frames()]
     assert [frame.data for frame in received] == [b"x", b"y"]
@@ -196,7 +196,7 @@ async def test_what_a_client_is_answered_in():
 
 
 async def test_an_error_comes_after_the_frames_before_it():
-    """And again with every later call; so does one of the carrier's."""
+    """Each later call raises it again; so does an error of the carrier."""
     ours, theirs = memory_transport_pair()
     transport = ReactiveSocketTransport(ours, client=True)
     await theirs.send_frames([KeepaliveFrame(True).encode(), b"short"])
@@ -214,8 +214,8 @@ async def test_an_error_comes_after_the_frames_before_it():
     await transport.aclose()
 
 
-async def test_frames_that_mean_nothing_are_not_received():
-    """`receive_frames` goes on until there is something; the end is the end."""
+async def test_ignored_frames_are_not_received():
+    """`receive_frames` waits for a frame that is not ignored, or for the end."""
     ours, theirs = memory_transport_pair()
     transport = ReactiveSocketTransport(ours, client=True)
     await theirs.send_frames([ResponseFrame(2).encode()])

@@ -1,4 +1,4 @@
-"""Which protocol the first bytes say."""
+"""Recognition of the protocol by the first bytes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def by_name(vectors, key):
 
 
 def verdicts(data):
-    """The verdict on each prefix, the shortest first."""
+    """Return the verdict on each prefix, the shortest first."""
     return [recognise_bytes(data[:size]) for size in range(len(data) + 1)]
 
 
 def check_every_prefix(data, wire):
-    """Once there is a verdict it stays, whatever follows; at 16 bytes there is one."""
+    """Check that a verdict never changes, and that there is one at 16 bytes."""
     seen = verdicts(data)
     assert set(seen) <= {None, wire}
     assert seen == sorted(seen, key=lambda verdict: verdict is not None)
@@ -47,7 +47,7 @@ def check_every_prefix(data, wire):
 
 @pytest.mark.parametrize("data", by_name(RSOCKET, "tcp_hex"))
 def test_every_vector_of_1_0(data):
-    """Every frame of the 1.0 vectors, as the first one, is taken for 1.0, at every length."""
+    """Every frame of the 1.0 vectors, as the first one, is recognized as 1.0, at every length."""
     check_every_prefix(data, Wire.RSOCKET)
 
 
@@ -56,7 +56,7 @@ SETUPS = [vector for vector in DRAFT if vector["hex"].startswith("0001")]
 
 @pytest.mark.parametrize("data", by_name(SETUPS, "tcp_hex"))
 def test_every_setup_of_the_draft(data):
-    """Every SETUP of the draft is taken for that, as soon as six bytes are there."""
+    """Every SETUP of the draft is recognized once six bytes are there."""
     check_every_prefix(data, Wire.REACTIVESOCKET)
     assert recognise_bytes(data[:6]) is Wire.REACTIVESOCKET
 
@@ -66,14 +66,14 @@ def test_every_setup_of_the_draft(data):
     by_name([v for v in DRAFT if v not in SETUPS and v["kind"] != "v0-sequence"], "tcp_hex"),
 )
 def test_other_frames_of_the_draft(data):
-    """What is no SETUP of the draft is left to 1.0, which refuses it."""
+    """Other frames of the draft are left to 1.0, which refuses them."""
     check_every_prefix(data, Wire.RSOCKET)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize(("lease", "strict"), [*itertools.product([False, True], repeat=2)])
 def test_setups_whose_length_is_a_multiple_of_256(version, lease, strict):
-    """Their fourth byte is 0 as in 1.0, so their flags, stream id and version decide."""
+    """Their fourth byte is 0 as in 1.0, so flags, stream id and version decide."""
     bare = SetupFrame(version, 500, 0, lease, strict)
     padding = 256 - (len(bare.encode()) + 4) % 256
     frame = SetupFrame(version, 500, 0, lease, strict, data=b"x" * padding).encode()
@@ -84,17 +84,17 @@ def test_setups_whose_length_is_a_multiple_of_256(version, lease, strict):
 
 
 @pytest.mark.parametrize("spoilt", [6, 7, 8, 11, 12, 13, 14, 15])
-def test_what_only_looks_like_such_a_setup(spoilt):
+def test_frames_that_resemble_a_setup_of_the_draft(spoilt):
     """A bit that no legal SETUP of the draft has makes it a 1.0 frame on stream 256."""
     data = bytearray.fromhex("00000100 0001 0000 00000000 00000000 000003e8")
     data[spoilt] |= 0x04
     assert recognise_bytes(data) is Wire.RSOCKET
-    # The stream id and the flags say so at once, the version when it is whole.
+    # The stream id and the flags decide at once, the version when it is complete.
     assert (recognise_bytes(data[: spoilt + 1]) is None) == (spoilt in (12, 13, 14))
 
 
-def test_the_sweep_of_illegal_first_frames_of_1_0():
-    """First frames of any type on any stream are 1.0's to refuse, but for one of all zeros."""
+def test_all_illegal_first_frames_of_1_0():
+    """First frames of any type on any stream are left to 1.0, except one of all zeros."""
     wrong = []
     streams = (0, 1, 2, 255, 256, 511)
     sizes = (6, 7, 10, 12, 16, 23, 64, 255, 300)
@@ -108,15 +108,15 @@ def test_the_sweep_of_illegal_first_frames_of_1_0():
     assert set(wrong) == {(256, 0)}
 
 
-def test_bytes_with_the_top_bit_of_a_length_that_cannot_be():
+def test_the_reserved_bit_of_a_length():
     """A length of the draft has 31 bits."""
     assert recognise_bytes(bytes.fromhex("80000024 0001")) is Wire.RSOCKET
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=24))
-def test_any_bytes(data):
-    """Whatever comes, a verdict never changes, and is there with 16 bytes."""
+def test_a_verdict_never_changes(data):
+    """For any bytes there is a verdict at 16 bytes."""
     seen = [verdict for verdict in verdicts(data) if verdict]
     assert len(set(seen)) <= 1
     assert seen or len(data) < NEEDED
@@ -124,13 +124,13 @@ def test_any_bytes(data):
 
 @pytest.mark.parametrize("message", by_name(RSOCKET, "hex"))
 def test_messages_of_1_0(message):
-    """Every 1.0 vector as the first message is 1.0."""
+    """Every 1.0 vector as the first message is recognized as 1.0."""
     assert recognise_message(message) is Wire.RSOCKET
 
 
 @pytest.mark.parametrize("setup", SETUPS, ids=[vector["name"] for vector in SETUPS])
 def test_messages_of_the_draft(setup):
-    """A SETUP of the draft is known in both forms; on another stream it is 1.0's to refuse."""
+    """A SETUP is recognized in both forms; on another stream it is left to 1.0."""
     wrong_stream = setup["name"] == "v0_setup_nonzero_stream"
     without = recognise_message(bytes.fromhex(setup["hex"]))
     with_length = recognise_message(bytes.fromhex(setup["tcp_hex"]))
@@ -143,5 +143,5 @@ def test_messages_of_the_draft(setup):
 
 @pytest.mark.parametrize("message", [b"", b"\0", bytes.fromhex("0001"), bytes.fromhex("00000006")])
 def test_short_messages(message):
-    """What is too short for either is 1.0's to refuse."""
+    """A message that is too short for either is left to 1.0, which refuses it."""
     assert recognise_message(message) is Wire.RSOCKET

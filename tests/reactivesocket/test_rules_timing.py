@@ -1,4 +1,4 @@
-"""What the draft says of any frame, of what comes too soon and too late, and of waiting."""
+"""Rules of the draft for all frames, for frames that come too early or late, and for waits."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from rsocket_trio.transports.memory import memory_transport_pair
 
 SETUP = SetupFrame(0, 20_000, 90_000)
 PATIENT = SetupFrame(0, 0, 0)
-"""Of a client whose silence means nothing."""
+"""The SETUP of a client that may be silent."""
 
 
 def test_the_ignore_flag_goes_with_every_type(vector):
-    """V0-FRAME-04: what is understood is the same with I and without, metadata included."""
+    """V0-FRAME-04: each known type is handled equally with I and without, metadata included."""
     frame = bytearray.fromhex(vector["hex"])
     frame[2] |= 0x80
     expected = decode(bytes.fromhex(vector["hex"]))
@@ -51,8 +51,8 @@ def test_the_ignore_flag_goes_with_every_type(vector):
     assert decode(bytes(frame)) == expected
 
 
-async def test_after_the_end_nothing_has_an_effect(draft_client):
-    """V0-FRAME-05: what is behind the frame that ended the connection is not acted on."""
+async def test_frames_after_the_end_have_no_effect(draft_client):
+    """V0-FRAME-05: frames behind the one that ended the connection are ignored."""
     responder = KnownAnswers()
     async with draft_client(responder) as peer:
         await peer.send(ExtFrame(0, 7), RequestFnfFrame(2, data=b"late"))
@@ -73,7 +73,7 @@ async def test_nothing_is_answered_before_a_setup_is_accepted(draft_client):
 
 
 async def test_an_answered_stream_is_over(draft_client):
-    """V0-RR-03: what comes for it later is ignored, and it may be opened again."""
+    """V0-RR-03: later frames on it are ignored, and its id may be used again."""
     async with draft_client() as peer:
         for _ in range(2):
             await peer.send(RequestResponseFrame(2, data=b"x"))
@@ -82,7 +82,7 @@ async def test_an_answered_stream_is_over(draft_client):
             await peer.expect_alive()
 
 
-async def test_missing_credit_is_waited_for(draft_client, autojump_clock):
+async def test_a_stream_waits_for_missing_credit(draft_client, autojump_clock):
     """V0-UNX-01, V0-KEEP-04: a stream without credit waits for hours, and goes on."""
     config = ConnectionConfig(limits=Limits(max_client_lifetime=100_000))
     async with draft_client(setup=PATIENT, config=config) as peer:
@@ -100,8 +100,8 @@ async def test_missing_credit_is_waited_for(draft_client, autojump_clock):
     [LeaseFrame(1000, 1), RequestFnfFrame(1, data=b"x"), KeepaliveFrame(False)],
     ids=lambda frame: type(frame).__name__,
 )
-async def test_what_accepts_a_setup(frame):
-    """V0-CONN-05: the echo of our KEEPALIVE, a request or a LEASE let the client in."""
+async def test_frames_that_accept_a_setup(frame):
+    """V0-CONN-05: the echo of a client's KEEPALIVE, a request or a LEASE accept its SETUP."""
     ours, theirs = memory_transport_pair()
     async with trio.open_nursery() as nursery:
 
@@ -125,7 +125,7 @@ async def ask_twice(requester):
 
 
 async def test_the_newest_lease_counts(draft_server):
-    """V0-LEASE-01, V0-LEASE-06: after n=5 and then n=1 one request leaves, and the next waits."""
+    """V0-LEASE-01, V0-LEASE-06: after n=5 and n=1 one request leaves, and the next waits."""
     async with draft_server(ask_twice, lease=LEASES) as peer:
         await peer.receive(LeaseFrame)
         await peer.send(LeaseFrame(10_000, 5), LeaseFrame(10_000, 1))
@@ -136,7 +136,7 @@ async def test_the_newest_lease_counts(draft_server):
 
 
 async def test_a_lease_expires(draft_server, autojump_clock):
-    """V0-LEASE-02: once its time is over nothing leaves, until the next."""
+    """V0-LEASE-02: no request leaves after its time, until the next lease."""
     ask = trio.Event()
 
     async def use(requester):
@@ -172,7 +172,7 @@ async def test_a_server_waits_for_the_clients_lease(draft_client):
 
 
 async def test_fragments_without_end(draft_server, draft_client):
-    """V0-FRAG-01: past the limit a response is an error of its request, a channel is refused."""
+    """V0-FRAG-01: past the limit a response is an error, and a channel is refused."""
     config = ConnectionConfig(limits=Limits(max_payload_size=1000))
     failures = []
 
@@ -197,7 +197,7 @@ async def test_fragments_without_end(draft_server, draft_client):
 
 
 async def test_a_responders_error_ends_a_channel(draft_server):
-    """V0-CHAN-05: both halves are over, whatever the requester still had to send."""
+    """V0-CHAN-05: both halves are over, with unsent items of the requester or without."""
     sent = []
 
     async def source():

@@ -1,4 +1,4 @@
-"""The translators alone: frames of the draft in, frames of 1.0 out, and back."""
+"""The translators alone: frames of the draft in, frames of 1.0 out, and the reverse."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def server():
     return Ends(client=False)
 
 
-def test_leases(client):
-    """Both directions, with numbers that do not fit 31 bits made to fit."""
+def test_leases_are_translated(client):
+    """Numbers with more than 31 bits become the largest number, in both directions."""
     lease = new.LeaseFrame(1000, 5, b"m")
     assert client.receive(old.LeaseFrame(1000, 5, b"m")) == [lease]
     assert client.send(lease) == [old.LeaseFrame(1000, 5, b"m")]
@@ -66,7 +66,7 @@ def test_leases(client):
 
 
 def test_setup_with_a_lease():
-    """L goes both ways; what the draft does not have is left out."""
+    """L is translated both ways; extensions that the draft does not have are left out."""
     table = TranslatedStreams(client=True)
     setup = new.SetupFrame(1, 0, 20, 90, lease=True, metadata=b"", data=b"d")
     (sent,) = Outgoing(table).translate(setup.encode())
@@ -89,8 +89,8 @@ def test_setup_with_a_lease():
     ],
     ids=repr,
 )
-def test_what_is_not_sent(server, frame):
-    """What the draft has no word for, and what belongs to streams that are over."""
+def test_frames_that_are_not_translated(server, frame):
+    """Frames without a counterpart in the draft, and frames of streams that are over."""
     assert server.send(frame) == []
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_sent(server, frame):
     ],
 )
 def test_requests_have_no_fragments(client, kind, n, expected):
-    """Only RESPONSE and REQUEST_CHANNEL have an F (V0-FRAG-01); nothing waits here to be whole."""
+    """Only RESPONSE and REQUEST_CHANNEL have F (V0-FRAG-01); the translator joins nothing."""
     first, *_ = fragment_request(kind, 1, 0, n, b"m" * 99, b"d" * 99, 64)
     with pytest.raises(LocalProtocolError, match=f"{kind.name} cannot be sent in fragments"):
         client.send(first)
@@ -117,15 +117,15 @@ def test_requests_have_no_fragments(client, kind, n, expected):
     assert client.open == (kind is not new.FrameType.REQUEST_FNF)
 
 
-def test_a_subscription(client):
-    """Its mark makes a REQUEST_SUB of a REQUEST_STREAM."""
+def test_a_subscription_is_translated(client):
+    """A mark makes a REQUEST_SUB of a REQUEST_STREAM."""
     kind = new.FrameType.REQUEST_STREAM
     (request,) = fragment_request(kind, 1, SUBSCRIPTION, 5, None, b"d", 64)
     assert client.send(request) == [old.RequestSubFrame(2, 5, None, b"d", n_flag=True)]
 
 
 def test_channel_items_keep_their_fragments(client):
-    """F is for REQUEST_CHANNEL too: nothing waits to be whole."""
+    """REQUEST_CHANNEL has F too: the translator joins nothing."""
     frames = list(fragment_request(new.FrameType.REQUEST_CHANNEL, 1, 0, 4, b"m", b"d" * 99, 64))
     frames += fragment_payload(1, NEXT, None, b"e" * 99, 64)
     sent = [frame for each in frames for frame in client.send(each)]
@@ -136,7 +136,7 @@ def test_channel_items_keep_their_fragments(client):
 
 @pytest.mark.parametrize("kind", [old.RequestStreamFrame, old.RequestSubFrame])
 def test_a_last_item_without_data(server, kind):
-    """C without data would be completion only, so the item goes before it."""
+    """C without data would only be a completion, so the item goes before it."""
     (request,) = server.receive(kind(2, 5))
     sent = server.send(new.PayloadFrame(request.stream_id, next=True, complete=True))
     end = old.ResponseFrame(2, complete=True)
@@ -151,8 +151,8 @@ def test_a_last_item_without_data(server, kind):
     [old.RequestStreamFrame(2, 0), old.RequestSubFrame(2, 0), old.RequestChannelFrame(2, None)],
     ids=repr,
 )
-def test_a_request_without_credit(server, frame):
-    """It is one here too: nothing waits in the translation for the credit to come."""
+def test_a_request_without_credit_is_a_request(server, frame):
+    """The translator does not wait for the credit."""
     (request,) = server.receive(frame)
     assert request.initial_request_n == 0
     assert server.receive(old.RequestNFrame(2, 3)) == [new.RequestNFrame(request.stream_id, 3)]
@@ -160,13 +160,13 @@ def test_a_request_without_credit(server, frame):
 
 
 def end_early(ends, wire_id):
-    """A channel that its responder completes while the requester goes on."""
+    """Let the responder complete a channel while the requester goes on."""
     (request,) = ends.receive(old.RequestChannelFrame(wire_id, 1))
     ends.send(new.PayloadFrame(request.stream_id, complete=True))
 
 
-def test_late_items_of_as_many_channels_as_are_remembered(server):
-    """To the exact number; of one more the oldest is forgotten, and its item is a request."""
+def test_late_items_of_the_remembered_channels(server):
+    """With one channel more, the oldest is forgotten, and its late item is a request."""
     for wire_id in range(1, translated_streams._MAX_STRAGGLERS + 1):
         end_early(server, wire_id)
     late = [
@@ -189,8 +189,8 @@ def test_late_items_of_as_many_channels_as_are_remembered(server):
     ],
     ids=repr,
 )
-def test_the_last_late_frame(server, last):
-    """After it no more can be late: the id is free for a new channel, also one without credit."""
+def test_the_last_late_frame_frees_the_id(server, last):
+    """A new channel may use it then, also one without credit."""
     end_early(server, 2)
     for _ in range(2):
         assert server.receive(old.RequestChannelFrame(2, data=b"late")) == []
@@ -199,8 +199,8 @@ def test_the_last_late_frame(server, last):
     assert (request.initial_request_n, request.data) == (0, b"new")
 
 
-def test_who_is_not_late(server):
-    """Requesters that were done, and streams, which have no items of the requester's."""
+def test_streams_without_late_items(server):
+    """Requesters that had completed, and streams, have no late items."""
     (request,) = server.receive(old.RequestChannelFrame(2, 1, complete=True))
     server.send(new.PayloadFrame(request.stream_id, complete=True))
     assert server.receive(old.RequestChannelFrame(2)) != []
@@ -208,7 +208,7 @@ def test_who_is_not_late(server):
         (request,) = server.receive(frame)
         server.send(new.ErrorFrame(request.stream_id, 0x201))
         assert server.receive(old.RequestChannelFrame(wire_id)) != []
-    # A new channel on the id of one that has ended is known by its credit.
+    # A new channel on the id of a closed one is recognized by its credit.
     end_early(server, 8)
     assert server.receive(old.RequestChannelFrame(8)) == []
     assert server.receive(old.RequestChannelFrame(8, 1)) != []
@@ -216,7 +216,7 @@ def test_who_is_not_late(server):
 
 
 def test_ids_are_used_up_and_begin_again(client, monkeypatch):
-    """On both sides; those in use are left out."""
+    """This holds on both sides; ids in use are skipped."""
     monkeypatch.setattr(translated_streams, "_LAST_ID", 6)
     stream = client.table.open_ours(Interaction.REQUEST_RESPONSE, 1)
     theirs = client.table.open_theirs(Interaction.REQUEST_RESPONSE, 101)
@@ -273,8 +273,8 @@ STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(FLAG, STEPS)
-def test_any_traffic(client, steps):
-    """Whatever comes, what goes out is frames, and the two tables name the same streams."""
+def test_any_traffic_is_translated(client, steps):
+    """The output is always frames, and the two tables have the same streams."""
     ends = Ends(client=client)
     ours = 1 if client else 2
     for step, frame in steps:
@@ -294,8 +294,8 @@ def test_any_traffic(client, steps):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=5))
-def test_any_bytes(frames):
-    """No bytes raise anything but the documented error, before a SETUP and after it."""
+def test_any_bytes_raise_the_documented_error_only(frames):
+    """This holds before a SETUP and after it."""
     for ends in (Ends(client=True), Ends(client=False)):
         for frame in frames:
             with contextlib.suppress(RemoteProtocolError):

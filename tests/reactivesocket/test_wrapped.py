@@ -36,7 +36,7 @@ from rsocket_trio.transports import (
 
 
 class Tap(FrameTransport):
-    """Notes what passes between a transport of the draft and its carrier."""
+    """Notes the frames between a transport of the draft and its carrier."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -59,7 +59,7 @@ def wrapped(carrier, *, client):
 
 
 async def pair(nursery, responder, **options):
-    """A client's transport that notes what it sends, and a server at its other end."""
+    """A client's transport that notes its frames, and a server at its other end."""
     ours, theirs = memory_transport_pair()
     tap = Tap(ours)
     serving = partial(serve_transport, **options)
@@ -68,8 +68,8 @@ async def pair(nursery, responder, **options):
 
 
 @pytest.mark.parametrize("protocols", [["reactivesocket"], ["rsocket", "reactivesocket"]])
-async def test_requests_through_a_wrapper(nursery, protocols):
-    """Nothing is recognised again, or translated twice, and a subscription is one."""
+async def test_requests_through_a_wrapper_are_translated_once(nursery, protocols):
+    """The protocol is not recognized again, and a subscription stays one."""
     tap = await pair(nursery, KnownAnswers(), protocols=protocols)
     async with connect(wrapped(tap, client=True), protocol="reactivesocket") as requester:
         assert await requester.request_response(Payload(b"x", b"m")) == Payload(b"x", b"m")
@@ -82,8 +82,8 @@ async def test_requests_through_a_wrapper(nursery, protocols):
     assert CancelFrame in kinds
 
 
-async def test_what_does_not_fit_a_frame(nursery):
-    """A request that the draft cannot cut is refused here, and what fits fits there as well."""
+async def test_a_request_that_does_not_fit_a_frame(nursery):
+    """The draft cannot cut it, so it is refused here; one that fits a frame is sent."""
     config = ConnectionConfig(limits=Limits(max_frame_size=1000))
     tap = await pair(nursery, KnownAnswers(), config=config)
     target = wrapped(tap, client=True)
@@ -97,8 +97,8 @@ async def test_what_does_not_fit_a_frame(nursery):
     assert max(map(len, tap.sent)) <= 1000
 
 
-async def test_what_only_the_first_frame_says(nursery):
-    """That the client wants a strict reading is known behind a wrapper too."""
+async def test_facts_of_the_first_frame(nursery):
+    """The client's request for a strict reading is known behind a wrapper too."""
     seen = []
 
     def accept(setup, _requester):
@@ -113,8 +113,8 @@ async def test_what_only_the_first_frame_says(nursery):
     await ours.aclose()
 
 
-async def test_a_wrapper_around_lengths_of_1_0(nursery):
-    """The draft has other lengths: this is said, and nothing is sent that nobody can read."""
+async def test_a_wrapper_around_lengths_of_1_0_is_refused(nursery):
+    """The draft has other lengths: the error says so, and no frame is sent."""
     ours, theirs = trio.testing.memory_stream_pair()
     info = TransportInfo(scheme="memory")
     near = FaultyTransport(ByteStreamTransport(ours, info=info))
@@ -125,7 +125,7 @@ async def test_a_wrapper_around_lengths_of_1_0(nursery):
     with pytest.raises(TypeError, match="FaultyTransport is a wrapper around a ByteStream"):
         await serve_transport(KnownAnswers(), far, protocols=["reactivesocket"])
     assert await theirs.receive_some() == b""
-    # What it says to do instead works, and 1.0 does in any case.
+    # The advice of the error works, and 1.0 works in any case.
     ours, theirs = trio.testing.memory_stream_pair()
     slow = ByteStreamTransport(FaultyStream(ours), info=info)
     nursery.start_soon(serve_transport, KnownAnswers(), ByteStreamTransport(theirs, info=info))
@@ -139,7 +139,7 @@ async def test_a_wrapper_around_lengths_of_1_0(nursery):
 
 
 async def test_a_wrapper_that_sends_at_once():
-    """Translated frames that the carrier could not take are sent later, and are not made twice."""
+    """Translated frames that the carrier did not take are sent later, and not translated twice."""
 
     class Reluctant(Tap):
         immediate = True

@@ -19,7 +19,7 @@ def make_setup(data=MIME.JSON, metadata=MIME.COMPOSITE_METADATA):
 
 @pytest.fixture
 def bind():
-    """Bind a router to a connection of these MIME types, with any object for a requester."""
+    """Bind a router to a connection of these MIME types, with any object as the requester."""
 
     async def bind(router, *, requester=None, **mime_types):
         return await router.accept(make_setup(**mime_types), requester)

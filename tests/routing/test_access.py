@@ -38,7 +38,7 @@ EVE = Metadata(auth=SimpleAuthentication("eve", "guess"))
 
 
 class Door:
-    """An authenticator that lets ada in, and strangers connect."""
+    """An authenticator that admits ada; strangers may connect."""
 
     def __init__(self):
         self.asked = []
@@ -96,8 +96,8 @@ async def collect(opened):
         return [item.data async for item in items]
 
 
-async def test_every_interaction_knows_who_asks():
-    """The principal of the SETUP is that of requests that say nothing; each is asked about."""
+async def test_every_interaction_knows_the_principal():
+    """Requests without credentials have the SETUP's principal; the authenticator sees each one."""
     door = Door()
     router = make_router(door)
     async with connected_pair(router, setup=setup_of(ADA)) as requester:
@@ -123,8 +123,8 @@ async def test_every_interaction_knows_who_asks():
     assert {facts.principal for _, facts in requests} == {User("ada")}
 
 
-async def test_a_request_of_its_own():
-    """Authentication in a request goes before that of the SETUP; facts say what it asks for."""
+async def test_credentials_of_a_request_replace_those_of_the_setup():
+    """The facts for the authenticator name interaction and route of the request."""
     door = Door()
     bob = Metadata(auth=SimpleAuthentication("bob", "secret"), route="me", tags=("eu",))
     async with connected_pair(make_router(door), setup=setup_of(ADA)) as requester:
@@ -142,8 +142,8 @@ async def test_a_request_of_its_own():
     assert len(door.asked) == 4
 
 
-async def test_nobody_yet():
-    """Without a principal of the SETUP each request is asked about; handlers may need one."""
+async def test_requests_of_a_connection_without_a_principal():
+    """Each request is authenticated by itself; a handler may require a principal."""
     door = Door()
     async with connected_pair(make_router(door)) as requester:
         answer = await requester.request_response(route="anybody")
@@ -155,7 +155,7 @@ async def test_nobody_yet():
 
 
 async def test_strangers_learn_no_routes():
-    """Who is asking comes first, so a stranger cannot find out what there is."""
+    """A request is authenticated before its route is looked up."""
 
     async def authenticate(auth, facts):
         if auth is None and isinstance(facts, RequestFacts):
@@ -177,15 +177,15 @@ async def test_strangers_learn_no_routes():
         (b"\xfc\x00\x00\x02\x81\xff", InvalidSetup, "cannot be read"),
     ],
 )
-async def test_a_refused_setup(metadata, kind, text):
-    """Who may not connect learns why; damage is no way around the door."""
+async def test_a_refused_setup_gets_the_reason(metadata, kind, text):
+    """A client that is refused gets the reason; damaged credentials are refused too."""
     with pytest.raises(kind, match=text):
         async with connected_pair(make_router(Door()), setup=Payload(b"", metadata)):
             raise AssertionError("connected")
 
 
-async def test_a_setup_error_of_a_request():
-    """An authenticator may raise the same for both: a request is answered with REJECTED."""
+async def test_a_setup_error_for_a_request():
+    """An authenticator may raise the same error for both: a request is answered with REJECTED."""
 
     async def authenticate(auth, facts):
         if auth is None:
@@ -198,7 +198,7 @@ async def test_a_setup_error_of_a_request():
 
 
 async def test_damaged_authentication_is_refused():
-    """What cannot be read is not taken for nobody."""
+    """Credentials that cannot be read are not treated as missing."""
     door = Door()
     async with connected_pair(make_router(door), setup=setup_of(ADA)) as requester:
         for damaged in (b"\xfc\0\0\2\x81\xff", b"\xfc\0\0\xff", b"\xd0"):
@@ -207,8 +207,8 @@ async def test_damaged_authentication_is_refused():
     assert len(door.asked) == 1
 
 
-async def test_metadata_push(bind):
-    """A push is authenticated like a request; damage is refused."""
+async def test_a_metadata_push_is_authenticated(bind):
+    """A push is authenticated like a request; damaged credentials are refused."""
     door = Door()
     router = make_router(door)
     bound = await bind(router)
@@ -220,8 +220,8 @@ async def test_metadata_push(bind):
         await bound.metadata_push(b"\xd0")
 
 
-async def test_secrets_are_not_remembered(bind):
-    """What a connection remembers of requests holds no authentication."""
+async def test_credentials_are_not_cached(bind):
+    """The cache of a connection's requests contains no credentials."""
     bound = await bind(make_router(Door()))
     payload = Payload(b"", Metadata(route="me", auth=ADA.auth).encode())
     assert (await bound.request_response(payload)).data == b"ada"
@@ -229,7 +229,7 @@ async def test_secrets_are_not_remembered(bind):
 
 
 async def test_a_connection_of_authentication_metadata(bind):
-    """Where metadata are nothing but authentication, that is read."""
+    """If all metadata are authentication, they are read as credentials."""
     router = Router(authenticate=Door())
 
     @router.request_response()
@@ -240,8 +240,8 @@ async def test_a_connection_of_authentication_metadata(bind):
     assert (await bound.request_response(Payload(b"", ADA.auth.encode()))).data == b"ada"
 
 
-async def test_a_router_that_authenticates_nobody(caplog):
-    """A handler that wants to know who asks is not run by a router that cannot say."""
+async def test_a_handler_with_a_principal_needs_an_authenticator(caplog):
+    """Without one in the router the handler does not run."""
     router = Router()
 
     @router.request_response("me")
@@ -254,8 +254,7 @@ async def test_a_router_that_authenticates_nobody(caplog):
     assert "give it authenticate=" in caplog.text
 
 
-async def test_a_handler_without_a_value():
-    """An authenticated request may complete without a value, too."""
+async def test_an_authenticated_request_may_complete_without_a_payload():
     router = Router(authenticate=Door())
 
     @router.request_response("nothing")

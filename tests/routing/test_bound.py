@@ -45,7 +45,7 @@ def channel_of(*payloads):
 
 
 async def test_request_and_result_are_converted(bind):
-    """Data become the annotated class, the result becomes data."""
+    """Data are converted to the annotated class, and the result to data."""
     router = Router()
 
     @router.request_response("older")
@@ -58,8 +58,8 @@ async def test_request_and_result_are_converted(bind):
         assert answer == Payload(b'{"name":"Ada","age":1}')
 
 
-async def test_parameters_are_filled(bind):
-    """Whatever a handler names it receives, by position or by keyword."""
+async def test_parameters_of_a_handler_are_filled(bind):
+    """A handler gets each parameter that it has, by position or by keyword."""
     router = Router()
     seen = []
 
@@ -85,8 +85,8 @@ async def test_parameters_are_filled(bind):
     assert seen[5] == Route("all", ("blue", "eu"))
 
 
-async def test_payloads_pass_as_they_are(bind):
-    """Payload in and out is never converted, so metadata can be answered too."""
+async def test_payloads_are_not_converted(bind):
+    """Payloads in and out are unchanged, so a handler can answer with metadata too."""
     router = Router()
 
     @router.request_response()
@@ -102,12 +102,13 @@ async def test_payloads_pass_as_they_are(bind):
     payload = Payload(b"\xff", None)
     assert await bound.request_response(payload) is payload
     stream = bound.request_stream(payload)
-    assert stream.ag_code is twice.__code__  # the handler's own generator: no wrapper
+    # This is the handler's own generator, without a wrapper.
+    assert stream.ag_code is twice.__code__
     assert await collect(stream) == [payload, payload]
 
 
-async def test_none_completes_without_a_value(bind):
-    """A request_response handler that returns None sends nothing, a stream sends null."""
+async def test_none_completes_without_a_payload(bind):
+    """A request_response handler that returns None sends no payload; a stream sends null."""
     router = Router()
 
     @router.request_response()
@@ -155,8 +156,8 @@ async def test_streams_are_converted(bind, returned):
     assert items == [Payload(b"\x00"), Payload(b"\x01"), Payload(b"\x02")]
 
 
-async def test_a_memory_channel_can_be_the_answer(bind):
-    """A handler may return a ReceiveChannel; single items may be payloads already."""
+async def test_a_handler_may_return_a_memory_channel(bind):
+    """Its items may be payloads already."""
     router = Router()
 
     @router.request_stream()
@@ -168,7 +169,7 @@ async def test_a_memory_channel_can_be_the_answer(bind):
 
 
 async def test_channels_are_converted_both_ways(bind):
-    """The channel includes the first item, which the data parameter receives as well."""
+    """The channel includes the first item, which the data parameter gets as well."""
     router = Router()
 
     @router.request_channel("add")
@@ -183,7 +184,7 @@ async def test_channels_are_converted_both_ways(bind):
 
 
 async def test_a_channel_of_payloads_is_not_wrapped(bind):
-    """ReceiveChannel[Payload] is what the connection made, itself."""
+    """ReceiveChannel[Payload] is the same object that the connection made."""
     router = Router()
     seen = []
 
@@ -199,7 +200,7 @@ async def test_a_channel_of_payloads_is_not_wrapped(bind):
 
 
 async def test_an_item_that_cannot_be_converted_is_invalid(bind):
-    """The handler's receive raises what the requester gets."""
+    """The handler's receive raises the error that the requester gets."""
     router = Router()
 
     @router.request_channel("add")
@@ -216,7 +217,7 @@ async def test_an_item_that_cannot_be_converted_is_invalid(bind):
 
 
 async def test_data_that_cannot_be_converted_are_invalid(bind, caplog):
-    """The peer is told the route and the type; the details are for the log."""
+    """The peer gets the route and the type; the details go to the log."""
     router = Router()
 
     @router.request_response("people")
@@ -231,7 +232,7 @@ async def test_data_that_cannot_be_converted_are_invalid(bind, caplog):
     assert caught.value.code == ErrorCode.INVALID
     assert caught.value.message == "route 'people' expects list[Person] as 'application/json'"
     assert "everybody[0].name: expected str, got int" in caplog.text
-    assert "Traceback" not in caplog.text  # of a peer's mistake, unless one looks for more
+    assert "Traceback" not in caplog.text  # A peer's mistake has a traceback at DEBUG only.
     with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid):
         await bound.request_response(request(b"?", "people"))
     assert "Traceback" in caplog.text
@@ -239,8 +240,8 @@ async def test_data_that_cannot_be_converted_are_invalid(bind, caplog):
         await bound.request_response(Payload(b"?"))
 
 
-async def test_a_result_that_cannot_be_converted_is_our_fault(bind):
-    """The error is not one for the peer: CodecError, which is logged where handlers are run."""
+async def test_a_result_that_cannot_be_converted_is_a_local_error(bind):
+    """It is a CodecError, which is logged, and its details are not sent to the peer."""
     router = Router()
 
     @router.request_response()
@@ -264,7 +265,7 @@ async def ask(bound, interaction, payload):
 
 @pytest.mark.parametrize("interaction", INTERACTIONS)
 async def test_unknown_routes_are_invalid(bind, interaction):
-    """The text names interaction and route; a handler of another interaction does not count."""
+    """The text names interaction and route; handlers of other interactions do not count."""
     router = Router()
 
     @router.metadata_push()
@@ -278,8 +279,8 @@ async def test_unknown_routes_are_invalid(bind, interaction):
         await ask(bound, interaction, Payload())
 
 
-async def test_what_a_peer_sent_is_escaped_and_shortened(bind):
-    """A route goes back as printable ASCII, and not at any length."""
+async def test_a_route_in_an_error_is_escaped_and_shortened(bind):
+    """It is sent back as printable ASCII, with a limited length."""
     bound = await bind(Router())
     with pytest.raises(Invalid) as caught:
         await bound.request_response(request(b"", "\x1b[0m\n" + "ü" * 120))
@@ -301,8 +302,8 @@ async def test_what_a_peer_sent_is_escaped_and_shortened(bind):
         (Payload(b"", b"\xff\xff"), "application/x.whatever"),
     ],
 )
-async def test_requests_without_a_route_have_a_handler(bind, payload, metadata):
-    """No metadata, none about routes, no tags, or metadata we know nothing of."""
+async def test_a_fallback_serves_requests_without_a_route(bind, payload, metadata):
+    """No metadata, no routing metadata, no tags, or metadata of unknown types."""
     router = Router()
 
     @router.fire_and_forget()
@@ -328,8 +329,8 @@ async def test_bare_routing_metadata(bind):
     assert answer.data == f"(<MetadataEntry '{MIME.ROUTING}', 4 bytes>,)b".encode()
 
 
-async def test_no_metadata_are_no_entries(bind):
-    """A handler that asks for composite metadata gets some, if without entries."""
+async def test_absent_composite_metadata_have_no_entries(bind):
+    """A handler with a composite metadata parameter gets an empty one."""
     router = Router()
 
     @router.request_response()
@@ -351,7 +352,7 @@ async def test_no_metadata_are_no_entries(bind):
     ],
 )
 async def test_damaged_metadata_are_invalid(bind, metadata):
-    """Damage ends the request, and the connection lives: INVALID and no details."""
+    """The request is answered with INVALID and no details, and the connection lives."""
     router = Router()
 
     @router.request_response("x")
@@ -362,8 +363,8 @@ async def test_damaged_metadata_are_invalid(bind, metadata):
         await bound.request_response(Payload(b"", metadata))
 
 
-async def test_metadata_nobody_reads_are_not_judged(bind):
-    """Damage behind what routing needs is found only for a handler that wants to see it."""
+async def test_metadata_that_are_not_needed_are_not_checked(bind):
+    """Damage behind the routing entry is found only for a handler that reads all entries."""
     router = Router()
 
     @router.request_response("x")
@@ -379,7 +380,7 @@ async def test_metadata_nobody_reads_are_not_judged(bind):
     ("mime_type", "data"), [(MIME.CBOR, b"\x07"), (MIME.TEXT, b"7"), (MIME.JSON, b"7")]
 )
 async def test_a_request_may_name_its_own_mime_type(bind, mime_type, data):
-    """The request's data are read as it says; the answer is of the connection's type."""
+    """The request's data are of its own type; the answer is of the connection's type."""
     router = Router()
 
     @router.request_response()
@@ -391,8 +392,8 @@ async def test_a_request_may_name_its_own_mime_type(bind, mime_type, data):
     assert await bound.request_response(request(data, more=[entry])) == Payload(b"7")
 
 
-async def test_a_request_of_an_unknown_mime_type_is_for_bytes_only(bind):
-    """An unassigned number of a type is a type without a codec."""
+async def test_data_of_an_unknown_mime_type_stay_bytes(bind):
+    """A type with an unassigned number has no codec."""
     router = Router()
 
     @router.request_response("int")
@@ -425,8 +426,8 @@ async def test_metadata_push(bind):
     assert seen == [(metadata, b"y", 2.0)]
 
 
-async def test_what_is_remembered_of_requests_is_bounded(bind):
-    """Many or long metadata do not add up in memory, and are answered all the same."""
+async def test_the_cache_of_requests_is_bounded(bind):
+    """Many or long metadata do not fill the memory, and each request is answered."""
     router = Router()
 
     @router.request_response()
@@ -444,8 +445,8 @@ async def test_what_is_remembered_of_requests_is_bounded(bind):
     assert max(map(len, remembered)) <= 128
 
 
-async def test_the_requester_is_handed_on(bind):
-    """A handler can ask back: it receives the peer's requester."""
+async def test_a_handler_gets_the_requester_of_its_peer(bind):
+    """A handler can send requests to the peer."""
     router = Router()
     seen = []
 

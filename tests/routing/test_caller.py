@@ -1,4 +1,4 @@
-"""Objects to routes, and objects back."""
+"""Requests by route with objects, and answers as objects."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -74,8 +74,8 @@ async def later(*values):
 
 
 @pytest.mark.parametrize("mime_type", [MIME.CBOR, MIME.JSON, MIME.TEXT])
-async def test_every_interaction(nursery, mime_type):
-    """Values go out and come back as objects, whatever the connection's type."""
+async def test_every_interaction_converts_objects(nursery, mime_type):
+    """Objects are sent and received, with any type of the connection."""
     log = []
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, make_router(log), server_end)
@@ -98,7 +98,7 @@ async def test_every_interaction(nursery, mime_type):
     assert log == [Point(3)]
 
 
-async def test_answers_of_no_particular_type():
+async def test_answers_without_a_type():
     """Without ``returns`` an answer is plain data."""
     async with connected_pair(make_router()) as requester:
         caller = Caller(requester)
@@ -108,20 +108,20 @@ async def test_answers_of_no_particular_type():
 
 
 async def test_completed_without_a_value():
-    """That is None where None is an answer, and an error elsewhere."""
+    """That is None if None is a possible answer, and an error otherwise."""
     async with connected_pair(make_router()) as requester:
         caller = Caller(requester)
         for annotation in (None, type(None), Point | None, Annotated[Point | None, "a note"]):
             assert await caller.request_response("nothing", returns=annotation) is None
         with pytest.raises(CodecError, match="without a value, and Point is due"):
             await caller.request_response("nothing", returns=Point)
-        # An empty payload is a value, and not this.
+        # An empty payload is different: it is a payload.
         with pytest.raises(CodecError, match="0 bytes of application/cbor are no Point"):
             caller.decode(Payload(), Point)
 
 
 async def test_types_of_single_streams():
-    """A request of another type, and answers of another type, which their metadata name."""
+    """Requests and answers of other types, which their metadata name."""
     async with connected_pair(make_router()) as requester:
         caller = Caller(requester)
         metadata = Metadata(data_mime_type=MIME.JSON, accept=[MIME.JSON])
@@ -140,8 +140,8 @@ async def test_types_of_single_streams():
             assert [total async for total in totals] == []
 
 
-async def test_what_a_responder_accepts_means_nothing():
-    """Accepted types in a response are ignored; damaged metadata of one are an error."""
+async def test_accepted_types_in_a_response_are_ignored():
+    """If they are damaged it is an error."""
 
     class Fixed(Responder):
         metadata = Metadata(accept=[MIME.JSON]).encode()
@@ -162,7 +162,7 @@ async def test_what_a_responder_accepts_means_nothing():
 
 
 async def test_errors():
-    """What cannot be converted is a CodecError here; a refusal is the responder's."""
+    """A failed conversion is a CodecError here; a refusal is the responder's error."""
     async with connected_pair(make_router()) as requester:
         caller = Caller(requester)
         with pytest.raises(CodecError, match="cannot be written"):
@@ -173,8 +173,8 @@ async def test_errors():
             await caller.request_response("mirror", {"x": 0, "y": -1})
 
 
-async def test_where_metadata_are_not_composite(nursery):
-    """Routes alone: answers are of the connection's type, whatever their metadata."""
+async def test_caller_without_composite_metadata(nursery):
+    """With routing metadata only, answers are of the connection's type."""
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, make_router(), server_end)
     async with connect(client_end, metadata_mime_type=MIME.ROUTING) as requester:

@@ -5,7 +5,7 @@ from rsocket_trio.payload import Payload
 from rsocket_trio.routing.converted_streams import DecodedChannel, EncodedItems, TracedItems
 
 
-async def test_closing_reaches_the_generator_in_the_same_task():
+async def test_closing_a_stream_closes_the_generator_in_the_same_task():
     """The handler's finally runs in the task that iterates, before aclose returns."""
     tasks = []
 
@@ -25,15 +25,15 @@ async def test_closing_reaches_the_generator_in_the_same_task():
         await anext(encoded)
 
 
-async def test_closing_reaches_what_was_never_started():
-    """A channel that nobody has iterated yet is closed too."""
+async def test_closing_a_stream_that_was_never_started():
+    """A channel that was not iterated yet is closed too."""
     send, receive = trio.open_memory_channel(1)
     await EncodedItems(receive, bytes).aclose()
     with pytest.raises(trio.BrokenResourceError):
         send.send_nowait(b"")
 
 
-async def test_iterators_that_cannot_be_closed():
+async def test_iterators_without_aclose():
     """An iterator without aclose needs none."""
 
     class Once:
@@ -49,7 +49,7 @@ async def test_iterators_that_cannot_be_closed():
 
 
 async def test_a_decoded_channel_is_a_receive_channel():
-    """It receives, iterates to the end, and closes what it reads from."""
+    """It receives, iterates to the end, and closes its source."""
     send, receive = trio.open_memory_channel(3)
     for data in (b"1", b"2", b"3"):
         send.send_nowait(Payload(data))
@@ -67,7 +67,7 @@ async def test_a_decoded_channel_is_a_receive_channel():
 
 
 async def test_a_cancelled_receive_loses_nothing(autojump_clock):
-    """An item that comes after the cancellation is there for the next call."""
+    """An item that comes after the cancellation is returned by the next call."""
     send, receive = trio.open_memory_channel(1)
     channel = DecodedChannel(receive, int)
     with trio.move_on_after(1) as scope:
@@ -79,8 +79,8 @@ async def test_a_cancelled_receive_loses_nothing(autojump_clock):
     receive.close()
 
 
-async def test_what_happens_to_an_item_happens_in_the_generator():
-    """An error on the way out is thrown at the yield; the item that answers it is converted."""
+async def test_a_conversion_error_is_raised_in_the_generator():
+    """It is thrown at the yield; the item that the generator yields instead is converted."""
 
     async def items():
         try:

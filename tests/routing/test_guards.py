@@ -1,4 +1,4 @@
-"""Guards go with the handlers they guard, and say no to nobody else."""
+"""Guards protect the handlers of their own router, also when it is included."""
 
 import gc
 import weakref
@@ -37,7 +37,7 @@ def setup_of(metadata):
 
 
 def make(*routes, **settings):
-    """A router whose handlers answer with who is asking."""
+    """A router whose handlers answer with their principal."""
     router = Router(**settings)
     for route in routes:
 
@@ -49,7 +49,7 @@ def make(*routes, **settings):
 
 
 def keeper(name):
-    """An authenticator that lets in who has a token, and names it after itself."""
+    """An authenticator that admits clients with a token, and names the principal after itself."""
 
     async def authenticate(auth, facts):
         if auth is None and facts.principal is not None:
@@ -80,8 +80,8 @@ async def ask(requester, route=None, metadata=None):
     return answer.data.decode()
 
 
-async def test_a_stranger_in_a_public_house():
-    """The guard of an included router refuses its own handlers, and not the connection."""
+async def test_a_guard_refuses_its_own_handlers_only():
+    """The guard of an included router does not refuse the connection."""
     router = public("news")
     router.include(make("users", authenticate=keeper("admin")), "admin.")
     async with connected_pair(router) as requester:
@@ -90,15 +90,15 @@ async def test_a_stranger_in_a_public_house():
         assert await ask(requester, "admin.nothing") == "REJECTED: admin: who are you?"
         missing = "INVALID: no request_response handler for route 'nothing'"
         assert await ask(requester, "nothing") == missing
-        # It has refused the SETUP; as a router that is served it would have nobody here now.
+        # The guard has refused the SETUP; as a served router it would have no connection now.
         assert await ask(requester, "admin.users", ADA) == "REJECTED: admin: who are you?"
         with pytest.raises(Rejected):
             async with requester.request_stream(route="admin.users") as items:
                 await items.receive()
 
 
-async def test_who_authenticates_with_setup():
-    """Each guard reads the SETUP for itself, and its handlers get what it says."""
+async def test_each_guard_authenticates_with_the_setup():
+    """Each guard reads the SETUP itself, and its handlers get its result."""
     router = make("who", authenticate=keeper("outer"))
     inner = make("who", authenticate=keeper("inner"))
     inner.include(make("who", authenticate=keeper("core")), "core.")
@@ -116,8 +116,8 @@ async def test_who_authenticates_with_setup():
             raise AssertionError("connected")
 
 
-async def test_all_guards_hold():
-    """Each guard on the way may refuse, the outermost first; each learns what the last one said."""
+async def test_all_guards_of_a_handler_are_called():
+    """Each guard on the way may refuse, the outermost first; each gets the one before's result."""
     seen = []
 
     def level(name, refuses):
@@ -153,16 +153,16 @@ async def test_all_guards_hold():
 
 
 async def test_the_nearest_guard_names_the_principal():
-    """A guard that knows nobody does not pass off the outer guard's principal as its own."""
+    """A guard without a principal does not pass on the outer guard's principal as its own."""
 
-    async def nobody(auth, facts):
+    async def no_principal(auth, facts):
         return None
 
     async def same(auth, facts):
         return facts.outer if isinstance(facts, RequestFacts) else None
 
     router = make(authenticate=keeper("outer"))
-    router.include(make("refused", authenticate=nobody))
+    router.include(make("refused", authenticate=no_principal))
     router.include(make("passed", authenticate=same))
     async with connected_pair(router, setup=setup_of(ADA)) as requester:
         assert await ask(requester, "passed") == "outer:ada"
@@ -170,8 +170,8 @@ async def test_the_nearest_guard_names_the_principal():
 
 
 @pytest.mark.parametrize("error", [RejectedSetup("closed"), Rejected("closed")])
-async def test_on_setup_comes_along(error):
-    """So does ``on_setup``: the connection it refuses reaches none of its handlers."""
+async def test_on_setup_is_included(error):
+    """The connection that an included ``on_setup`` refuses reaches none of its handlers."""
     called = []
 
     async def on_setup(setup, requester):
@@ -199,8 +199,8 @@ def _with(inner, on_setup):
     return router
 
 
-async def test_a_guard_that_fails(caplog):
-    """A fault of an included guard closes what it guards, and nothing else."""
+async def test_a_guard_that_fails_closes_its_own_handlers(caplog):
+    """An error of an included guard affects only the handlers behind it."""
 
     async def broken(auth, facts):
         raise OSError("the database is away")
@@ -217,8 +217,8 @@ async def test_a_guard_that_fails(caplog):
             raise AssertionError("connected")
 
 
-async def test_routes_that_are_nowhere():
-    """They are guarded like those they look like, so nobody finds out what there is."""
+async def test_unknown_routes_are_guarded():
+    """They are guarded like routes with the same prefix, so strangers learn no routes."""
     router = public("open", "b.open")
     inner = make("x", authenticate=keeper("inner"))
     inner.include(make("x", authenticate=keeper("deep")), "deep.")
@@ -230,7 +230,8 @@ async def test_routes_that_are_nowhere():
             assert "INVALID" in await ask(requester, route)
         for route in ("a.x", "a.y", "a.", "a.deep.x", "a.deep.y"):
             assert await ask(requester, route) == "REJECTED: inner: who are you?"
-    router.include(make("z", authenticate=keeper("other")))  # without a prefix: all of them
+    # Without a prefix it guards all of them.
+    router.include(make("z", authenticate=keeper("other")))
     async with connected_pair(router) as requester:
         for route in ("z", "nothing", "b.nothing", "a"):
             assert await ask(requester, route) == "REJECTED: other: who are you?"
@@ -238,8 +239,8 @@ async def test_routes_that_are_nowhere():
             assert await ask(requester, route) == "public"
 
 
-async def test_routes_that_are_nowhere_further_in():
-    """A prefix of a prefix counts, also where there is no guard between; the closest answers."""
+async def test_unknown_routes_of_nested_routers_are_guarded():
+    """A prefix inside a prefix counts, also without a guard between; the innermost answers."""
     middle, router = public("open"), Router()
     middle.include(make("x", authenticate=keeper("core")), "c.")
     router.include(middle, "m.")
@@ -253,8 +254,8 @@ async def test_routes_that_are_nowhere_further_in():
             assert await ask(requester, route) == "REJECTED: near: who are you?"
 
 
-async def test_a_route_in_two_enclosures():
-    """What is nowhere has to pass all that enclose it, each told of its own outer guard alone."""
+async def test_an_unknown_route_in_two_routers():
+    """It has to pass the guards of both, and each gets the result of its own outer guard."""
     seen = []
 
     def note(name):
@@ -281,8 +282,8 @@ async def test_a_route_in_two_enclosures():
         assert seen == [("served", None), ("b", "served"), ("shared", "b")]
 
 
-async def test_requests_without_a_route():
-    """An included fallback is guarded, and so are its other interactions; routes are not."""
+async def test_an_included_fallback_is_guarded():
+    """It is guarded for all its interactions; requests with a route do not reach it."""
     router = public("open")
     router.include(make(None, authenticate=keeper("inner")), "in.")
     async with connected_pair(router) as requester:
@@ -297,8 +298,8 @@ async def test_requests_without_a_route():
         assert "INVALID" in await ask(requester)
 
 
-async def test_an_included_metadata_push(bind):
-    """It has no route, and its guard comes along."""
+async def test_an_included_metadata_push_is_guarded(bind):
+    """It has no route, and its guard is included."""
     heard = []
     inner = Router(authenticate=keeper("inner"))
 
@@ -317,12 +318,12 @@ async def test_an_included_metadata_push(bind):
         assert "INVALID" in await ask(requester)
     assert heard == ["inner:ada"]
     async with connected_pair(router) as requester:
-        # metadata_push has no route, which does not make a fallback of it.
+        # metadata_push has no route, but it is not a fallback.
         assert "INVALID" in await ask(requester)
 
 
-async def test_what_was_included_stays_as_it_was():
-    """Guards are those of the time of the inclusion, as the handlers are."""
+async def test_an_inclusion_does_not_follow_later_changes():
+    """An included router has the guards and handlers of that time."""
     inner = make("x", authenticate=keeper("inner"))
     router = public("open")
     router.include(inner, "in.")
@@ -330,13 +331,13 @@ async def test_what_was_included_stays_as_it_was():
     async with connected_pair(router, setup=setup_of(ADA)) as requester:
         assert await ask(requester, "in.x") == "inner:ada"
         assert "INVALID" in await ask(requester, "in.y.late")
-        # What is included later serves, and guards, the connections that come later.
+        # Later inclusions serve, and guard, later connections.
         router.include(make("x", authenticate=keeper("new")), "new.")
         assert "INVALID" in await ask(requester, "new.x")
 
 
-def test_methods_that_would_be_left_out():
-    """A class that decides in a method of its own is not included: nobody would ask it."""
+def test_routers_with_own_methods_cannot_be_included():
+    """A class that decides in its own method is refused: the method would not be called."""
 
     class Strict(Router):
         async def accept(self, setup, requester):
@@ -354,8 +355,8 @@ def test_methods_that_would_be_left_out():
 
 
 @pytest.mark.parametrize("kind", [Rejected, RejectedSetup, RejectedResume])
-async def test_refusals_of_any_kind(kind):
-    """An authenticator may raise the same everywhere, out of a nursery too."""
+async def test_an_authenticator_may_raise_the_same_refusal_everywhere(kind):
+    """It may also raise it in a nursery."""
 
     async def authenticate(auth, facts):
         if auth is not None:
@@ -371,8 +372,8 @@ async def test_refusals_of_any_kind(kind):
                 raise AssertionError("connected")
 
 
-async def test_what_is_known_of_a_connection():
-    """``on_setup`` and handlers find the principal in the `Setup`."""
+async def test_the_setup_has_the_principal():
+    """``on_setup`` and handlers find it there."""
     seen = []
 
     async def on_setup(setup, requester):
@@ -393,8 +394,8 @@ async def test_what_is_known_of_a_connection():
     ))  # fmt: skip
 
 
-async def test_a_client_is_not_its_server():
-    """A client's own SETUP does not let the server in: its requests are asked about."""
+async def test_a_clients_setup_does_not_authenticate_its_server():
+    """The client's authenticator is called for the server's requests."""
     asked = []
 
     async def authenticate(auth, facts):
@@ -418,8 +419,8 @@ async def test_a_client_is_not_its_server():
     assert asked == [(None, None), (ADA.auth, None)]
 
 
-async def test_in_the_task_of_the_handler():
-    """What an authenticator waits for, and what it sets in its context, is the handler's."""
+async def test_an_authenticator_runs_in_the_task_of_the_handler():
+    """Its waits, and its context variables, are those of the handler."""
     tasks = []
 
     async def authenticate(auth, facts):
@@ -446,8 +447,8 @@ async def test_in_the_task_of_the_handler():
     assert tasks[2] is tasks[3]
 
 
-async def test_cancelled_while_it_asks():
-    """CANCEL reaches a request that is still before its guard."""
+async def test_cancel_reaches_a_waiting_authenticator():
+    """CANCEL reaches a request that is still at its guard."""
     entered, left = trio.Event(), trio.Event()
 
     async def authenticate(auth, facts):
@@ -467,8 +468,8 @@ async def test_cancelled_while_it_asks():
         await left.wait()
 
 
-async def test_without_a_guard_nothing_is_asked(bind):
-    """Routers without an authenticator pay for none, also where one was included."""
+async def test_routers_without_a_guard_make_no_checks(bind):
+    """This is so also if a guarded router was included elsewhere."""
 
     async def on_setup(setup, requester): ...
 
@@ -486,8 +487,8 @@ async def test_without_a_guard_nothing_is_asked(bind):
         assert request.visits == ()
 
 
-async def test_bound_to_one_connection(bind, caplog):
-    """What a router has made for one connection, and its principal, serve no other."""
+async def test_a_binding_serves_one_connection(bind, caplog):
+    """The bound router of a connection, and its principal, serve no other."""
     bound = None
 
     async def accept(setup, requester):
@@ -504,8 +505,8 @@ async def test_bound_to_one_connection(bind, caplog):
     assert "answers for one connection" in caplog.text
 
 
-async def test_bound_with_other_facts():
-    """An acceptor may tell a router something else than it was told, of this connection."""
+async def test_an_acceptor_may_change_the_facts():
+    """An acceptor may give a router other facts about the connection."""
     router = make("x", authenticate=keeper("door"))
 
     async def accept(setup, requester):
@@ -518,8 +519,8 @@ async def test_bound_with_other_facts():
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "in a group"])
 @pytest.mark.parametrize("included", [False, True])
 @pytest.mark.parametrize("kind", [Rejected, RejectedSetup, ValueError])
-async def test_a_request_that_was_refused_is_gone(bind, kind, included, alone):
-    """No traceback of the refusal keeps what a stranger has sent, also without the collector."""
+async def test_a_refused_request_is_freed(bind, kind, included, alone):
+    """No traceback of the refusal keeps the request, also without the garbage collector."""
     seen = []
 
     async def authenticate(auth, facts):

@@ -1,4 +1,4 @@
-"""Requests in fragments at a guard: refused with the first, kept within the limits behind it."""
+"""Fragmented requests at a guard: refused with the first fragment, limited behind it."""
 
 from collections.abc import AsyncIterator
 
@@ -36,7 +36,7 @@ FIRST = [
 
 
 class House:
-    """A guarded router whose handlers wait for a sign."""
+    """A guarded router whose handlers wait for an event."""
 
     def __init__(self, *, open_door=True):
         self.go = trio.Event()
@@ -83,7 +83,7 @@ def part(stream_id, data=b"x" * 100, *, last=False):
 
 @pytest.mark.parametrize("first", FIRST)
 async def test_strangers_are_refused_at_once(first):
-    """The first fragment is answered, alike for what there is and what there is not."""
+    """The first fragment is refused, in the same way for known and unknown routes."""
     house = House()
     async with frame_peer_client(house.router) as peer:
         routes = ("plain", "body", "nothing", None)
@@ -92,22 +92,22 @@ async def test_strangers_are_refused_at_once(first):
             await peer.send(first(stream_id=stream_id, metadata=metadata, data=b"x" * 100))
             wanted = ErrorFrame(stream_id, ErrorCode.REJECTED, b"who are you?")
             assert await peer.receive() == wanted
-            # What is on its way yet means nothing any more.
+            # Fragments that are on the way are ignored.
             await peer.send(part(stream_id), part(stream_id, last=True))
         await peer.expect_alive()
     assert house.got == []
 
 
-async def test_who_is_admitted_hears_at_once_too():
-    """A route that is nowhere is no secret to who is admitted; there is no need to send it all."""
+async def test_an_admitted_client_learns_of_an_unknown_route_at_once():
+    """It is told with the first fragment, and need not send the rest."""
     async with frame_peer_client(House().router) as peer:
         await peer.send(FIRST[0](stream_id=1, metadata=entries("nothing"), data=b"x"))
         assert (await peer.receive(ErrorFrame)).code == ErrorCode.INVALID
 
 
 @pytest.mark.parametrize("slow", [False, True])
-async def test_they_are_put_together(slow):
-    """Handlers that take no body get the whole, what came while the guard was asked included."""
+async def test_fragments_are_joined_behind_the_guard(slow):
+    """Handlers without a body get the whole payload, with the fragments that the guard delayed."""
     house = House(open_door=not slow)
     house.go.set()
     async with frame_peer_client(house.router) as peer:
@@ -133,8 +133,8 @@ async def test_they_are_put_together(slow):
     assert house.got == [b"x" * 250, b"x" * 250, b"xyz"]
 
 
-async def test_the_limit_of_one():
-    """It is that of payloads in fragments, `Limits.max_payload_size`."""
+async def test_the_limit_of_one_request():
+    """It is `Limits.max_payload_size`, as for other payloads in fragments."""
     house = House()
     config = ConnectionConfig(limits=Limits(max_payload_size=300))
     async with frame_peer_client(house.router, config=config) as peer:
@@ -148,8 +148,8 @@ async def test_the_limit_of_one():
     assert house.got == []
 
 
-async def test_the_limit_of_all():
-    """Those that are put together count against `Limits.max_reassembly_size` until answered."""
+async def test_the_limit_of_all_requests():
+    """Joined requests count against `Limits.max_reassembly_size` until answered."""
     house = House()
     config = ConnectionConfig(limits=Limits(max_reassembly_size=500))
 
@@ -164,7 +164,7 @@ async def test_the_limit_of_all():
         assert (answer.stream_id, answer.code) == (3, ErrorCode.CANCELED)
         house.go.set()
         assert (await peer.receive(PayloadFrame)).data == b"400"
-        # All is given back: by answers, by errors, and where the requester gives up midway.
+        # Answers, errors and cancelled requests give all of it back.
         for stream_id in (5, 7, 9):
             await send(stream_id, last=False)
             await peer.expect_alive()
@@ -173,8 +173,8 @@ async def test_the_limit_of_all():
         assert (await peer.receive(PayloadFrame)).data == b"400"
 
 
-async def test_what_is_joined_is_read():
-    """Once the guard has let it in, a payload may be larger than what may wait unread."""
+async def test_joined_fragments_do_not_count_as_unread():
+    """Behind the guard a payload may be larger than the limit of unread bytes."""
     house = House()
     house.go.set()
     config = ConnectionConfig(limits=Limits(max_unread_body_size=1000))
@@ -187,8 +187,8 @@ async def test_what_is_joined_is_read():
         assert (await peer.receive(PayloadFrame)).data == b"2100"
 
 
-async def test_a_slow_guard():
-    """What comes while it is asked waits as unread, and that has its limit as well."""
+async def test_fragments_behind_a_slow_guard_count_as_unread():
+    """Fragments that come while the guard runs wait as unread, up to that limit."""
     house = House(open_door=False)
     config = ConnectionConfig(limits=Limits(max_unread_body_size=1000))
     async with frame_peer_client(house.router, config=config) as peer:
@@ -200,8 +200,8 @@ async def test_a_slow_guard():
     assert house.got == []
 
 
-async def test_others_have_their_turn():
-    """Thousands of tiny fragments that have come meanwhile are not joined in one turn."""
+async def test_thousands_of_fragments_let_other_tasks_run():
+    """Tiny fragments that came meanwhile are not joined in one turn of the loop."""
     house = House(open_door=False)
     turns = []
 
@@ -223,8 +223,8 @@ async def test_others_have_their_turn():
     assert turns.count(True) > 10_000 / 256
 
 
-async def test_left_in_the_midst():
-    """A connection that ends before a request is whole leaves no handler behind."""
+async def test_a_connection_that_ends_within_a_request():
+    """It leaves no handler behind."""
     house = House()
     async with frame_peer_client(house.router) as peer:
         await peer.send(FIRST[0](stream_id=1, metadata=entries("plain"), data=b"x"))
@@ -233,8 +233,8 @@ async def test_left_in_the_midst():
     assert house.got == []
 
 
-async def test_bodies_still_come_in_chunks():
-    """A handler that reads a body is called with its first fragment, behind the guard."""
+async def test_bodies_are_read_in_chunks_behind_a_guard():
+    """A handler with a body is called with its first fragment, behind the guard."""
     async with frame_peer_client(House().router) as peer:
         await peer.send(FIRST[0](stream_id=1, metadata=entries("body"), data=b"x" * 10))
         await peer.send(part(1), part(1, last=True))

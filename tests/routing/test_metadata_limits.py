@@ -1,4 +1,4 @@
-"""How much of a request's metadata a router reads, and when: no more than it must, and late."""
+"""A router reads a limited part of a request's metadata, and only when it needs it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ JUNK = MetadataEntry(0x50).encode()
 
 @contextmanager
 def counted():
-    """Counts the calls of Python functions in the block."""
+    """Count the calls of Python functions in the block."""
     count = SimpleNamespace(calls=0)
 
     def profile(_frame, event, _arg):
@@ -59,10 +59,10 @@ def counted():
         sys.setprofile(None)
 
 
-async def nobody(auth, facts):
-    """Refuses every request, and lets every connection in."""
+async def refuse(auth, facts):
+    """Refuse every request, and admit every connection."""
     if isinstance(facts, RequestFacts):
-        raise Rejected("nobody knows you")
+        raise Rejected("who are you?")
 
 
 def make_router(**options):
@@ -106,7 +106,7 @@ ROUTES = ["a", "b", "c", "d"]
 @pytest.mark.parametrize("options", [{}, {"tracing": Tracing()}], ids=["plain", "traced"])
 @pytest.mark.parametrize("route", ROUTES)
 async def test_the_limit_of_entries_at_its_edge(bind, route, options):
-    """128 entries are read, and a request with one more is INVALID; the text says why."""
+    """128 entries are read; one more makes the request INVALID, and the text says why."""
     bound = await bind(make_router(**options), requester=SimpleNamespace())
     head = Metadata(route=route).encode()
     for _ in range(2):
@@ -115,14 +115,14 @@ async def test_the_limit_of_entries_at_its_edge(bind, route, options):
             await bound.request_response(Payload(b"", head + JUNK * 128))
 
 
-@pytest.mark.parametrize("options", [{}, {"authenticate": nobody}], ids=["open", "guarded"])
+@pytest.mark.parametrize("options", [{}, {"authenticate": refuse}], ids=["open", "guarded"])
 async def test_the_limit_of_entries_of_a_push(bind, options):
-    """A METADATA_PUSH of more is refused likewise, be it by a guard or for its handler."""
+    """A METADATA_PUSH with more entries is refused by a guard, and for its handler."""
 
-    async def everybody(auth, facts):
+    async def admit(auth, facts):
         return "you"
 
-    options = dict.fromkeys(options, everybody)
+    options = dict.fromkeys(options, admit)
     bound = await bind(make_router(**options))
     await bound.metadata_push(JUNK * 128)
     with pytest.raises(Invalid, match=MANY_ENTRIES):
@@ -131,7 +131,7 @@ async def test_the_limit_of_entries_of_a_push(bind, options):
 
 @pytest.mark.parametrize("mime_type", [MIME.COMPOSITE_METADATA, MIME.ROUTING])
 async def test_the_limit_of_tags_at_its_edge(bind, mime_type):
-    """A route and 63 tags behind it are read; one more, and the request is INVALID."""
+    """A route with 63 tags behind it is read; one more makes the request INVALID."""
     bound = await bind(make_router(), metadata=mime_type)
     for tags in (63, 64):
         metadata = Metadata(route="a", tags=["t"] * tags).encode(mime_type)
@@ -142,8 +142,8 @@ async def test_the_limit_of_tags_at_its_edge(bind, mime_type):
                 await bound.request_response(Payload(b"", metadata))
 
 
-async def test_a_handler_that_reads_them_has_the_limit_of_accepted_types(bind):
-    """The router disregards the rest; a `Metadata` parameter wants all there are."""
+async def test_the_limit_of_accepted_types_holds_for_a_metadata_parameter(bind):
+    """The router ignores types past it; a `Metadata` parameter needs all of them."""
     bound = await bind(make_router())
     for route, refused in [("a", False), ("c", True)]:
         metadata = Metadata(route=route, accept=["x/y"] * 65).encode()
@@ -167,9 +167,9 @@ ATTACKS = {
 
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_a_megabyte_of_anything_takes_few_steps(bind, attack, guarded):
-    """However many parts there are, some hundred are looked at: the loop is not held up."""
-    bound = await bind(make_router(**({"authenticate": nobody} if guarded else {})))
+async def test_a_megabyte_of_entries_takes_few_steps(bind, attack, guarded):
+    """Some hundred entries are read, however many there are: the loop is not held up."""
+    bound = await bind(make_router(**({"authenticate": refuse} if guarded else {})))
     payload = Payload(b"", ATTACKS[attack])
     error = None
     with counted() as count:
@@ -182,10 +182,10 @@ async def test_a_megabyte_of_anything_takes_few_steps(bind, attack, guarded):
     assert count.calls < 2500
 
 
-async def test_nothing_but_route_and_authentication_is_read_before_admission(bind):
-    """What a stranger's request says of MIME types is looked at once it is admitted."""
+async def test_only_route_and_credentials_are_read_before_admission(bind):
+    """The MIME types of a stranger's request are read once it is admitted."""
     for options, error, steps in [
-        ({"authenticate": nobody}, Rejected, 120),
+        ({"authenticate": refuse}, Rejected, 120),
         ({}, Invalid, 1000),
     ]:
         bound = await bind(make_router(**options))
@@ -200,7 +200,7 @@ async def test_nothing_but_route_and_authentication_is_read_before_admission(bin
 
 @pytest.mark.parametrize("entries", [3, 4])
 async def test_the_limits_of_the_connection_hold(entries):
-    """What `ConnectionConfig.limits` say is what a router keeps to, and a `Caller` too."""
+    """A router, and a `Caller`, use the values of `ConnectionConfig.limits`."""
 
     class Named(Responder):
         async def request_response(self, payload):
@@ -228,7 +228,7 @@ async def test_the_limits_of_the_connection_hold(entries):
 
 @pytest.mark.parametrize(("before", "refused"), [(127, False), (128, True)])
 async def test_the_entries_of_a_setup(before, refused):
-    """Who says who it is behind too much else is refused, and nobody is asked about it."""
+    """Credentials behind too many entries are refused without calling the authenticator."""
     asked = []
 
     async def authenticate(auth, facts):
@@ -276,7 +276,7 @@ any_metadata = st.builds(
 @settings(max_examples=100)
 @given(metadata=any_metadata, guarded=st.booleans(), traced=st.booleans())
 def test_any_metadata_are_answered_or_refused(metadata, guarded, traced):
-    """Whatever they say, nothing comes out but an answer or a refusal for the peer."""
+    """For all metadata the result is an answer or a refusal for the peer."""
 
     async def authenticate(auth, facts):
         if isinstance(facts, RequestFacts) and auth is None:

@@ -1,4 +1,4 @@
-"""MIME types of single streams: the types of SETUP, those named, and those wished for.
+"""MIME types of single streams: of SETUP, of the request, and the accepted ones.
 
 (PerStreamDataMimeTypesDefinition.md)
 """
@@ -51,14 +51,14 @@ async def ask(bound, metadata, data=b""):
     return await bound.request_response(Payload(data, metadata.encode()))
 
 
-async def test_without_a_type_that_of_setup_applies(bind):
-    """No entry, so both directions are of the connection's type, and nothing is named."""
+async def test_without_an_entry_the_type_of_setup_applies(bind):
+    """Both directions are of the connection's type, and the answer names no type."""
     bound = await bind(make_router(), data=MIME.CBOR)
     assert await ask(bound, Metadata(route="older"), b"\x05") == Payload(b"\x06")
 
 
 async def test_a_request_of_another_type(bind):
-    """The request's type is for the request; the answer's is still that of the connection."""
+    """The type is for the request only; the answer is of the connection's type."""
     bound = await bind(make_router(), data=MIME.CBOR)
     metadata = Metadata(route="older", data_mime_type=MIME.JSON)
     assert await ask(bound, metadata, b"41") == Payload(b"\x18\x2a")
@@ -76,14 +76,14 @@ async def test_a_request_of_another_type(bind):
     ],
     ids=["first", "first known", "that of setup", "none known", "unknown charset", "no wish"],
 )
-async def test_wishes(bind, accept, answer):
-    """The first wish there is a codec for; what is outside of the wishes is named."""
+async def test_accepted_types_of_the_answer(bind, accept, answer):
+    """The first accepted type with a codec is used; the answer names any other type."""
     bound = await bind(make_router(), data=MIME.CBOR)
     for _ in range(2):
         assert await ask(bound, Metadata(route="older", accept=accept), b"\x05") == answer
 
 
-async def test_text_may_be_octets(bind):
+async def test_text_may_be_sent_as_an_octet_stream(bind):
     """A str can be had as an octet stream."""
     bound = await bind(make_router())
     answer = await ask(bound, Metadata(route="text", accept=MIME.OCTET_STREAM))
@@ -91,7 +91,7 @@ async def test_text_may_be_octets(bind):
 
 
 async def test_bytes_stay_what_they_are(bind):
-    """Bytes are not converted, so the wish is not granted; a Payload is the handler's own."""
+    """Bytes are not converted to an accepted type; a Payload is the handler's own."""
     bound = await bind(make_router(), data=MIME.CBOR)
     assert await ask(bound, Metadata(route="raw", accept=MIME.JSON)) == Payload(b"raw", CBOR_NAMED)
     answer = await ask(bound, Metadata(route="payload", accept=MIME.JSON))
@@ -106,22 +106,22 @@ async def test_the_first_item_names_the_type(bind):
     assert items == [Payload(b"1", JSON_NAMED), Payload(b"2")]
 
 
-async def test_damaged_wishes_are_none(bind):
-    """They may be disregarded, so they are no reason to refuse a request."""
+async def test_damaged_accepted_types_are_ignored(bind):
+    """They may be ignored, so they are no reason to refuse a request."""
     bound = await bind(make_router(), data=MIME.CBOR)
     metadata = Metadata(route="older", extra=[(MIME.ACCEPT_MIME_TYPES, b"\x20")])
     assert await ask(bound, metadata, b"\x05") == Payload(b"\x06")
 
 
-async def test_a_type_that_has_no_name(bind):
-    """A MIME type of SETUP may be longer than an entry can hold: then it is not named."""
+async def test_a_type_that_is_too_long_for_an_entry(bind):
+    """A MIME type of SETUP may be longer than an entry allows: then the answer does not name it."""
     long = "application/json; x=" + "y" * 120
     bound = await bind(make_router(), data=long)
     assert await ask(bound, Metadata(route="older", accept="image/png"), b"5") == Payload(b"6")
 
 
-async def test_what_is_remembered_of_handlers_is_bounded(bind):
-    """However many tags and wishes there are, 64 handlers are kept, of few tags and wishes."""
+async def test_the_cache_of_handlers_is_bounded(bind):
+    """Of requests with any tags and accepted types, 64 are cached, with few tags and types."""
     bound = await bind(make_router())
     for i in range(200):
         await ask(bound, Metadata(route="raw", tags=[str(i)]))
@@ -132,7 +132,7 @@ async def test_what_is_remembered_of_handlers_is_bounded(bind):
     await ask(bound, Metadata(route="text"))
     for i in range(200):
         await ask(bound, Metadata(route="text", accept=[f"x/{i}", MIME.TEXT]))
-    # Not the wishes are kept, but what came of them.
+    # The result is cached, not the accepted types.
     assert (
         sum([len(handlers) for handlers in bound._finder._handlers.values()])
         == sum(map(len, kept)) + 2
@@ -140,15 +140,15 @@ async def test_what_is_remembered_of_handlers_is_bounded(bind):
 
 
 @pytest.mark.parametrize(("before", "answer"), [(63, Payload(b"6", JSON_NAMED)), (64, None)])
-async def test_the_limit_of_wishes_at_its_edge(bind, before, answer):
-    """The 64th wish counts and the next does not: then the answer is of the connection's type."""
+async def test_the_limit_of_accepted_types_at_its_edge(bind, before, answer):
+    """The 64th type counts and the next does not: then the answer is of the connection's type."""
     bound = await bind(make_router(), data=MIME.CBOR)
     metadata = Metadata(route="older", accept=["image/png"] * before + [MIME.JSON] * 1000)
     assert await ask(bound, metadata, b"\x05") == (answer or Payload(b"\x06", CBOR_NAMED))
 
 
-async def test_wishes_behind_the_one_that_is_granted_are_not_read(bind):
-    """So damage there is not seen, and a list of any length costs what its beginning costs."""
+async def test_types_behind_the_chosen_one_are_not_read(bind):
+    """Damage there is not noticed, and a long list costs no more than its beginning."""
     bound = await bind(make_router(), data=MIME.CBOR)
     for mime_type, answer in [(b"\x85", Payload(b"6", JSON_NAMED)), (b"\x81", Payload(b"\x06"))]:
         wishes = (MIME.ACCEPT_MIME_TYPES, mime_type + b"\x20")

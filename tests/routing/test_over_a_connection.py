@@ -1,4 +1,4 @@
-"""A router behind a real connection: what its parts promise holds together."""
+"""A router behind a real connection: its parts work together."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What is said of a request that is refused or fails: to its peer, and in the log."""
+"""Texts about a request that is refused or fails: to its peer, and in the log."""
 
 import gc
 import logging
@@ -103,8 +103,8 @@ async def ask(bound, interaction, payload):
         ("fire_and_forget", "log", "log"),
     ],
 )
-async def test_the_log_says_what_was_refused_and_why(interaction, route, function, caplog):
-    """Interaction, route, handler, peer, field and types, in one line; and no value."""
+async def test_the_log_says_why_a_request_was_refused(interaction, route, function, caplog):
+    """One line has interaction, route, handler, peer, field and types, and no value."""
     bound = await connected(make_router())
     with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid) as caught:
         await ask(bound, interaction, asked(route))
@@ -118,8 +118,8 @@ async def test_the_log_says_what_was_refused_and_why(interaction, route, functio
     assert record.exc_info is None
 
 
-async def test_the_log_at_its_finest_has_places_in_the_code_and_no_values(caplog):
-    """Where a class has refused is what a programmer looks for; what it said may show a value."""
+async def test_the_debug_log_has_tracebacks_without_values(caplog):
+    """A programmer needs the place of a refusal; the error text of a class may show a value."""
     bound = await connected(make_router(explain=True))
     data = b'{"word": "%s"}' % SECRET.encode()
     with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid) as caught:
@@ -142,16 +142,16 @@ async def test_the_log_at_its_finest_has_places_in_the_code_and_no_values(caplog
     ],
     ids=["no", "yes", "trusted", "not trusted"],
 )
-async def test_the_peer_is_told_where_it_is_trusted(explain, told):
-    """By default nobody is; a function of the setup says who is."""
+async def test_a_trusted_peer_gets_the_explanation(explain, told):
+    """By default no peer is trusted; a function of the setup decides."""
     bound = await connected(make_router(explain=explain), path="/inside")
     with pytest.raises(Invalid) as caught:
         await bound.request_response(asked("buy"))
     assert str(caught.value) == BARE.format("buy", "Order") + (f": {REASON}" if told else "")
 
 
-async def test_who_is_trusted_may_depend_on_the_principal():
-    """The setup that is asked about has it, as the authenticator of the router says."""
+async def test_trust_may_depend_on_the_principal():
+    """The setup has the principal that the router's authenticator found."""
 
     async def authenticate(auth, facts):
         return "ada"
@@ -179,7 +179,7 @@ class Right:
 
 
 @pytest.mark.parametrize("route", ["buy", "pick", "turn"])
-async def test_data_that_were_refused_are_gone(route):
+async def test_refused_data_are_freed(route):
     """No traceback of the refusal keeps them, also without the garbage collector."""
     router = make_router()
 
@@ -202,8 +202,8 @@ async def test_data_that_were_refused_are_gone(route):
         gc.enable()
 
 
-async def test_items_of_a_channel(caplog):
-    """An item that cannot be converted is refused in the same words."""
+async def test_a_refused_item_of_a_channel(caplog):
+    """It is refused with the same text as a request."""
     async with connected_pair(make_router(explain=True), data_mime_type=MIME.JSON) as requester:
         source = [Payload(b"1"), Payload(b'"%s"' % SECRET.encode())]
         with caplog.at_level(logging.INFO, "rsocket_trio"):
@@ -216,8 +216,8 @@ async def test_items_of_a_channel(caplog):
 
 
 @pytest.mark.parametrize(("length", "shown"), [(64, "x" * 64), (65, "x" * 64)])
-async def test_text_of_exactly_64_characters(length, shown):
-    """A peer's own text goes back whole up to there, and shortened beyond, with dots."""
+async def test_a_quoted_text_has_64_characters_at_most(length, shown):
+    """A peer's own text is sent back whole up to there, and shortened beyond, with dots."""
     bound = await connected(make_router())
     dots = "..." if length > 64 else ""
     with pytest.raises(Invalid) as caught:
@@ -230,8 +230,8 @@ async def test_text_of_exactly_64_characters(length, shown):
     assert caught.value.message == f"route 'buy' expects Order as '{expected}'{dots}"
 
 
-async def test_a_reason_that_is_long(bind):
-    """300 characters of it are enough."""
+async def test_a_long_reason_is_shortened(bind):
+    """It has 300 characters at most."""
     name = "f" * 400
     kind = attrs.make_class("Wide", {name: attrs.field(type=int)})
     router = Router(explain=True)
@@ -249,8 +249,8 @@ async def test_a_reason_that_is_long(bind):
 @pytest.mark.parametrize(
     "metadata", [b"\xfe", Metadata(route="buy", extra=[(MIME.MIME_TYPE, b"")]).encode()]
 )
-async def test_metadata_that_cannot_be_read(metadata, caplog):
-    """The log says whose they are, and as much of the request as could be read."""
+async def test_unreadable_metadata_in_the_log(metadata, caplog):
+    """The log names the peer, and the readable part of the request."""
     bound = await connected(make_router())
     with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid):
         await bound.request_response(Payload(b"", metadata))
@@ -260,8 +260,8 @@ async def test_metadata_that_cannot_be_read(metadata, caplog):
     assert " from 10.0.0.1:4711: " in record.getMessage()
 
 
-async def test_a_transport_without_an_address(caplog):
-    """It is named by its scheme."""
+async def test_a_transport_without_an_address_in_the_log(caplog):
+    """The log names its scheme."""
     bound = await connected(make_router(), peer=None)
     with caplog.at_level(logging.INFO, "rsocket_trio"), pytest.raises(Invalid):
         await bound.metadata_push(b"\xff")
@@ -311,8 +311,8 @@ def failing_router(error):
         ("metadata_push", None),
     ],
 )
-async def test_a_failure_says_of_which_request_it_came(interaction, route):
-    """With the traceback in the log comes a note: interaction, route, handler and peer."""
+async def test_a_failure_names_its_request(interaction, route):
+    """The logged traceback has a note: interaction, route, handler and peer."""
     error = RuntimeError("ouch")
     bound = await connected(failing_router(error))
     payload = b"" if route is None else Payload(b"", Metadata(route=route).encode())
@@ -326,8 +326,8 @@ async def test_a_failure_says_of_which_request_it_came(interaction, route):
 
 
 @pytest.mark.parametrize("interaction", ["request_response", "request_stream"])
-async def test_an_authenticator_that_fails(interaction):
-    """Its failure has the note as well, also for a route that nobody has registered."""
+async def test_a_failing_authenticator_names_its_request(interaction):
+    """The note is there also for an unregistered route."""
 
     async def authenticate(auth, facts):
         if isinstance(facts, RequestFacts):
@@ -339,7 +339,7 @@ async def test_an_authenticator_that_fails(interaction):
     assert caught.value.__notes__ == [f"while answering {interaction} 'nowhere' from 10.0.0.1:4711"]
 
 
-async def test_what_is_meant_for_the_peer_has_no_note():
+async def test_an_error_for_the_peer_has_no_note():
     """It is not logged."""
     error = Invalid("no")
     bound = await connected(failing_router(error))

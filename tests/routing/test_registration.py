@@ -1,4 +1,4 @@
-"""What can be wrong with a handler's conversions is found when it is registered."""
+"""Wrong conversions of a handler are found when it is registered."""
 
 import typing
 from collections.abc import AsyncIterator
@@ -106,8 +106,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("interaction", "function", "reason"), WRONG)
-def test_what_can_never_be_converted(interaction, function, reason):
-    """The text names the function, the parameter or result, and the place within it."""
+def test_types_that_can_never_be_converted(interaction, function, reason):
+    """The text names the function, the parameter or result, and the place in its type."""
     router = Router()
     with pytest.raises(TypeError, match=reason) as caught:
         getattr(router, interaction)("a")(function)
@@ -116,8 +116,8 @@ def test_what_can_never_be_converted(interaction, function, reason):
     assert router.routes == ()
 
 
-def test_what_need_not_be_converted():
-    """Payloads, bytes, what is injected, what nobody hears of, and what never comes."""
+def test_types_that_need_no_conversion():
+    """Payloads, bytes, injected parameters, and results that are not sent."""
     router = Router()
 
     @router.request_response("a")
@@ -166,8 +166,8 @@ class PlainCodec:
         return annotation(int(data))
 
 
-async def test_a_codec_of_ones_own_may_convert_what_others_do_not(bind):
-    """A codec that does not say what it converts is believed to convert everything."""
+async def test_a_custom_codec_may_convert_any_type(bind):
+    """A codec that does not declare its types is assumed to convert every type."""
     router = Router(codecs=Codecs({"x/plain": PlainCodec()}))
 
     @router.request_response("double")
@@ -187,8 +187,8 @@ async def test_a_codec_of_ones_own_may_convert_what_others_do_not(bind):
     assert len(included.routes) == 1
 
 
-def test_what_no_codec_converts():
-    """Nor one that says so itself."""
+def test_a_custom_codec_may_refuse_a_type():
+    """A codec that declares its types refuses others at registration."""
 
     class Picky(PlainCodec):
         def check_decode(self, annotation):

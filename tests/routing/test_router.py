@@ -25,7 +25,7 @@ async def channel(items: ReceiveChannel[int]) -> AsyncIterator[int]:
 async def nothing(data: bytes) -> None: ...
 
 
-def test_routes_lists_what_is_registered():
+def test_routes_of_a_router_are_its_handlers():
     """By interaction, with the route or None, and the function's name."""
     router = Router()
     assert router.routes == ()
@@ -59,7 +59,7 @@ def test_a_route_has_one_handler(route, which):
     router.fire_and_forget(route)(nothing)
 
 
-def test_a_decorator_made_early_checks_again():
+def test_a_decorator_that_is_used_late_checks_again():
     """Two decorators of one route cannot both register."""
     router = Router()
     first, second = router.request_response("a"), router.request_response("a")
@@ -74,8 +74,8 @@ def test_the_brackets_are_not_optional():
         Router().request_stream(many)
 
 
-def test_a_route_fits_into_its_tag():
-    """A route of more than 255 bytes could never be asked for."""
+def test_a_route_must_fit_its_tag():
+    """A route of more than 255 bytes could never be requested."""
     Router().request_response("x" * 255)
     with pytest.raises(ValueError, match="255 bytes"):
         Router().request_response("x" * 256)
@@ -90,7 +90,7 @@ def test_a_function_that_cannot_be_a_handler_is_not_registered():
 
 
 async def test_routers_are_included_with_a_prefix(bind):
-    """The handlers of another router answer under its prefix; that router stays as it is."""
+    """Handlers of another router are served under its prefix; that router does not change."""
     inner, outer = Router(), Router()
     inner.request_response("one")(one)
     inner.fire_and_forget()(nothing)
@@ -103,7 +103,7 @@ async def test_routers_are_included_with_a_prefix(bind):
 
 
 def test_including_is_all_or_nothing():
-    """One route that is taken keeps all out."""
+    """One route that is in use keeps all out."""
     inner, outer = Router(), Router()
     inner.request_response("free")(one)
     inner.request_response("taken")(one)
@@ -115,8 +115,8 @@ def test_including_is_all_or_nothing():
     assert [r.route for r in outer.routes] == ["a.taken"]
 
 
-async def test_on_setup_is_asked_about_each_connection(bind):
-    """It sees the setup and the requester, and may refuse."""
+async def test_on_setup_is_called_for_each_connection(bind):
+    """It gets the setup and the requester, and may refuse."""
     seen = []
 
     async def on_setup(setup, requester):
@@ -132,7 +132,7 @@ async def test_on_setup_is_asked_about_each_connection(bind):
 
 
 async def test_later_handlers_serve_later_connections(bind):
-    """What a connection is served with does not change under it."""
+    """The handlers of a connection do not change while it is open."""
     router = Router()
     before = await bind(router)
     router.request_response("one")(one)

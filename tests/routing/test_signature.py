@@ -39,8 +39,8 @@ async def everything(
     yield 1.0
 
 
-def test_parameters_are_told_by_annotation():
-    """What is not one of our own types is data; the channel's items have a type of their own."""
+def test_parameters_are_recognized_by_annotation():
+    """A type that is not one of ours is data; the items of a channel have their own type."""
     signature = read_signature(everything, CHANNEL)
     assert [(p.name, p.source, p.annotation, p.by_keyword) for p in signature.parameters] == [
         ("data", Source.DATA, int, False),
@@ -59,7 +59,7 @@ def test_parameters_are_told_by_annotation():
 
 @pytest.mark.parametrize("channel", [ReceiveChannel, AsyncIterable, AsyncIterator])
 def test_kinds_of_channels(channel):
-    """Any of three names will do, with or without a type of items."""
+    """A channel has one of three types, with or without a type of items."""
 
     async def typed(items: channel[int]) -> AsyncIterable[int]: ...
 
@@ -81,7 +81,7 @@ def test_kinds_of_channels(channel):
     ],
 )
 def test_kinds_of_streams(annotation, result):
-    """A stream may be a generator or be returned; its items have the annotated type."""
+    """A stream is a generator or is returned; its items have the annotated type."""
 
     async def generator():
         yield 1
@@ -96,7 +96,7 @@ def test_kinds_of_streams(annotation, result):
 
 
 def test_methods_are_handlers():
-    """A bound method is a handler; self is no parameter."""
+    """A bound method is a handler; self is not a parameter."""
 
     class Service:
         async def greet(self, name: str) -> str: ...
@@ -174,7 +174,7 @@ class Callable:
         (partial(once, 1), RESPONSE, "neither a function nor a method"),
     ],
 )
-def test_what_cannot_be_a_handler_is_told_at_once(function, interaction, reason):
+def test_a_function_that_cannot_be_a_handler_is_explained(function, interaction, reason):
     """The error names the function and says what to change."""
     with pytest.raises(TypeError, match=reason) as caught:
         read_signature(function, interaction)

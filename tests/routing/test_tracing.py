@@ -1,4 +1,4 @@
-"""Traces in, to handlers and to the requests they make."""
+"""Traces reach handlers and the requests that these make."""
 
 from collections.abc import AsyncIterator
 
@@ -88,7 +88,7 @@ async def data_of(opened):
         return [item.data async for item in items]
 
 
-async def test_a_trace_is_current_while_its_request_is_answered():
+async def test_a_trace_is_current_in_its_handler():
     """In handlers of every kind; the next request of the same worker has its own, or none."""
     traced = Metadata(trace=TRACE)
     async with connected_pair(make_router(tracing=TRACING)) as requester:
@@ -105,8 +105,8 @@ async def test_a_trace_is_current_while_its_request_is_answered():
         assert await data_of(returned) == [ENCODED] * 2
 
 
-async def test_a_failure_ends_it_too():
-    """A handler that raises leaves no trace behind."""
+async def test_a_failing_handler_leaves_its_trace():
+    """After a handler that raises, no trace is current."""
     traced = Metadata(trace=TRACE)
     async with connected_pair(make_router(tracing=TRACING)) as requester:
         with pytest.raises(Invalid, match="failed"):
@@ -118,16 +118,16 @@ async def test_a_failure_ends_it_too():
         assert (await requester.request_response(route="current")).data == b"none"
 
 
-async def test_requests_of_handlers_belong_to_it():
-    """What a handler asks its peer is a child of the span it is answered in."""
+async def test_requests_of_a_handler_belong_to_its_trace():
+    """A request of a handler to its peer is a child of the handler's span."""
     both = make_router(tracing=TRACING)
     async with connected_pair(both, client_responder=both) as requester:
         answer = await requester.request_response(route="back", metadata=Metadata(trace=TRACE))
         assert answer.data == TRACING.child(TRACE).encode()
 
 
-async def test_a_trace_as_a_parameter():
-    """Handlers may ask for it, also where traces are not passed on."""
+async def test_a_trace_parameter():
+    """A handler may have the trace as a parameter, also if traces are not passed on."""
     traced = Metadata(trace=TRACE)
     damaged = Payload(b"", b"\xfd\0\0\1\x80")
     async with connected_pair(make_router()) as requester:
@@ -146,7 +146,7 @@ async def test_a_trace_as_a_parameter():
             await ask("all", payload=damaged)
 
 
-async def test_a_damaged_trace_is_none():
+async def test_a_damaged_trace_is_ignored():
     """It is no reason to refuse a request."""
     async with connected_pair(make_router(tracing=TRACING)) as requester:
         damaged = Payload(b"", b"\xfd\0\0\1\x80")

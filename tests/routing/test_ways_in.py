@@ -1,4 +1,4 @@
-"""A guard is asked on every way to a handler, however the router got there."""
+"""A guard is called on every way to a handler, however the router is served."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ LONG = b"x" * 500
 
 
 class Door:
-    """An authenticator that lets anybody connect, and only who has a token ask."""
+    """An authenticator that admits all connections, and only requests with a token."""
 
     def __init__(self):
         self.asked: list[RequestFacts] = []
@@ -58,14 +58,14 @@ class Door:
 
 
 class Rooms:
-    """Handlers of every kind, which write down who has got there."""
+    """Handlers of every kind that note the principals of their requests."""
 
     def __init__(self):
         self.doors = [Door(), Door()]
         self.reached: list[tuple[str, Any]] = []
 
     def router(self, door):
-        """Handlers for each interaction: of a route, of none, and that read bodies."""
+        """Handlers for each interaction: with a route, without one, and with a body."""
         router = Router(authenticate=door)
         reached = self.reached
 
@@ -169,14 +169,14 @@ async def chunks():
 
 
 async def until(condition):
-    """Wait for what happens at the other end; nobody tells us of it."""
+    """Wait for an event at the other end, which sends no notice of it."""
     with trio.fail_after(10):
         while not condition():
             await trio.lowlevel.checkpoint()
 
 
 def ways():
-    """Every way to ask: (function, payload, arguments)."""
+    """Every way to send a request: (function, payload, arguments)."""
     payloads = [Payload(), Payload(LONG), StreamedPayload(chunks())]
     for way in (response, stream, channel, note):
         for payload in payloads:
@@ -198,7 +198,7 @@ def contexts():
 
 @asynccontextmanager
 async def visiting(house, wire, protocol, contexts, tmp_path, **settings):
-    """A client of a house, over some wire."""
+    """Connect a client to a router, over some wire."""
     server_context, client_context = contexts if wire in {"tls", "wss"} else (None, None)
     async with trio.open_nursery() as nursery:
         if wire == "memory":
@@ -225,10 +225,10 @@ WIRES = [
 
 @pytest.mark.parametrize(("wire", "protocol"), WIRES)
 @pytest.mark.parametrize("house", ["served", "nested"])
-async def test_strangers_reach_nothing(house, wire, protocol, contexts, tmp_path):
+async def test_strangers_reach_no_handler(house, wire, protocol, contexts, tmp_path):
     """No request of any kind gets past a guard, over any wire."""
     rooms = Rooms()
-    door = rooms.doors[house == "nested"]  # the first to be passed
+    door = rooms.doors[house == "nested"]  # the first that was admitted
     built = getattr(rooms, house)()
     async with visiting(built, wire, protocol, contexts, tmp_path) as requester:
         for number, (way, payload, where) in enumerate(ways(), 1):
@@ -248,8 +248,10 @@ def fresh(payload):
 
 
 @pytest.mark.parametrize(("wire", "protocol"), WIRES)
-async def test_who_connected_is_asked_for_again(wire, protocol, contexts, tmp_path):
-    """The principal of the SETUP gets in everywhere, and each request is asked about."""
+async def test_requests_of_an_authenticated_connection_are_authenticated(
+    wire, protocol, contexts, tmp_path
+):
+    """The principal of the SETUP is admitted everywhere, and each request is checked."""
     rooms = Rooms()
     setup = Metadata(auth=KEY)
     house = rooms.nested()
@@ -273,8 +275,8 @@ async def test_who_connected_is_asked_for_again(wire, protocol, contexts, tmp_pa
 
 
 @pytest.mark.parametrize("house", HOUSES)
-async def test_every_house(house, contexts, tmp_path):
-    """Served, included, nested or returned by an acceptor: the guard holds on every way."""
+async def test_the_guard_holds_on_every_way(house, contexts, tmp_path):
+    """Served, included, nested or returned by an acceptor: the guard is called."""
     rooms = Rooms()
     where_asked = rooms.doors[house == "nested"]
     built = getattr(rooms, house)()
@@ -287,7 +289,7 @@ async def test_every_house(house, contexts, tmp_path):
             with pytest.raises(Rejected, match="who are you"):
                 await way(requester, fresh(payload), **where)
         assert rooms.reached == []
-        # Who says so with the request itself is let in.
+        # A request with its own credentials is admitted.
         auth = Metadata(auth=KEY)
         for number, (way, payload, where) in enumerate(ways(), 1):
             if way is push:
@@ -300,7 +302,7 @@ async def test_every_house(house, contexts, tmp_path):
 
 @pytest.mark.parametrize("house", HOUSES)
 async def test_strangers_learn_no_routes(house, contexts, tmp_path):
-    """What is there and what is not sound the same to a stranger, with no body and with one."""
+    """Known and unknown routes give a stranger the same answer, with a body and without."""
     rooms = Rooms()
     built = getattr(rooms, house)()
     async with visiting(built, "memory", "rsocket", contexts, tmp_path) as requester:
@@ -319,7 +321,7 @@ async def test_strangers_learn_no_routes(house, contexts, tmp_path):
 
 @attrs.frozen
 class Rule:
-    """An authenticator with rules for routes: everybody may look, and one may change."""
+    """An authenticator with rules for routes: all may look, and one may change."""
 
     async def __call__(self, auth, facts):
         principal = facts.principal if auth is None else auth.token
@@ -329,8 +331,8 @@ class Rule:
         return principal
 
 
-async def test_rules_by_route(contexts, tmp_path):
-    """Who authenticated with SETUP is not past the rules for single routes."""
+async def test_rules_for_single_routes(contexts, tmp_path):
+    """They hold for clients that authenticated with SETUP too."""
     router = Router(authenticate=Rule())
 
     @router.request_response("look")

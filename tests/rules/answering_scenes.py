@@ -42,7 +42,7 @@ class Answering(Scene):
 
     @abstractmethod
     def requests(self):
-        """The frames of the request, and what the peer sends right behind it."""
+        """The frames of the request, and those that the peer sends right behind it."""
 
 
 class _Application(Responder):
@@ -107,7 +107,7 @@ class Saying(Answering):
     async def begun(self):
         async with super().begun():
             if not self.credit:
-                # A request has to grant one at least.
+                # A request grants at least one item.
                 await self.attempt(Event.SEND_NEXT)
             yield
 
@@ -140,7 +140,7 @@ class Channel(Saying):
 
     def requests(self):
         request = RequestChannelFrame(1, self.credit or 1, data=b"?", complete=self.complete)
-        # The item of the request needs no credit, so to read it grants none.
+        # The item of the request needs no credit, so reading it grants none.
         return [request] if self.complete else [request, FRAMES[Event.NEXT](1)]
 
     def order(self, event):
@@ -149,8 +149,8 @@ class Channel(Saying):
         elif event is Event.SEND_REQUEST_N:
             self.hear()
         elif event is Event.SEND_COMPLETE and not self.forgotten:
-            # A handler that ends wants no more items either, and so CANCEL leaves at once as well:
-            # no application can wait in between. So the half is completed beneath it.
+            # A handler that ends refuses further items too, so CANCEL leaves at once too, and no
+            # application can wait in between. So the test completes the half beneath the handler.
             self.end._connection.table.operations[1].send_complete()
         else:
             super().order(event)

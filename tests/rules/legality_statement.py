@@ -1,7 +1,7 @@
-"""What is legal on a stream, said a second time: from two flags instead of a table.
+"""The legality rules of a stream, stated a second time: from two flags instead of a table.
 
-The tables of `rsocket_trio.protocol.legality` and the operations are held against this, so that no
-fault in one of the three goes unseen because another follows it.
+The tables of `rsocket_trio.protocol.legality` and the operations are checked against this module.
+So a fault in one of the three is seen even where another repeats it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ROWS = [
     for state in State
     for event in Event
 ]
-"""Every cell that there could be."""
+"""Every cell that is possible."""
 
 _COMPLETIONS = {Event.NEXT_COMPLETE, Event.COMPLETE}
 _SEND_COMPLETIONS = {Event.SEND_NEXT_COMPLETE, Event.SEND_COMPLETE}
 
 
 def next_state(interaction: Interaction, side: Side, state: State, event: Event) -> State | None:
-    """The next state; ``None`` for what is not legal."""
+    """Return the next state; ``None`` for an event that is not legal."""
     requester = side is Side.REQUESTER
     channel = interaction is Interaction.REQUEST_CHANNEL
     if interaction is Interaction.FIRE_AND_FORGET or state is State.CLOSED:

@@ -58,7 +58,7 @@ class Requesting(Scene):
 
     @abstractmethod
     async def ask(self):
-        """Make the request, and wait for what it brings."""
+        """Make the request, and wait for its result."""
 
 
 class Response(Requesting):
@@ -92,7 +92,7 @@ class Forgotten(Requesting):
 
 
 class Hearing(Requesting):
-    """Of a stream of items."""
+    """The reading end of a stream of items."""
 
     async def ask(self):
         async with self.opened() as self.payloads:

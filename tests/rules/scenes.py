@@ -1,9 +1,11 @@
 """Real operations on real connections, which a test takes from state to state: `Scene`.
 
-One end of the connection is real, with an application that does what it is told; the other is a
-script of frames. There is a scene for each interaction and side, and for each operation there is
-for it: a payload that is read while it arrives has another than one that is not. Those that ask are
-in requesting_scenes.py, those that answer in answering_scenes.py.
+One end of the connection is real, with an application that the test controls; the other is a script
+of frames.
+
+There is a scene for each interaction and side, and for each operation on it: a payload that is read
+while it arrives has another operation than a whole one. Scenes of requesters are in
+requesting_scenes.py, those of responders in answering_scenes.py.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from rsocket_trio.protocol.legality import Event, Side, State
 __all__ = ["FRAMES", "PLENTY", "STREAMS", "Scene"]
 
 PLENTY = 20
-"""More items than anybody is granted here."""
+"""More items than any test here grants."""
 STREAMS = {Interaction.REQUEST_STREAM, Interaction.REQUEST_CHANNEL}
 
 FRAMES = {
@@ -40,11 +42,11 @@ FRAMES = {
     Event.CANCEL: CancelFrame,
     Event.REQUEST_N: lambda stream_id: RequestNFrame(stream_id, 1),
 }
-"""What the peer sends, so that an event is received."""
+"""The frames that the peer sends for an event."""
 
 
 def event_of(frame):
-    """What was sent with a frame of a stream."""
+    """Return the event of a frame that was sent on a stream."""
     if isinstance(frame, PayloadFrame):
         both, item = Event.SEND_NEXT_COMPLETE, Event.SEND_NEXT
         if frame.next:
@@ -61,11 +63,11 @@ class Scene(ABC):
     """One side of one stream, right after its request.
 
     Args:
-        credit: How many items the peer has granted it, where it sends any.
+        credit: How many items the peer has granted it, if it sends any.
 
     Attributes:
-        run: All that was received and sent on the stream, in order.
-        noted: What became of the application: what it got, and whether it was stopped.
+        run: All events received and sent on the stream, in order.
+        noted: What the application got, and whether it was stopped.
     """
 
     name: str
@@ -85,29 +87,29 @@ class Scene(ABC):
     def begun(self):
         """An asynchronous context: the request has been made."""
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     async def receive(self, event, times=1):
-        """Let the peer send; returns what this end has sent since."""
+        """Let the peer send; return the frames that this end has sent since."""
         self.run += [event] * times
         await self.peer.send(*[FRAMES[event](self.stream_id)] * times)
         return await self.sent()
 
     async def attempt(self, event):
-        """Let the application do what makes an event leave, where it can leave."""
+        """Let the application send the event, if it can leave."""
         if event is Event.SEND_NEXT_COMPLETE and self.interaction in STREAMS:
-            # Nothing here puts an item and the end into one frame.
+            # No application here puts an item and the end into one frame.
             return await self.attempt(Event.SEND_NEXT) + await self.attempt(Event.SEND_COMPLETE)
         self.order(event)
         return await self.sent()
 
     def order(self, event):
-        """See `attempt`; does nothing where an application has no way to it."""
+        """See `attempt`; does nothing where an application cannot do that."""
         if self.side is Side.RESPONDER and event.name.startswith("SEND_"):
             self._orders.send_nowait(event)
 
     async def sent(self):
-        """What this end has sent since the last time, once all tasks wait."""
+        """Return the frames that this end has sent since the last call, once all tasks wait."""
         events = [
             event_of(frame)
             for frame in await self.peer.drain()
@@ -133,15 +135,15 @@ class Scene(ABC):
             self.noted.append(outcome)
 
     async def wait_for_credit(self):
-        """Let the application have an item to send, for which it has no credit."""
+        """Let the application have an item to send that it has no credit for."""
         if self.interaction in STREAMS:
             await self.attempt(Event.SEND_NEXT)
 
-    # -- what is left -----------------------------------------------------------------------
+    # -- the state of the stream ------------------------------------------------------------
 
     async def state(self):
-        """The state of the stream, by what can still be said and heard on it."""
-        # In this order: who has nothing more to say, and tries, may end.
+        """The state of the stream: what this end can still send and receive on it."""
+        # In this order: an application that tries to send after its last item may end the stream.
         remote, local = await self.can_hear(), await self.can_say()
         if self.interaction is not Interaction.REQUEST_CHANNEL:
             state = State.OPEN if local or remote else State.CLOSED
@@ -152,11 +154,11 @@ class Scene(ABC):
         return state
 
     async def can_say(self):
-        """Whether an item, or the answer, still leaves."""
+        """Return whether an item, or the answer, still leaves."""
         return False
 
     async def can_hear(self):
-        """Whether an item, or the answer, still arrives."""
+        """Return whether an item, or the answer, still arrives."""
         return False
 
     @property
@@ -165,12 +167,12 @@ class Scene(ABC):
         return self.stream_id not in self.end._connection.table.operations
 
     async def says(self):
-        """Whether one more item leaves: for `can_say`, of those that send a stream."""
+        """Return whether one more item leaves: `can_say` of applications that send a stream."""
         await self.receive(Event.REQUEST_N)
         return Event.SEND_NEXT in await self.attempt(Event.SEND_NEXT)
 
     async def hears(self):
-        """Whether one more item arrives: for `can_hear`, of those that read a stream."""
+        """Return whether one more item arrives: `can_hear` of applications that read a stream."""
         self.hear()
         before = len(self.noted)
         await self.receive(Event.NEXT)
@@ -180,7 +182,7 @@ class Scene(ABC):
     # -- the application --------------------------------------------------------------------
 
     async def answer(self):
-        """What an application sends that sends one payload: it waits for an order."""
+        """The payload of an application that sends one: it waits for an order."""
         self._began.set()
         try:
             event = await self._told.receive()
@@ -192,7 +194,7 @@ class Scene(ABC):
         return None if event is Event.SEND_COMPLETE else Payload(b"ours")
 
     async def items(self):
-        """What an application sends that sends a stream: item by item, by order."""
+        """The items of an application that sends a stream: one for each order."""
         self._began.set()
         try:
             async for event in self._told:

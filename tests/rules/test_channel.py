@@ -23,7 +23,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 class Watched(Responder):
-    """Counts without end, hears in a task of its own, and notes what becomes of both."""
+    """Counts without end, listens in a task of its own, and notes how both of them end."""
 
     def __init__(self, nursery):
         self.nursery = nursery
@@ -50,7 +50,7 @@ class Watched(Responder):
 
 
 class Listening(Responder):
-    """Answers once its requester is done: with how many payloads it heard."""
+    """Answers with the number of payloads it received, once its requester is done."""
 
     def __init__(self):
         self.log = []
@@ -111,7 +111,7 @@ async def test_one_request_channel_per_stream():
         assert responder.log == [b"a", b"b", "complete"]
 
 
-async def test_the_requesters_half_ends_with_complete():
+async def test_complete_ends_the_requesters_half():
     """R-CHAN-06: C on the request, on the last item, or alone completes the requester's half."""
     for frames, heard in (
         ([RequestChannelFrame(1, 10, data=b"a", complete=True)], [b"a"]),
@@ -127,7 +127,7 @@ async def test_the_requesters_half_ends_with_complete():
             assert answers[0].data == b"%d" % len(responder.log)
 
 
-async def test_nothing_is_heard_after_complete(nursery):
+async def test_no_item_is_delivered_after_complete(nursery):
     """R-CHAN-07: items after the requester's C are not delivered."""
     responder = Watched(nursery)
     async with frame_peer_client(responder) as peer:
@@ -137,7 +137,7 @@ async def test_nothing_is_heard_after_complete(nursery):
         await peer.expect_alive()
 
 
-async def test_a_half_may_end_long_before_the_other(nursery):
+async def test_a_responder_may_go_on_long_after_the_requesters_complete(nursery):
     """R-CHAN-08: after the requester's C the responder goes on, with the credit it gets."""
     async with frame_peer_client(Watched(nursery)) as peer:
         await peer.send(RequestChannelFrame(1, 2, complete=True))
@@ -148,8 +148,8 @@ async def test_a_half_may_end_long_before_the_other(nursery):
         await peer.expect_nothing()
 
 
-async def test_a_responder_that_has_finished_wants_no_more():
-    """R-CHAN-08, R-CHAN-11: C from a handler that has ended goes with CANCEL for the other half."""
+async def test_a_responder_that_has_finished_cancels_the_requesters_half():
+    """R-CHAN-08, R-CHAN-11: a handler that ends sends C, and CANCEL for the other half."""
 
     class Brief(Responder):
         async def request_channel(self, payload, payloads):
@@ -180,7 +180,7 @@ async def test_a_requesters_error_ends_both_halves(completed, nursery):
         assert responder.log[0] == b"a"
         assert "stopped" in responder.log
         assert ("heard all" in responder.log) is completed
-        assert len(responder.log) == 3  # the listener has ended too, one way or the other
+        assert len(responder.log) == 3  # the listener has ended too, with an error or without one.
         await peer.send(RequestChannelFrame(1, 1, data=b"anew"))
         assert payloads(await peer.drain())
 
@@ -218,7 +218,7 @@ class Source:
 
 
 async def test_a_requester_waits_for_credit():
-    """R-CHAN-03, R-CHAN-05, R-CHAN-12: one item in the request, then as many as are granted."""
+    """R-CHAN-03, R-CHAN-05, R-CHAN-12: one item in the request, then as many items as granted."""
     async with frame_peer_server() as (peer, requester):
         async with requester.request_channel(Source(), prefetch=7):
             request = await peer.receive(RequestChannelFrame)
@@ -249,7 +249,7 @@ async def test_a_requester_completes_once():
             await peer.expect_nothing()
 
 
-async def test_a_responders_complete_leaves_the_requesters_half():
+async def test_a_responders_complete_leaves_the_requesters_half_open():
     """R-CHAN-08: after the responder's C the requester still sends, within its credit."""
     async with frame_peer_server() as (peer, requester):
         async with requester.request_channel(Source()) as replies:
@@ -300,7 +300,7 @@ async def test_a_responders_cancel_stops_the_requesters_half_only():
         await peer.expect_nothing()
 
 
-async def test_a_failing_source_is_an_error_there_and_here():
+async def test_a_failing_source_is_an_error_at_both_ends():
     """R-CHAN-09: the responder gets APPLICATION_ERROR, the caller the source's own exception."""
 
     async def source():
@@ -327,7 +327,7 @@ async def test_a_failing_source_is_an_error_there_and_here():
         assert raised == ["as itself"]
 
 
-async def test_a_requester_that_overruns_its_credit():
+async def test_items_beyond_the_credit_end_their_stream():
     """R-CHAN-03: items beyond the responder's REQUEST_N end that stream, not the connection."""
 
     class Deaf(Responder):

@@ -1,4 +1,4 @@
-"""docs/conformance.md names every rule once, with code and tests that there are, or the reason."""
+"""docs/conformance.md names every rule once, with code and tests that exist, or with the reason."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_the_page_is_current():
     assert SCRIPT["PAGE"].read_text() == SCRIPT["page"]()
 
 
-def test_every_rule_is_there_once():
-    """No rule is forgotten, none is invented, and none comes twice."""
+def test_every_rule_is_named_once():
+    """No rule is left out, invented or named twice."""
     assert [rule for rule, _, _, _ in ROWS] == IDS
     assert len(set(IDS)) == len(IDS)
 
 
-def test_only_rules_are_named():
-    """What docstrings, vectors and the table by hand say of a rule is said of one there is."""
+def test_only_existing_rules_are_named():
+    """Docstrings, vectors and the table of tests name only rules that exist."""
     table = SCRIPT["rules"]()
     assert {*SCRIPT["tests"](), *table["tests"]} <= set(IDS)
     assert set(table["reasons"]) <= {*IDS, "R", "V0"}
@@ -46,7 +46,7 @@ def test_every_rule_has_a_statement():
 
 
 @pytest.mark.parametrize(("rule", "evidence"), [pytest.param(r, e, id=r) for r, *_, e in ROWS])
-def test_the_evidence(rule, evidence):
+def test_each_rule_has_tests_or_a_reason(rule, evidence):
     """Each test that is named exists, and a rule without a test has a reason."""
     names = re.findall(r"`([^`]+)`", evidence)
     assert all(name.partition("[")[0] in FUNCTIONS for name in names)
@@ -54,8 +54,8 @@ def test_the_evidence(rule, evidence):
 
 
 @pytest.mark.parametrize(("rule", "where"), [pytest.param(r, c, id=r) for r, _, c, _ in ROWS])
-def test_the_code(rule, where):
-    """Each function that is named exists; a rule that has none cannot apply, and says so."""
+def test_each_rule_has_code(rule, where):
+    """Each function that is named exists; a rule without code cannot apply, and says so."""
     names = re.findall(r"`([^`]+)`", where)
     for name in names:
         file, _, function = name.partition("::")
@@ -65,15 +65,15 @@ def test_the_code(rule, where):
     assert bool(names) is not (where == "-")
 
 
-def test_code_is_named_of_rules_that_there_are():
-    """No rule is invented, and no function is named twice for one."""
+def test_code_is_named_for_existing_rules_only():
+    """No rule is invented, and no function is named twice for one rule."""
     table = SCRIPT["code"]()
     assert set(table) <= set(IDS)
     assert all(names and len(set(names)) == len(names) for names in table.values())
 
 
-def test_what_a_module_has(tmp_path, monkeypatch):
-    """Functions, methods and tables with a type are found; what is within a function is not."""
+def test_the_definitions_of_a_module_are_found(tmp_path, monkeypatch):
+    """Functions, methods and tables with a type are found; nested functions are not."""
     (tmp_path / "m.py").write_text(
         "TABLE: int = 1\ndef f():\n    def g(): pass\n"
         "class C:\n    x: int\n    async def m(self): pass\n"
@@ -82,13 +82,13 @@ def test_what_a_module_has(tmp_path, monkeypatch):
     assert SCRIPT["names_in"]("m.py") == {"TABLE", "f", "C.m"}
 
 
-def test_reasons_are_not_kept_for_long():
-    """What has got a test needs no reason for having none, be it a rule or a whole wire."""
+def test_a_rule_with_a_test_has_no_reason():
+    """A rule, or a whole wire, that has a test needs no reason for having none."""
     reasons = set(SCRIPT["rules"]()["reasons"])
     assert not any({rule, rule.partition("-")[0]} & reasons for rule in SCRIPT["tests"]())
 
 
-def test_short_forms():
+def test_short_forms_of_rule_ids():
     """Ids in a docstring may leave out their family, or be a range."""
     text = "R-FRAG-01, -02, R-UNX-08a, -09, 16 of them: one. V0-UNX-02 to 04, 13: of B.20, -07."
     assert list(SCRIPT["named_rules"](text)) == [
@@ -104,7 +104,7 @@ def test_short_forms():
 
 
 def test_tests_in_classes_and_parametrised_ones_are_found(tmp_path, monkeypatch):
-    """Names are those pytest gives, without the ids of parameters; helpers are no tests."""
+    """Names are those that pytest gives, without parameter ids; helpers are not tests."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/test_it.py").write_text(
         "def helper(): '''R-SID-01'''\n"

@@ -1,7 +1,7 @@
-"""Docstrings are promises: what is public has one, and what is async says how it waits.
+"""Public things have docstrings, and async ones say how they wait.
 
-Public is what users can import by a name of the documentation, wherever it is defined. The parts of
-the engine keep to no form: they say what their reader needs, and a contract stands in one place.
+Public is everything that users can import by a name of the documentation, wherever it is defined.
+Internal modules keep to no form: their docstrings say what their reader needs.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ PUBLIC = [
 ]
 """The modules that the documentation names."""
 
-# Contracts of what the application writes: how its handlers wait is its own affair.
+# Contracts that the application implements: how its handlers wait is its own decision.
 WRITTEN_BY_USERS = ("Responder", "BodyResponder", "Router", "KnownAnswers")
 
 
 def members(cls: type):
-    """(name, function) of the public methods of a class, what it inherits from us included."""
+    """The (name, function) of the public methods of a class, and of those inherited from us."""
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         function = inspect.unwrap(getattr(member, "__func__", member))
@@ -68,7 +68,7 @@ def public_things():
             if inspect.isclass(thing):
                 things[f"{module.__name__}.{name}"] = thing, thing.__doc__, None
                 for method, function in members(thing):
-                    # Of an overriding one its base may have said all there is to say.
+                    # The base of an overriding method may have the whole docstring.
                     doc = inspect.getdoc(getattr(thing, method))
                     things[f"{module.__name__}.{name}.{method}"] = function, doc, thing
             elif inspect.isfunction(thing):
@@ -77,7 +77,7 @@ def public_things():
 
 
 def waits(thing: object) -> bool:
-    """Whether it is awaited, or entered: also where a plain function returns what is."""
+    """Return whether it is awaited or entered, also where a plain function returns an awaitable."""
     if not inspect.isfunction(thing):
         return False
     returned = str(thing.__annotations__.get("return", ""))
@@ -99,7 +99,7 @@ ASYNC = [
 
 @pytest.mark.parametrize("name", THINGS)
 def test_public_things_have_docstrings(name):
-    """Everything public says what it is, or its base does."""
+    """Every public thing says what it is, or its base does."""
     _, doc, _ = THINGS[name]
     assert (doc or "").strip()
 
@@ -114,8 +114,8 @@ def test_async_callables_say_how_they_wait(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_arguments_are_those_there_are(name):
-    """Where arguments are told, all of them are, and none that is gone."""
+def test_documented_arguments_are_the_real_ones(name):
+    """A docstring that describes arguments describes all of them, and no others."""
     function, doc, _ = THINGS[name]
     _, found, rest = inspect.cleandoc(doc).partition("\nArgs:\n")
     section = rest.split("\n\n")[0]
@@ -124,8 +124,8 @@ def test_arguments_are_those_there_are(name):
     assert not found or told == [each for each in parameters if each != "cls"]
 
 
-def test_nothing_that_is_public_is_left_out():
-    """Every module the documentation names; inherited methods; what waits and is no coroutine."""
+def test_every_public_thing_is_checked():
+    """Every documented module is checked, and inherited methods, and waiting plain functions."""
     pages = (Path(rsocket_trio.__file__).parents[1] / "docs/reference").glob("*.md")
     named = {
         module

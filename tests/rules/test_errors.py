@@ -91,8 +91,8 @@ async def test_errors_of_handlers_keep_code_and_text(code, kind):
         assert await peer.receive() == ErrorFrame(3, code, "grüße".encode())
 
 
-async def test_codes_that_are_no_stream_errors_do_not_leave():
-    """R-ERR-02: a handler cannot send a connection's or a reserved code on its stream."""
+async def test_codes_that_are_not_for_streams_do_not_leave():
+    """R-ERR-02: a handler cannot send a code for connections, or a reserved one, on its stream."""
     for code in (*SETUP_CODES, *CONNECTION_CODES, 0, 0x205, 0x300, 0xFFFFFFFF):
         async with frame_peer_client(Raising(StreamError("x", code=code))) as peer:
             await peer.send(RequestResponseFrame(1))
@@ -100,8 +100,8 @@ async def test_codes_that_are_no_stream_errors_do_not_leave():
             assert answer.code == ErrorCode.APPLICATION_ERROR
 
 
-async def test_texts_of_unexpected_errors_stay_here():
-    """R-ERR-01: what a handler did not mean for the peer is told as APPLICATION_ERROR only."""
+async def test_texts_of_unexpected_errors_are_not_sent():
+    """R-ERR-01: an unexpected error of a handler is sent as a plain APPLICATION_ERROR."""
     async with frame_peer_client(Raising(RuntimeError("password is 1234"))) as peer:
         await peer.send(RequestResponseFrame(1))
         answer = await peer.receive(ErrorFrame)
@@ -177,7 +177,7 @@ async def test_connection_close_lets_a_clients_streams_finish(nursery):
 
 
 async def test_connection_close_lets_a_servers_streams_finish():
-    """R-ERR-07: a server answers what is open, and closes then."""
+    """R-ERR-07: a server answers open requests, and closes then."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"2"))
         await peer.receive(PayloadFrame)
@@ -189,8 +189,8 @@ async def test_connection_close_lets_a_servers_streams_finish():
         await peer.expect_closed()
 
 
-async def test_metadata_push_only_on_stream_zero():
-    """R-PUSH-01, R-PUSH-03, R-UNX-12: on another stream it is ignored; none is answered."""
+async def test_metadata_push_is_taken_on_stream_zero_only():
+    """R-PUSH-01, R-PUSH-03, R-UNX-12: one on another stream is ignored; there are no answers."""
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
         await peer.send(MetadataPushFrame(b"no", stream_id=1))
@@ -223,8 +223,8 @@ UNEXPECTED = [
 
 
 @pytest.mark.parametrize("frame", UNEXPECTED, ids=repr)
-async def test_a_server_ignores_what_makes_no_sense(frame):
-    """R-UNX-01, -08, -09, -10, -11, -12, -13, -14, R-LEASE-10: and its streams do not notice."""
+async def test_a_server_ignores_frames_that_make_no_sense(frame):
+    """R-UNX-01, -08, -09, -10, -11, -12, -13, -14, R-LEASE-10: its streams are not affected."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"2"))
         await peer.receive(PayloadFrame)
@@ -235,8 +235,8 @@ async def test_a_server_ignores_what_makes_no_sense(frame):
 
 
 @pytest.mark.parametrize("frame", UNEXPECTED, ids=repr)
-async def test_a_client_ignores_what_makes_no_sense(frame, nursery):
-    """R-UNX-01, -08, -09, -10, -11, -12, -15, -16, R-LEASE-10: likewise, once established."""
+async def test_a_client_ignores_frames_that_make_no_sense(frame, nursery):
+    """R-UNX-01, -08, -09, -10, -11, -12, -15, -16, R-LEASE-10: so does a client, once set up."""
     log = []
     async with frame_peer_server() as (peer, requester):
         nursery.start_soon(outcome_of, requester, log)
@@ -266,7 +266,7 @@ async def test_resume_after_setup_is_an_error():
     ids=lambda frame: frame.frame_type.name,
 )
 async def test_a_request_on_a_stream_in_use_is_ignored(again):
-    """R-UNX-08a: the running stream goes on undisturbed, the other request is not run."""
+    """R-UNX-08a: the running stream goes on, and the other request does not run."""
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"3"))
@@ -278,7 +278,7 @@ async def test_a_request_on_a_stream_in_use_is_ignored(again):
     assert responder.last_fire_and_forget == b""
 
 
-async def test_the_connections_own_frames_go_first():
+async def test_connection_frames_go_first():
     """R-QOS-01: a KEEPALIVE is answered before the rest of a flood, which stays in order."""
     config = ConnectionConfig(limits=Limits(outbox_size=16384))
     total = 2000
@@ -294,6 +294,6 @@ async def test_the_connections_own_frames_go_first():
                 pass
     items = [f.data for f in peer.received if isinstance(f, PayloadFrame) and f.next]
     assert items == [b"%d" % number for number in range(total)]
-    # What had left before the question came is ahead of the answer; what waited is not.
+    # Frames that left before the KEEPALIVE came are ahead of the answer; waiting ones are not.
     answer = peer.received.index(KeepaliveFrame(respond=False, data=b"now"))
     assert answer < total / 4

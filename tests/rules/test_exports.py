@@ -1,4 +1,4 @@
-"""What is public: every ``__all__`` is complete, sorted and true."""
+"""The public names: every ``__all__`` is complete, sorted and true."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_is_true_and_sorted(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_public_functions_and_classes_are_exported(name):
-    """A function or class without an underscore is in ``__all__``, or used within its package."""
+    """A function or class without an underscore is in ``__all__``, or used in its package."""
     body = body_of(name)
     public = {
         node.name
@@ -49,7 +49,8 @@ def test_public_functions_and_classes_are_exported(name):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("_")
     }
-    if not public or name == "rsocket_trio.testing.transport_suite":  # a case is no name to import
+    # A name in a case is not an import.
+    if not public or name == "rsocket_trio.testing.transport_suite":
         return
     exported = set(getattr(importlib.import_module(name), "__all__", ()))
     assert exported, f"{name} has no __all__"
@@ -66,15 +67,15 @@ ALLOWED: dict[str, set[str]] = {
 
 
 def test_the_package_exports_every_error():
-    """Whatever a user may have to catch can be imported from the top."""
+    """Every error that a user may have to catch can be imported from the top module."""
     from rsocket_trio import errors
 
     helpers = {"fresh_copy", "setup_error", "single_error", "stream_error", "MetadataLengthError"}
     assert set(errors.__all__) - helpers <= set(rsocket_trio.__all__)
 
 
-def test_what_the_package_imports_it_exports():
-    """The top module brings in nothing but what it exports."""
+def test_the_package_exports_all_its_imports():
+    """The top module imports only names that it exports."""
     imported = {
         alias.asname or alias.name
         for node in body_of("rsocket_trio")
@@ -85,6 +86,6 @@ def test_what_the_package_imports_it_exports():
 
 
 @pytest.mark.parametrize("name", ["connect", "serve", "Router", "Requester", "Payload"])
-def test_what_the_first_page_shows_can_be_imported(name):
-    """The names of the first example are at the top."""
+def test_the_names_of_the_first_example_can_be_imported(name):
+    """The names of the first example are in the top module."""
     assert getattr(rsocket_trio, name) is not None

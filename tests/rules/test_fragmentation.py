@@ -28,7 +28,7 @@ LARGE = Payload(bytes(range(256)), b"m" * 100)
 
 
 def reassemble(frames) -> Payload:
-    """Put fragments together, holding them to the rules of a sender."""
+    """Join fragments, and check that they keep to the rules for a sender."""
     assert [frame.follows for frame in frames] == [True] * (len(frames) - 1) + [False]
     assert all(isinstance(frame, PayloadFrame) for frame in frames[1:])
     assert len({frame.stream_id for frame in frames}) == 1
@@ -130,8 +130,8 @@ async def test_fragmented_answers_are_put_together(nursery):
     assert answers == {b"a": Payload(b"11", b"A"), b"b": Payload(b"33")}
 
 
-async def test_fragments_of_a_request_bear_interruptions():
-    """R-FRAG-11: other streams, REQUEST_N and CANCEL of others may come between fragments."""
+async def test_other_frames_may_come_between_the_fragments_of_a_request():
+    """R-FRAG-11: frames of other streams, REQUEST_N and CANCEL among them, may come between."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(
             RequestStreamFrame(1, 1, follows=True, data=b""),
@@ -150,7 +150,7 @@ async def test_fragments_of_a_request_bear_interruptions():
     assert answers == {1: [b"0", b"1"], 3: [], 5: [b"five"]}
 
 
-async def test_an_item_costs_one_credit_in_however_many_fragments():
+async def test_an_item_in_many_fragments_costs_one_credit():
     """R-FRAG-06: 100 KB under a credit of one arrive whole, and no second item."""
 
     class Large(Responder):
@@ -168,7 +168,7 @@ async def test_an_item_costs_one_credit_in_however_many_fragments():
 
 
 async def test_a_cancel_between_fragments():
-    """R-FRAG-07: a request cancelled in the middle never runs, and its id is free again."""
+    """R-FRAG-07: a request cancelled between its fragments never runs, and its id is free again."""
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
         await peer.send(
@@ -212,7 +212,7 @@ NO_END = object()
 
 
 async def outcome(read, frames):
-    """What comes of these answers, or `NO_END` while more has to come."""
+    """Return the outcome of these answers, or `NO_END` while more has to come."""
     got = [NO_END]
 
     async def use():
@@ -239,7 +239,7 @@ def fragment(data, flags, metadata=None):
 
 
 @pytest.mark.parametrize("read", [*ONE, *MANY])
-async def test_follows_with_complete_is_not_followed(read):
+async def test_follows_is_ignored_on_a_completion_without_item(read):
     """R-FRAG-08, R-UNX-06: F on a PAYLOAD that completes without an item is ignored."""
     got = await outcome(read, [fragment(b"", "FC")])
     assert got == ([None] if read in ONE else [])
@@ -249,7 +249,7 @@ async def test_follows_with_complete_is_not_followed(read):
 @pytest.mark.parametrize("middle", [["FN"], ["FN", "FN"], ["FCN"], []])
 @pytest.mark.parametrize("read", [*ONE, *MANY])
 async def test_complete_on_the_first_fragment(read, middle, last):
-    """R-FRAG-08: F, C and N together begin a payload, and with the last fragment all is over."""
+    """R-FRAG-08: F, C and N together begin a payload; its last fragment ends the stream."""
     half = b"d" * 16_000
     frames = [fragment(b"", "FCN", b"m" * 16_000), *(fragment(half, each) for each in middle)]
     assert await outcome(read, frames) == [NO_END]
@@ -259,7 +259,7 @@ async def test_complete_on_the_first_fragment(read, middle, last):
 
 @pytest.mark.parametrize("read", MANY)
 async def test_complete_on_the_first_fragment_of_a_later_item(read):
-    """R-FRAG-08: the items before it are items; what comes behind it is late, and harmless."""
+    """R-FRAG-08: items before it are delivered; later frames are ignored."""
     frames = [
         fragment(b"one", "N"),
         fragment(b"t", "FN"),
@@ -274,14 +274,14 @@ async def test_complete_on_the_first_fragment_of_a_later_item(read):
 
 @pytest.mark.parametrize("read", [*ONE, *MANY])
 async def test_an_error_instead_of_the_other_fragments(read):
-    """R-FRAG-08: what has come so far is no payload, whatever its flags."""
+    """R-FRAG-08: the fragments so far are not delivered, with any flags."""
     with pytest.raises(BaseExceptionGroup) as caught:
         await outcome(read, [fragment(b"some", "FCN"), ErrorFrame(1, 0x202, b"no")])
     assert caught.group_contains(Rejected, match="no", depth=1)
 
 
 async def test_the_items_of_a_requester_with_complete_on_the_first_fragment():
-    """R-FRAG-08: those of a channel's requester are read likewise."""
+    """R-FRAG-08: the fragments of a channel's requester are read in the same way."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestChannelFrame(1, 9, data=b"0"))
         await peer.send(fragment(b"1", "FCN"), fragment(b"2", "FN"), fragment(b"3", "N"))
@@ -306,7 +306,7 @@ async def test_a_request_whose_fragments_have_complete(first):
 
 @pytest.mark.parametrize("read", [*ONE, *MANY])
 async def test_fragments_without_next(read):
-    """R-FRAG-10: not every stack sets N on fragments; the first is none the less."""
+    """R-FRAG-10: some stacks set no N on fragments; they are read all the same."""
     frames = [fragment(b"a", "F"), fragment(b"b", "F"), fragment(b"c", "C")]
     assert await outcome(read, frames) == [Payload(b"abc")]
 
@@ -370,7 +370,7 @@ async def test_completion_of_a_fragmented_channel_request(where):
 
 
 async def test_metadata_after_data_of_a_fragment():
-    """B.20.16: what must not be sent is refused or appended, and harms nobody else."""
+    """B.20.16: this malformed order is refused or appended, and no other stream is affected."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(
             RequestResponseFrame(1, follows=True, data=b"da"),
@@ -384,7 +384,7 @@ async def test_metadata_after_data_of_a_fragment():
         await peer.expect_alive()
 
 
-async def test_fragments_may_not_be_smaller_than_others_take():
+async def test_fragment_sizes_that_other_stacks_refuse_cannot_be_set():
     """R-FRAG-12: rsocket-java refuses fragments below 64 bytes, so none can be configured."""
     with pytest.raises(ValueError, match="fragment_size"):
         ConnectionConfig(fragment_size=63)

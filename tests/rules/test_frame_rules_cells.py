@@ -1,8 +1,8 @@
 """Every cell of the frame rules against what a real connection does with such a frame.
 
 A client and a server, with a channel of its own and one of its peer's open, receive each type of
-frame on stream 0, on both channels, and on ids of either side that are free. What can be seen of
-that from outside is what `judge` says, and what the statement below says a second time.
+frame on stream 0, on both channels, and on free ids of either side. The visible effect has to be
+what `judge` says, and what the statement below says a second time.
 
 Modules of rsocket_trio.connection: dispatch.
 """
@@ -57,7 +57,7 @@ FRAMES = {
     T.RESUME: ResumeFrame(1, 0, b"token", 0, 0),
     T.RESUME_OK: ResumeOkFrame(0),
 }
-"""One of each that is understood; its stream id is set later."""
+"""One frame of each known type; its stream id is set later."""
 
 PLACES = ["zero", "our channel", "their channel", "our free id", "their free id"]
 OPEN_CHANNELS = {"our channel", "their channel"}
@@ -66,7 +66,7 @@ UNKNOWN = [code for code in range(0x40) if code not in FRAMES]
 
 
 def expected(frame_type, place, *, client):
-    """What is to be done with a frame that is understood."""
+    """Return what a connection has to do with a frame of a known type."""
     if place == "zero":
         if frame_type is T.RESUME and not client:
             return Verdict.REFUSE
@@ -82,17 +82,17 @@ REQUESTS = [T.REQUEST_RESPONSE, T.REQUEST_FNF, T.REQUEST_STREAM, T.REQUEST_CHANN
 
 
 def means_nothing(frame_type, place):
-    """Whether that depends on more than the header: an id that is free, or in use."""
+    """Return whether the effect depends on more than the header: on a free id, or one in use."""
     if place == "zero":
         return False
     return (frame_type in REQUESTS) is (place in OPEN_CHANNELS)
 
 
 class World(Responder):
-    """A connection with a channel each way; and it answers the peer.
+    """A connection with a channel each way that answers its peer.
 
     Attributes:
-        noted: What has come of all that arrived.
+        noted: The effect of each frame that arrived.
     """
 
     def __init__(self, *, client):
@@ -168,7 +168,7 @@ class World(Responder):
         self.noted.append("metadata_push")
 
     async def done_with(self, *frames):
-        """What is done with frames."""
+        """Everything that can be done with a frame."""
         lease = self.end.leases.last_lease
         await self.peer.send(*frames)
         sent = await self.peer.drain()
@@ -183,7 +183,7 @@ class World(Responder):
 
 
 def on(stream_id, flags, frame):
-    """The bytes of a frame, on another stream, and with one flag more."""
+    """The bytes of a frame on another stream, with an additional flag."""
     _, type_and_flags = HEADER.unpack_from(frame)
     return HEADER.pack(stream_id, type_and_flags | flags) + frame[HEADER.size :]
 
@@ -196,7 +196,7 @@ ENDS = [pytest.param(True, id="client"), pytest.param(False, id="server")]
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("frame_type", FRAMES, ids=lambda each: each.name)
 async def test_every_cell(frame_type, place, flags, client):
-    """`judge`, the statement of its rules and the connection say the same, with I and without."""
+    """`judge`, the statement of its rules and the connection agree, with I and without."""
     world = World(client=client)
     async with world.begun():
         stream_id = world.ids[place]
@@ -209,8 +209,8 @@ async def test_every_cell(frame_type, place, flags, client):
 @pytest.mark.parametrize("client", ENDS)
 @pytest.mark.parametrize("place", ["zero", "our channel"])
 @pytest.mark.parametrize("code", UNKNOWN, ids=hex)
-async def test_what_is_not_understood_is_refused(code, place, client):
-    """No cell of the tables is about a type that is not known, or EXT: without I it is the end."""
+async def test_unknown_types_without_ignore_end_the_connection(code, place, client):
+    """The tables have no cell for unknown types or EXT: without I they end the connection."""
     world = World(client=client)
     async with world.begun():
         stream_id = world.ids[place]
@@ -219,8 +219,8 @@ async def test_what_is_not_understood_is_refused(code, place, client):
 
 
 @pytest.mark.parametrize("client", ENDS)
-async def test_what_is_not_understood_is_skipped(client):
-    """With I it has no effect, wherever it is."""
+async def test_unknown_types_with_ignore_are_skipped(client):
+    """With I a frame of an unknown type has no effect on any stream."""
     world = World(client=client)
     async with world.begun():
         ids = world.ids.values()
@@ -230,6 +230,6 @@ async def test_what_is_not_understood_is_skipped(client):
     assert verdicts == {Verdict.IGNORE}
 
 
-def test_requests():
-    """The types that begin a stream are these and no others."""
+def test_types_that_begin_a_stream():
+    """The four request types begin a stream, and no other type does."""
     assert {*REQUESTS} == frame_rules.REQUEST_TYPES

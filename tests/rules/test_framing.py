@@ -53,7 +53,7 @@ FLAGS_DEFINED = {
     "ERROR": 0,
     "METADATA_PUSH": 0x100,
 }
-"""The flags that mean something, per type; I apart, which goes with every type."""
+"""The flags that are defined for each type, except I, which is defined for all types."""
 
 
 def with_flags(frame: bytes, flags: int) -> bytes:
@@ -80,7 +80,7 @@ async def test_a_client_says_version_one_zero():
 
 
 async def exchange(chunks: list[bytes], size: int) -> bytes:
-    """What a server answers, on a byte stream, to bytes that arrive in these pieces."""
+    """Return the answers of a server, on a byte stream, to bytes that arrive in these pieces."""
     client, server = trio.testing.memory_stream_pair()
     transport = ByteStreamTransport(server, info=TransportInfo(scheme="tcp"))
     answer = b""
@@ -96,7 +96,7 @@ async def exchange(chunks: list[bytes], size: int) -> bytes:
 
 
 async def test_segmentation_does_not_matter():
-    """R-TP-01, R-TP-03, R-FRAME-02: whole, byte by byte or cut anywhere, answers are the same."""
+    """R-TP-01, R-TP-03, R-FRAME-02: answers are the same however the bytes are cut."""
     frames = [
         SetupFrame(1, 0, 1000, 2000),
         RequestResponseFrame(1, data=b"one", metadata=b"m"),
@@ -120,8 +120,8 @@ async def test_segmentation_does_not_matter():
         assert await exchange(chunks, size) in expected
 
 
-async def test_after_the_end_nothing_has_an_effect():
-    """R-TP-02: frames behind the one that ended the connection are not acted on."""
+async def test_frames_after_the_end_have_no_effect():
+    """R-TP-02: a connection ignores the frames behind the one that ended it."""
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
         await peer.send(
@@ -133,8 +133,8 @@ async def test_after_the_end_nothing_has_an_effect():
     assert responder.last_fire_and_forget == b""
 
 
-async def test_the_largest_frame_is_taken():
-    """R-FRAME-03: a frame of 16,777,215 bytes is a good frame."""
+async def test_the_largest_frame_is_accepted():
+    """R-FRAME-03: a frame of 16,777,215 bytes is valid."""
     data = bytes(MAX_FRAME_SIZE - 6)
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
@@ -156,7 +156,7 @@ async def test_no_larger_frame_is_sent():
     assert max(len(frame) for frame in peer.received_bytes) <= MAX_FRAME_SIZE
 
 
-async def test_flags_without_meaning_are_not_interpreted():
+async def test_undefined_flags_are_ignored():
     """R-FRAME-05, R-UNX-07b: undefined flags change nothing, on any type a client sends."""
     setup = SetupFrame(1, 0, 1000, 2000)
     script = [
@@ -186,8 +186,8 @@ async def test_flags_without_meaning_are_not_interpreted():
     assert await answers(strays=True) == await answers(strays=False)
 
 
-async def test_no_stray_flag_is_sent():
-    """R-FRAME-04, R-FRAME-05: what we send has no flag that its type does not define."""
+async def test_no_undefined_flag_is_sent():
+    """R-FRAME-04, R-FRAME-05: each frame sent has only flags that its type defines."""
 
     async def source():
         yield Payload(b"2")
@@ -221,7 +221,7 @@ async def test_no_stray_flag_is_sent():
 
 @pytest.mark.parametrize("bits", [0x0000, 0x0F << 10, 0x3E << 10])
 @pytest.mark.parametrize("stream_id", [0, 1])
-async def test_types_not_understood(bits, stream_id):
+async def test_unknown_types(bits, stream_id):
     """R-FRAME-06, R-FRAME-07, R-FRAME-08: an unknown type is skipped with I, fatal without."""
     header = stream_id.to_bytes(4, "big")
     async with frame_peer_client(KnownAnswers()) as peer:
@@ -231,7 +231,7 @@ async def test_types_not_understood(bits, stream_id):
         await peer.expect_closed(ErrorCode.CONNECTION_ERROR)
 
 
-async def test_extensions_not_understood():
+async def test_unknown_extensions():
     """R-EXT-01, R-EXT-02: an unknown extension is skipped with I and fatal without."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(ExtFrame(1, 0x4D3F, ignore=True), ExtFrame(0, 0, ignore=True))
@@ -250,7 +250,7 @@ SMALLEST = {
     "request_n_1": 10,
     "error_application_error": 10,
     "payload_next": 6,
-    "resume_ok": 6,  # makes no sense at a server, so no more than its header is looked at
+    "resume_ok": 6,  # A server ignores this type, so it reads no more than the header.
     "ext_not_ignorable": 10,
 }
 
@@ -266,15 +266,15 @@ async def test_frames_cut_short(name):
 
 
 @pytest.mark.parametrize("metadata", [None, b"", b"about"])
-async def test_metadata_absent_empty_and_present(metadata):
-    """R-META-01, R-META-02, R-META-05: absent and empty metadata arrive as what they are."""
+async def test_absent_and_empty_metadata_are_told_apart(metadata):
+    """R-META-01, R-META-02, R-META-05: absent and empty metadata arrive as they were sent."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestResponseFrame(1, data=b"hello", metadata=metadata))
         reply = await peer.receive(PayloadFrame)
     assert (reply.data, reply.metadata) == (b"hello", metadata)
 
 
-async def test_metadata_longer_than_its_frame():
+async def test_metadata_longer_than_its_frame_ends_the_connection():
     """R-META-03: an impossible metadata length ends the connection, unless I was set."""
     overrun = bytes.fromhex("00000001 1100 000010 73686f7274")
     async with frame_peer_client(KnownAnswers()) as peer:

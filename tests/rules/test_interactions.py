@@ -27,7 +27,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 class Watched(KnownAnswers):
-    """Notes what becomes of its handlers."""
+    """Notes how its handlers end."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ class Watched(KnownAnswers):
             raise
 
     async def fire_and_forget(self, payload):
-        raise ApplicationError("nobody hears this")
+        raise ApplicationError("it is only logged")
 
     async def request_stream(self, payload):
         try:
@@ -53,7 +53,7 @@ class Watched(KnownAnswers):
 
 
 async def answers_to(requester, frames, peer):
-    """The outcome of a request_response that is answered with these frames."""
+    """Return the outcome of a request_response that is answered with these frames."""
     outcome = []
 
     async def ask():
@@ -70,7 +70,7 @@ async def answers_to(requester, frames, peer):
 
 
 async def items_of(requester, frames, peer, prefetch=8):
-    """What a request_stream reads that is answered with these frames."""
+    """Return the items of a request_stream that is answered with these frames."""
     items = []
 
     async def ask():
@@ -124,7 +124,7 @@ async def test_an_answered_stream_is_over():
         await peer.expect_alive()
 
 
-async def test_no_answer_after_cancel():
+async def test_no_answer_is_sent_after_cancel():
     """R-RR-03: CANCEL cancels the handler, and nothing is sent any more."""
     responder = Watched()
     async with frame_peer_client(responder) as peer:
@@ -135,7 +135,7 @@ async def test_no_answer_after_cancel():
         assert responder.log == ["cancelled"]
 
 
-async def test_an_answer_without_complete_is_the_answer():
+async def test_a_payload_without_complete_is_the_answer():
     """R-RR-04, R-UNX-05: a PAYLOAD that lacks C ends the request all the same."""
     async with frame_peer_server() as (peer, requester):
         assert await answers_to(requester, [item(b"one")], peer) == Payload(b"one")
@@ -143,7 +143,7 @@ async def test_an_answer_without_complete_is_the_answer():
 
 
 async def test_a_requesters_stream_ends_with_the_answer():
-    """R-RR-05: what comes later on that stream is ignored, and does not end the next request."""
+    """R-RR-05: later frames on that stream are ignored, and do not end the next request."""
     async with frame_peer_server() as (peer, requester):
         late = [item(b"yes", complete=True), item(b"no"), failure(b"no"), complete()]
         assert await answers_to(requester, late, peer) == Payload(b"yes")
@@ -152,7 +152,7 @@ async def test_a_requesters_stream_ends_with_the_answer():
         await peer.expect_alive()
 
 
-async def test_completion_without_a_value():
+async def test_completion_without_a_payload():
     """R-RR-06, R-PAY-01: C alone is no payload; data beside it is dropped."""
     async with frame_peer_server() as (peer, requester):
         assert await answers_to(requester, [complete()], peer) is None
@@ -160,7 +160,7 @@ async def test_completion_without_a_value():
 
 
 async def test_an_empty_answer_is_a_value():
-    """R-PAY-03: N with no data is a payload of zero bytes, and not the absence of one."""
+    """R-PAY-03: N with no data is a payload of zero bytes, not an absent payload."""
     async with frame_peer_server() as (peer, requester):
         reply = await answers_to(requester, [item(b"", complete=True)], peer)
         assert reply == Payload(b"")
@@ -182,7 +182,7 @@ async def test_fire_and_forget_is_never_answered():
 
 
 async def test_a_stream_is_items_and_an_end():
-    """R-STREAM-01, R-STREAM-06: items, then C or ERROR; what follows is ignored."""
+    """R-STREAM-01, R-STREAM-06: items, then C or ERROR; later frames are ignored."""
     async with frame_peer_server() as (peer, requester):
         two = [item(b"a"), item(b"b")]
         assert await items_of(requester, [*two, complete()], peer) == [b"a", b"b", "complete"]
@@ -193,8 +193,8 @@ async def test_a_stream_is_items_and_an_end():
         await peer.expect_alive()
 
 
-async def test_empty_items_and_junk_beside_completion():
-    """R-PAY-01, R-PAY-02, R-PAY-03: empty items count; C alone has no data; neither is harmless."""
+async def test_empty_items_and_data_beside_completion():
+    """R-PAY-01, -02, -03: empty items count; data of C alone and a bare PAYLOAD are ignored."""
     async with frame_peer_server() as (peer, requester):
         assert await items_of(requester, [item(b""), complete(b"j")], peer) == [b"", "complete"]
         neither = PayloadFrame
@@ -213,7 +213,7 @@ async def test_no_payload_without_next_or_complete_is_sent():
         assert all(frame.next or frame.complete for frame in frames)
 
 
-async def test_a_stream_of_nothing_needs_no_credit_to_end():
+async def test_an_empty_stream_needs_no_credit_to_end():
     """R-STREAM-04: an empty source completes, and a failing one fails, on a credit of one."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"0"))
@@ -222,7 +222,7 @@ async def test_a_stream_of_nothing_needs_no_credit_to_end():
         assert (await peer.receive(ErrorFrame)).code == ErrorCode.INVALID
 
 
-async def test_credit_of_zero_is_neither_sent_nor_taken():
+async def test_credit_of_zero_is_neither_sent_nor_accepted():
     """R-STREAM-02, R-REQN-02: initial credit 0 is INVALID, later 0 is ignored; we send none."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 0, data=b"3"))
@@ -246,8 +246,8 @@ async def test_credit_of_zero_is_neither_sent_nor_taken():
             assert await peer.receive() == RequestNFrame(1, 3)
 
 
-async def test_no_more_items_than_credit():
-    """R-STREAM-03, R-REQN-01: 3 and 2 make 5, and not one more."""
+async def test_no_more_items_than_credit_are_sent():
+    """R-STREAM-03, R-REQN-01: credits of 3 and 2 make 5 items, and no sixth."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 3, data=b"10"))
         assert [frame.data for frame in await peer.drain()] == [b"0", b"1", b"2"]
@@ -256,8 +256,8 @@ async def test_no_more_items_than_credit():
         await peer.expect_alive()
 
 
-async def test_credits_before_they_are_used_add_up():
-    """R-REQN-01: credit given at once in several frames is the sum."""
+async def test_credits_add_up_before_they_are_used():
+    """R-REQN-01: credit that arrives in several frames at once is their sum."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(
             RequestStreamFrame(1, 1, data=b"10"), RequestNFrame(1, 2), RequestNFrame(1, 3)
@@ -265,8 +265,8 @@ async def test_credits_before_they_are_used_add_up():
         assert len(await peer.drain()) == 6
 
 
-async def test_the_largest_credit_is_only_a_number():
-    """R-REQN-03: 2**31-1 three times over overflows nothing."""
+async def test_the_largest_credit_does_not_overflow():
+    """R-REQN-03: a credit of 2**31-1, granted three times, overflows nothing."""
     most = 2**31 - 1
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestStreamFrame(1, 1, data=b"5"))
@@ -276,7 +276,7 @@ async def test_the_largest_credit_is_only_a_number():
         assert frames[-1].complete
 
 
-async def test_nothing_after_cancel():
+async def test_nothing_is_sent_after_cancel():
     """R-STREAM-05, R-CANCEL-02: CANCEL closes the source, and no frame follows."""
     responder = Watched()
     async with frame_peer_client(responder) as peer:
@@ -288,7 +288,7 @@ async def test_nothing_after_cancel():
 
 
 async def test_leaving_a_stream_sends_cancel_once():
-    """R-CANCEL-01, R-CANCEL-02: leaving early is CANCEL; leaving at the end is nothing."""
+    """R-CANCEL-01, R-CANCEL-02: leaving early sends CANCEL; leaving at the end sends nothing."""
     async with frame_peer_server() as (peer, requester):
         async with requester.request_stream(Payload()):
             await peer.receive(RequestStreamFrame)
@@ -301,7 +301,7 @@ async def test_leaving_a_stream_sends_cancel_once():
         await peer.expect_nothing()
 
 
-async def test_missing_credit_is_waited_for(autojump_clock):
+async def test_a_stream_waits_for_missing_credit(autojump_clock):
     """R-REQN-04, R-UNX-03, R-UNX-04: a stream without credit waits for hours, and goes on."""
 
     class Patient(Responder):
@@ -343,7 +343,7 @@ async def items_of_overrun(peer, requester):
 
 
 class Waiting(Responder):
-    """Every handler waits; ``ended`` says which have been cancelled."""
+    """Every handler waits; ``ended`` names those that were cancelled."""
 
     def __init__(self):
         self.ended = []
@@ -372,8 +372,8 @@ class Waiting(Responder):
         await self._wait("push")
 
 
-async def test_handlers_that_wait_hold_up_nothing():
-    """KEEPALIVE is answered, and CANCEL heard, behind a handler of each kind that waits."""
+async def test_handlers_that_wait_hold_up_no_frame():
+    """KEEPALIVE is answered and CANCEL is obeyed while a handler of each kind waits."""
     waiting = Waiting()
     async with frame_peer_client(waiting) as peer:
         await peer.send(
@@ -393,7 +393,7 @@ async def test_handlers_that_wait_hold_up_nothing():
 
 
 class Empties(Responder):
-    """An item without anything in it, made in each way there is, between two others."""
+    """Sends an empty item, made in each possible way, between two others."""
 
     async def request_stream(self, payload):
         yield Payload(b"a")
@@ -407,8 +407,8 @@ class Empties(Responder):
             yield b""
 
 
-async def test_items_of_nothing_are_items():
-    """R-PAY-01: each leaves as one PAYLOAD with N, and costs one credit."""
+async def test_empty_items_are_items():
+    """R-PAY-01: each empty item leaves as one PAYLOAD with N, and costs one credit."""
     async with frame_peer_client(Empties()) as peer:
         await peer.send(RequestStreamFrame(1, 4))
         expected = [(b"a", None), (b"", None), (b"", None), (b"", b"")]

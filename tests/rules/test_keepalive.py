@@ -33,8 +33,8 @@ async def test_a_client_sends_them_periodically(autojump_clock):
     assert all(frame.respond and not frame.position and not frame.stream_id for frame in seen)
 
 
-async def test_other_traffic_does_not_put_them_off(autojump_clock):
-    """R-KEEP-02: requests on the way make no KEEPALIVE unnecessary."""
+async def test_other_traffic_does_not_delay_them(autojump_clock):
+    """R-KEEP-02: a client sends KEEPALIVEs also while requests are on the way."""
     async with frame_peer_server(config=CONFIG) as (peer, requester):
 
         async def chatter():
@@ -52,7 +52,7 @@ async def test_other_traffic_does_not_put_them_off(autojump_clock):
                     await trio.sleep(0.5)
             nursery.cancel_scope.cancel()
     beats = [frame for frame in peer.received if isinstance(frame, KeepaliveFrame)]
-    assert len(beats) == 11  # the one behind SETUP included
+    assert len(beats) == 11  # This includes the KEEPALIVE behind SETUP.
 
 
 async def test_a_client_answers_too():
@@ -73,8 +73,8 @@ async def test_answers_repeat_the_data(size):
         assert answer == KeepaliveFrame(respond=False, position=0, data=data)
 
 
-async def test_what_does_not_ask_is_not_answered():
-    """R-KEEP-08: a KEEPALIVE without R is no question."""
+async def test_a_keepalive_without_respond_is_not_answered():
+    """R-KEEP-08: a KEEPALIVE without R asks for no answer."""
     async with frame_peer_client(KnownAnswers()) as peer:
         seen = len(peer.received)
         await peer.send(KeepaliveFrame(respond=False, data=b"just saying"))
@@ -83,7 +83,7 @@ async def test_what_does_not_ask_is_not_answered():
 
 
 async def test_on_another_stream_they_are_ignored():
-    """R-KEEP-01: a KEEPALIVE off stream 0 is none."""
+    """R-KEEP-01: a KEEPALIVE off stream 0 has no effect."""
     async with frame_peer_client(KnownAnswers()) as peer:
         seen = len(peer.received)
         await peer.send(KeepaliveFrame(respond=True, stream_id=1))
@@ -99,7 +99,7 @@ async def test_answers_keep_a_client_alive(autojump_clock):
         await requester.fire_and_forget(Payload(b"still here"))
 
 
-async def test_a_silent_server_is_dead_after_the_lifetime(autojump_clock):
+async def test_a_silent_server_is_lost_after_the_lifetime(autojump_clock):
     """R-KEEP-09, R-UNX-02: without any answer for the lifetime, requests end: connection lost."""
     async with frame_peer_server(config=CONFIG) as (_, requester):
         start = trio.current_time()
@@ -108,7 +108,7 @@ async def test_a_silent_server_is_dead_after_the_lifetime(autojump_clock):
         assert 35 <= trio.current_time() - start <= 45
 
 
-async def test_a_silent_client_is_dead_after_its_lifetime(autojump_clock):
+async def test_a_silent_client_is_lost_after_its_lifetime(autojump_clock):
     """R-KEEP-09: a server drops a client that kept silent for the lifetime it announced."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         await peer.setup(keepalive_interval=10, max_lifetime=35)
@@ -119,25 +119,27 @@ async def test_a_silent_client_is_dead_after_its_lifetime(autojump_clock):
         assert 35 <= trio.current_time() - start <= 60
 
 
-FOR_EVER = (2**31 - 1) / 1000
+LONGEST = (2**31 - 1) / 1000
 
 
 @pytest.mark.parametrize(
     ("limits", "asked", "lives"),
     [
-        (Limits(), FOR_EVER, 900),
+        (Limits(), LONGEST, 900),
         (Limits(), 600, 600),
-        (Limits(max_client_lifetime=50), FOR_EVER, 50),
+        (Limits(max_client_lifetime=50), LONGEST, 50),
         (Limits(max_client_lifetime=50), 50.001, 50),
         (Limits(max_client_lifetime=50), 50, 50),
-        (Limits(max_client_lifetime=FOR_EVER), 86_400, 86_400),
+        (Limits(max_client_lifetime=LONGEST), 86_400, 86_400),
     ],
 )
-@pytest.mark.parametrize("interval", [10, FOR_EVER])
-async def test_a_client_does_not_name_its_own_death(limits, asked, lives, interval, autojump_clock):
-    """R-KEEP-09: a server's limit holds where SETUP asks for a longer life than that, and says so.
+@pytest.mark.parametrize("interval", [10, LONGEST])
+async def test_the_lifetime_of_a_client_is_limited_by_the_server(
+    limits, asked, lives, interval, autojump_clock
+):
+    """R-KEEP-09: the server's limit holds where SETUP asks for a longer lifetime.
 
-    It is not refused: the largest number is how clients say "no limit".
+    The client is not refused: some clients say "no limit" with the largest number.
     """
     config = ConnectionConfig(limits=limits)
     async with frame_peer_client(KnownAnswers(), setup=False, config=config) as peer:
@@ -150,19 +152,19 @@ async def test_a_client_does_not_name_its_own_death(limits, asked, lives, interv
         assert lives <= trio.current_time() - start <= lives + 25
 
 
-async def test_a_client_that_lives_longer_than_the_limit(autojump_clock):
-    """R-KEEP-06: the limit is one of silence, and not of life."""
+async def test_an_active_client_lives_longer_than_the_limit(autojump_clock):
+    """R-KEEP-06: the limit is on silence, not on the life of the connection."""
     config = ConnectionConfig(limits=Limits(max_client_lifetime=50))
     async with frame_peer_client(KnownAnswers(), setup=False, config=config) as peer:
-        await peer.setup(keepalive_interval=40, max_lifetime=FOR_EVER)
+        await peer.setup(keepalive_interval=40, max_lifetime=LONGEST)
         for _ in range(20):
             await trio.sleep(40)
             await peer.expect_alive()
 
 
-@pytest.mark.parametrize("asked", [40, FOR_EVER])
+@pytest.mark.parametrize("asked", [40, LONGEST])
 async def test_an_acceptor_learns_the_lifetime_that_holds(asked, autojump_clock):
-    """R-SETUP-11: what the client keeps to, within the limit of the server."""
+    """R-SETUP-11: the acceptor sees the client's lifetime, within the limit of the server."""
     facts = []
 
     async def accept(setup, requester):
@@ -177,7 +179,7 @@ async def test_an_acceptor_learns_the_lifetime_that_holds(asked, autojump_clock)
 
 
 async def test_any_frame_is_a_sign_of_life(autojump_clock):
-    """A client that sends anything at all is not silent, and so not dead."""
+    """A client that sends any frame is not silent, so it stays connected."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         await peer.setup(keepalive_interval=10, max_lifetime=35)
         for stream_id in range(1, 20, 2):

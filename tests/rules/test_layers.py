@@ -49,12 +49,12 @@ FORBIDDEN = {
     "trio", "outcome", "socket", "ssl", "select", "selectors", "asyncio", "time", "random",
     "threading", "concurrent", "multiprocessing", "logging", "subprocess",
 }  # fmt: skip
-# What of a unit stands higher: the face of the draft asks requesters for what only that has.
+# The higher part of a unit: the draft's public API uses requesters.
 FACES = {
     "reactivesocket/__init__.py": "client",
     "reactivesocket/subscription.py": "client",
 }
-# Units with both: what of them does I/O; the rest is as pure as what is below.
+# The part of these units that does I/O; the rest of them is pure.
 WITH_IO = {"reactivesocket": {"__init__.py", "opening.py", "subscription.py", "transport.py"}}
 PUBLIC_ONLY = {"cli", "spark"}
 
@@ -91,7 +91,7 @@ def imports_of(file: Path):
 
 
 def targets(module: str, name: str | None):
-    """The module of the package that an import really reaches: ``from . import header`` too."""
+    """The module of the package that an import reaches: ``from . import header`` too."""
     inner = module.lstrip(".")
     if name is not None:
         path = ROOT.joinpath(*filter(None, inner.split(".")), name)
@@ -102,7 +102,7 @@ def targets(module: str, name: str | None):
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_imports_go_down(file):
-    """No module imports from a higher layer, nor a unit beside its own on the lower rows."""
+    """No module imports from a higher layer, or from a unit beside its own on the lower rows."""
     unit = FACES.get(file.as_posix(), file.parts[0].removesuffix(".py"))
     for module, name, line in imports_of(file):
         if not module.startswith("."):
@@ -115,7 +115,7 @@ def test_imports_go_down(file):
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_every_module_is_in_a_layer(file):
-    """A new unit has to be given its place."""
+    """A new unit has to be given a layer."""
     assert file.parts[0].removesuffix(".py") in LEVEL
 
 
@@ -132,14 +132,14 @@ def test_no_io_through_protocol(file):
 
 
 def test_forbidden_names_are_modules():
-    """A misspelt name would forbid nothing."""
+    """A misspelt name would forbid no module."""
     for name in FORBIDDEN - {"trio", "outcome"}:
         assert name in sys.stdlib_module_names
 
 
 @pytest.mark.parametrize(("unit", "stranger"), [("frames", "metadata"), ("metadata", "frames")])
 def test_frames_and_metadata_do_not_know_each_other(unit, stranger):
-    """The bytes of a frame and what its metadata means are two subjects."""
+    """Frame encoding and the meaning of metadata are two subjects."""
     for file in FILES:
         if file.parts[0] == unit:
             for module, name, line in imports_of(file):
@@ -148,8 +148,8 @@ def test_frames_and_metadata_do_not_know_each_other(unit, stranger):
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_no_underscored_names_of_others(file):
-    """What begins with an underscore is its own module's business, in this package and others."""
+def test_no_underscored_names_are_imported(file):
+    """A name that begins with an underscore belongs to its own module."""
     for module, name, line in imports_of(file):
         for part in [*module.split("."), name or ""]:
             private = part.startswith("_") and not part.startswith("__")
@@ -158,7 +158,7 @@ def test_no_underscored_names_of_others(file):
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.parts[0] in PUBLIC_ONLY], ids=str)
 def test_tools_use_the_public_api(file):
-    """The command line, and Spark, show that the public API is enough."""
+    """The command line and Spark need only the public API."""
     for module, name, line in imports_of(file):
         if not module.startswith(".") or unit_of(targets(module, name)) in PUBLIC_ONLY:
             continue

@@ -32,7 +32,7 @@ from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, fr
 from rsocket_trio.testing.peer import KnownAnswers
 
 NEVER = LeaseOptions(lambda statistics: None)
-"""Grants nothing."""
+"""A LEASE that grants no request."""
 
 SMALL = ConnectionConfig(fragment_size=64)
 
@@ -68,7 +68,7 @@ async def asking(*interactions, config=SMALL, lease=None):
         assert (await peer.receive(LeaseFrame)).stream_id == 0
         for interaction in interactions:
             nursery.start_soon(interaction, requester)
-            await trio.testing.wait_all_tasks_blocked()  # so that they stand in line in order
+            await trio.testing.wait_all_tasks_blocked()  # so that they queue in order
         yield peer, requester
         nursery.cancel_scope.cancel()
 
@@ -86,8 +86,8 @@ async def rejected(peer, stream_id):
     assert (error.stream_id, error.code) == (stream_id, ErrorCode.REJECTED)
 
 
-async def test_they_are_on_stream_zero():
-    """R-LEASE-01: a server's LEASE is on stream 0, and so is a client's; elsewhere it is none."""
+async def test_leases_are_on_stream_zero():
+    """R-LEASE-01: a server's and a client's LEASE are on stream 0; others have no effect."""
     async with asked(Lease(5, 10.0, b"shard=7")) as peer:
         assert await peer.receive() == LeaseFrame(10_000, 5, b"shard=7", stream_id=0)
     async with asking(by_response) as (peer, _):
@@ -118,7 +118,7 @@ async def test_either_side_grants():
         assert (client.leases.left, server.leases.left) == (1, 2)
 
 
-async def test_the_newest_replaces():
+async def test_the_newest_lease_replaces_the_others():
     """R-LEASE-03: after n=5 and then n=1, one request leaves."""
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(10_000, 5), LeaseFrame(10_000, 1))
@@ -131,8 +131,8 @@ async def test_the_newest_replaces():
             nursery.cancel_scope.cancel()
 
 
-async def test_one_expires(autojump_clock):
-    """R-LEASE-04: once the time is over nothing leaves, until the next LEASE."""
+async def test_a_lease_expires(autojump_clock):
+    """R-LEASE-04: no request leaves after the lease's time, until the next LEASE."""
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(100, 5))
         await trio.sleep(0.099)
@@ -147,8 +147,8 @@ async def test_one_expires(autojump_clock):
             nursery.cancel_scope.cancel()
 
 
-async def test_one_expires_for_those_who_do_not_wait(autojump_clock):
-    """R-LEASE-04: a request that does not wait fails as soon as the time is over."""
+async def test_a_lease_expires_for_requests_that_do_not_wait(autojump_clock):
+    """R-LEASE-04: a request that does not wait fails as soon as the lease has expired."""
     async with asking(lease=LeaseOptions(wait=False)) as (peer, requester):
         await peer.send(LeaseFrame(100, 5))
         await trio.sleep(0.05)
@@ -159,8 +159,8 @@ async def test_one_expires_for_those_who_do_not_wait(autojump_clock):
 
 
 @pytest.mark.parametrize("interaction", FOUR)
-async def test_a_client_waits_for_the_first(interaction):
-    """R-LEASE-05, R-CONN-08: nothing but SETUP, KEEPALIVE and its own LEASE leaves before."""
+async def test_a_client_waits_for_the_first_lease(interaction):
+    """R-LEASE-05, R-CONN-08: only SETUP, KEEPALIVE and the client's own LEASE leave before."""
     async with asking(interaction) as (peer, _):
         await peer.expect_nothing()
         assert len(peer.received) == 3
@@ -168,8 +168,8 @@ async def test_a_client_waits_for_the_first(interaction):
         assert (await peer.receive()).stream_id == 1
 
 
-async def test_never_more_than_granted():
-    """R-LEASE-06: of all four kinds together, exactly n leave, in the order of their asking."""
+async def test_no_more_requests_leave_than_granted():
+    """R-LEASE-06: of all four kinds together, exactly n leave, in the order of the calls."""
     async with asking(*FOUR, by_response) as (peer, requester):
         await peer.send(LeaseFrame(10_000, 2))
         await peer.receive(RequestResponseFrame)
@@ -189,7 +189,7 @@ async def test_never_more_than_granted():
 @pytest.mark.parametrize(
     "frame", [RequestResponseFrame, RequestStreamFrame, RequestChannelFrame, RequestFnfFrame]
 )
-async def test_what_goes_beyond_is_rejected(frame, size):
+async def test_requests_beyond_the_lease_are_rejected(frame, size):
     """R-LEASE-07: before the first lease and beyond one; a fire_and_forget silently, but logged."""
     responder = KnownAnswers()
     extra = {} if frame in (RequestResponseFrame, RequestFnfFrame) else {"initial_request_n": 1}
@@ -223,7 +223,7 @@ async def test_what_goes_beyond_is_rejected(frame, size):
         assert responder.last_fire_and_forget == b"allowed"
 
 
-async def test_what_is_dropped_is_logged_once(caplog):
+async def test_dropped_requests_are_logged_once(caplog):
     """R-LEASE-07: however many fire_and_forgets go beyond, the log gets one warning."""
     async with asked(NEVER) as peer:
         await peer.send(*(RequestFnfFrame(number, data=b"x") for number in range(1, 20, 2)))
@@ -234,7 +234,7 @@ async def test_what_is_dropped_is_logged_once(caplog):
 
 
 async def test_an_expired_lease_allows_nothing(autojump_clock):
-    """R-LEASE-07, R-LEASE-04: a responder counts the time as well."""
+    """R-LEASE-07, R-LEASE-04: a responder checks the time as well."""
     answers = iter([Lease(5, 0.1)])
     async with asked(LeaseOptions(lambda now: next(answers, None))) as peer:
         await peer.receive(LeaseFrame)
@@ -247,7 +247,7 @@ async def test_an_expired_lease_allows_nothing(autojump_clock):
 
 @pytest.mark.parametrize("zero", [LeaseFrame(0, 5), LeaseFrame(10_000, 0), LeaseFrame(0, 0)])
 async def test_zero_stops_requests(zero):
-    """R-LEASE-08: a LEASE with 0 of either is understood, and stops what was allowed."""
+    """R-LEASE-08: a LEASE with 0 of either is valid, and stops the requests."""
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(10_000, 5), zero)
         await peer.expect_nothing()
@@ -255,8 +255,8 @@ async def test_zero_stops_requests(zero):
         await peer.expect_alive()
 
 
-async def test_stopping_a_peer():
-    """R-LEASE-08, R-LEASE-07: zero granted by hand rejects what comes then, at any connection."""
+async def test_a_server_may_stop_its_peers_requests():
+    """R-LEASE-08, R-LEASE-07: a lease of zero, granted by hand, rejects later requests."""
     source = LeaseSource(Lease(5, 10.0))
     async with asked(LeaseOptions(source)) as peer:
         assert await peer.receive() == LeaseFrame(10_000, 5)
@@ -280,7 +280,7 @@ async def test_a_server_that_accepts_grants():
 
 
 @pytest.mark.parametrize("number", range(5))
-async def test_a_client_that_does_not_wait_has_the_first(number):
+async def test_a_client_that_does_not_wait_gets_the_first_lease_first(number):
     """R-LEASE-09: the LEASE comes before the answer to the KEEPALIVE that confirms the SETUP."""
     async with connected_pair(
         KnownAnswers(),
@@ -291,8 +291,8 @@ async def test_a_client_that_does_not_wait_has_the_first(number):
         await by_fnf(client)
 
 
-async def test_a_server_without_leases():
-    """R-LEASE-09: where none are offered L is refused, with UNSUPPORTED_SETUP."""
+async def test_a_server_without_leases_refuses_them():
+    """R-LEASE-09: a server that offers no leases refuses L, with UNSUPPORTED_SETUP."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         await peer.setup(lease=True)
         await peer.expect_closed(ErrorCode.UNSUPPORTED_SETUP)
@@ -324,8 +324,8 @@ async def test_the_first_lease_is_an_acceptance():
         assert not requester.closed
 
 
-async def test_without_l_a_client_ignores_them():
-    """R-LEASE-10: no effect, in either direction: requests stay free."""
+async def test_a_client_without_l_ignores_leases():
+    """R-LEASE-10: a LEASE has no effect in either direction: requests stay free."""
     async with frame_peer_server() as (peer, requester), trio.open_nursery() as nursery:
         assert requester.leases is None
         await peer.send(LeaseFrame(10_000, 0))
@@ -335,8 +335,8 @@ async def test_without_l_a_client_ignores_them():
         nursery.cancel_scope.cancel()
 
 
-async def test_without_l_a_server_is_as_if_it_had_none():
-    """R-LEASE-10: a server with leases neither grants nor counts for a client without."""
+async def test_a_server_has_no_leases_for_a_client_without_l():
+    """R-LEASE-10: a server with leases neither grants nor counts for such a client."""
     async with frame_peer_client(KnownAnswers(), setup=False, lease=NEVER) as peer:
         await peer.setup()
         await peer.send(LeaseFrame(10_000, 1))
@@ -345,7 +345,7 @@ async def test_without_l_a_server_is_as_if_it_had_none():
         assert (await peer.receive(PayloadFrame)).data == b"free"
 
 
-async def test_a_server_waits_for_the_clients():
+async def test_a_server_waits_for_the_clients_lease():
     """R-LEASE-11: a server holds its requests until the client's LEASE."""
     requesters = []
 
@@ -363,8 +363,8 @@ async def test_a_server_waits_for_the_clients():
             nursery.cancel_scope.cancel()
 
 
-async def test_a_client_sends_one_behind_its_setup():
-    """R-LEASE-11: a client's LEASE follows its SETUP, and what goes beyond is rejected there."""
+async def test_a_client_sends_a_lease_behind_its_setup():
+    """R-LEASE-11: a client's LEASE follows its SETUP, and it rejects requests beyond that."""
     lease = LeaseOptions(lambda now: None if now.expires_in else Lease(1, 10.0))
     async with frame_peer_server(KnownAnswers(), lease=lease) as (peer, _):
         assert peer.received[0].lease
@@ -398,8 +398,8 @@ async def test_a_large_request_costs_one():
         assert client.leases.left == 0
 
 
-async def test_nothing_happens_while_it_waits(autojump_clock):
-    """R-LEASE-13, R-UNX-04: a LEASE that does not come is the application's affair."""
+async def test_requests_wait_for_a_lease_without_a_limit(autojump_clock):
+    """R-LEASE-13, R-UNX-04: the application decides how long to wait for a LEASE."""
     config = ConnectionConfig(keepalive_interval=3600, max_lifetime=2_000_000)
     async with asking(by_response, config=config) as (peer, requester):
         await trio.sleep(1_000_000)
@@ -408,7 +408,7 @@ async def test_nothing_happens_while_it_waits(autojump_clock):
 
 
 async def test_leases_begin_anew_with_a_new_connection():
-    """R-LEASE-14: what a session held and granted is void after a restart, and granted afresh."""
+    """R-LEASE-14: a session's leases are void after a new connection, and granted afresh."""
     lease = LeaseOptions(Lease(5, 10.0))
     async with asking(lease=lease) as (peer, requester), trio.open_nursery() as nursery:
         await peer.send(LeaseFrame(10_000, 5))
@@ -422,7 +422,7 @@ async def test_leases_begin_anew_with_a_new_connection():
         nursery.cancel_scope.cancel()
 
 
-async def test_the_rest_is_free():
+async def test_frames_of_open_streams_need_no_lease():
     """R-PUSH-03: metadata_push and the frames of open streams need no lease, either way."""
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(10_000, 1))
@@ -448,8 +448,8 @@ async def test_the_rest_is_free():
         assert responder.last_metadata_push == b"free"
 
 
-async def test_metadata_is_passed_on():
-    """A lease's metadata reaches the requester's side, empty or not, and none is none."""
+async def test_metadata_of_a_lease_is_passed_on():
+    """A lease's metadata reaches the requester's side; empty and absent are told apart."""
     async with asking() as (peer, requester):
         assert requester.leases.last_lease is None
         for metadata in (b"shard=7", b"", None):
@@ -459,7 +459,7 @@ async def test_metadata_is_passed_on():
 
 
 @pytest.mark.parametrize("interaction", FOUR)
-async def test_not_waiting_is_a_choice(interaction):
+async def test_requests_may_fail_instead_of_waiting(interaction):
     """With ``wait=False`` each kind of request fails at once, and nothing is sent."""
     async with asking(lease=LeaseOptions(wait=False)) as (peer, requester):
         with pytest.raises(MissingLease):
@@ -469,8 +469,8 @@ async def test_not_waiting_is_a_choice(interaction):
 
 
 @pytest.mark.parametrize("interaction", FOUR)
-async def test_so_many_may_wait(interaction):
-    """Past ``max_waiting`` a request fails at once; those that wait are none the worse."""
+async def test_the_number_of_waiting_requests_is_limited(interaction):
+    """Past ``max_waiting`` a request fails at once; those that wait are not affected."""
     fnf = [by_fnf] * 3
     async with asking(*fnf, lease=LeaseOptions(max_waiting=3)) as (peer, requester):
         with pytest.raises(MissingLease):
@@ -480,13 +480,13 @@ async def test_so_many_may_wait(interaction):
         assert [type(frame) for frame in await peer.drain()] == [RequestFnfFrame] * 3
 
 
-def test_256_may_wait_by_default():
+def test_256_requests_may_wait_by_default():
     """The default bound is that of other stacks."""
     assert LeaseOptions().max_waiting == 256
 
 
 async def test_waiting_requests_fail_with_the_connection():
-    """The end of the connection ends the waiting, at once; so does its being closed politely."""
+    """The end of the connection, or its graceful close, ends the waiting at once."""
     outcomes = []
 
     async def ask(requester):

@@ -1,8 +1,8 @@
 """Every cell of the legality tables against what the real operations do.
 
-A real end of a connection is taken into each state, by every way there is, and then each event is
-received, or its application does what makes it leave. What can be seen of that from outside is
-what the cell says: whether it had an effect, or left, and what can be said and heard afterwards.
+A real end of a connection is taken into each state, by every possible way. Then each event is
+received, or the application tries to send it. The visible effect has to be what the cell says:
+whether the event had an effect or left, and what can be sent and received afterwards.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROUTES = {
         ],
     },
 }
-"""How to get into each state. What is not here cannot be got into: see the last test."""
+"""How to get into each state. A state that is not here cannot be reached: see the last test."""
 
 
 def routes(scene):
@@ -106,7 +106,7 @@ def is_sent(event):
 
 
 def illegal(scene):
-    """What left, of all that happened in a scene, that had better not: by the statement."""
+    """The events that left in a scene although the statement forbids them."""
     state = INITIAL_STATES[scene.interaction]
     found = []
     for event in scene.run:
@@ -118,13 +118,13 @@ def illegal(scene):
 
 
 class Seen(NamedTuple):
-    """What is seen of one event.
+    """The visible effect of one event.
 
     Attributes:
         legal: It had an effect; or it left.
         state: The state after it.
-        forgotten: Whether the connection knows the id then.
-        illegal: What left in the whole run that had better not.
+        forgotten: Whether the connection has forgotten the id then.
+        illegal: What left in the whole run although it was not legal.
     """
 
     legal: bool
@@ -140,7 +140,7 @@ async def go(scene, route):
 
 
 async def look(scene, event):
-    """Let an event happen, or try to; what is seen of it."""
+    """Let an event happen, or try to; return its visible effect."""
     if is_sent(event):
         sent = await scene.attempt(event)
         streamed = sent[:2] == [Event.SEND_NEXT, Event.SEND_COMPLETE]
@@ -156,7 +156,7 @@ async def look(scene, event):
 
 
 async def observe(make, route, event):
-    """Take a new scene somewhere and look at one event there."""
+    """Take a new scene to a state and observe one event there."""
     scene = make(credit=0 if event is Event.REQUEST_N else PLENTY)
     async with scene.begun():
         await go(scene, route)
@@ -168,7 +168,7 @@ async def observe(make, route, event):
 
 @pytest.mark.parametrize(("make", "state", "route"), WAYS)
 async def test_every_route_leads_to_its_state(make, state, route):
-    """What the other test takes for the state before an event is that state."""
+    """Each route of the next test leads to the state that the test assumes."""
     scene = make()
     async with scene.begun():
         await go(scene, route)
@@ -180,7 +180,7 @@ async def test_every_route_leads_to_its_state(make, state, route):
 
 @pytest.mark.parametrize(("make", "state", "route", "event"), CELLS)
 async def test_every_cell(make, state, route, event):
-    """The table, the statement of its rules and the operation say the same."""
+    """The table, the statement of its rules and the operation agree."""
     cell = table_of(make).get((state, event))
     assert cell is next_state(make.interaction, make.side, state, event)
     seen = await observe(make, route, event)
@@ -192,8 +192,8 @@ async def test_every_cell(make, state, route, event):
 
 
 @pytest.mark.parametrize(("make", "state", "route"), WAYS)
-async def test_what_leaves_where_the_peer_oversteps(make, state, route):
-    """More items than it was granted: what leaves upon them is legal in that state too."""
+async def test_answers_to_items_beyond_the_credit_are_legal(make, state, route):
+    """The frames that leave upon items beyond the credit are legal in that state."""
     scene = make()
     async with scene.begun():
         await go(scene, route)
@@ -210,8 +210,8 @@ async def test_what_leaves_where_the_peer_oversteps(make, state, route):
 
 
 @pytest.mark.parametrize(("interaction", "side", "state", "event"), ROWS)
-def test_no_rows_of_states_that_never_are(interaction, side, state, event):
-    """A table says nothing of states that none of its events leads to."""
+def test_tables_have_no_rows_for_impossible_states(interaction, side, state, event):
+    """A table has a state only if one of its events leads to it."""
     reached = {INITIAL_STATES[interaction], *TABLES[interaction, side].values()}
     assert {*ROUTES[interaction, side]} == reached
     if state not in reached:

@@ -1,4 +1,4 @@
-"""A package of many modules opens with a map of them: `__init__.py` names each, in one line."""
+"""A package of many modules has a map in `__init__.py`: one line for each module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import rsocket_trio
 
 ROOT = Path(rsocket_trio.__file__).parent
 MANY = 10
-"""So many modules can be seen at a glance."""
+"""A package with more modules than this needs a map."""
 
 
 def modules_of(package: Path) -> list[str]:
@@ -25,12 +25,12 @@ def modules_of(package: Path) -> list[str]:
 
 
 def map_of(docstring: str) -> list[tuple[str, str]]:
-    """(name, what it is for) of each line of a map."""
+    """The (name, purpose) of each line of a map."""
     lines = re.findall(r"^- ``(\w+)``: (.+(?:\n  .+)*)", docstring, re.MULTILINE)
     return [(name, " ".join(text.split())) for name, text in lines]
 
 
-# The package itself has an order of layers instead, which test_layers holds.
+# The package itself is ordered in layers instead, which test_layers checks.
 PACKAGES = [
     path.parent
     for path in sorted(ROOT.glob("*/**/__init__.py"))
@@ -40,16 +40,16 @@ PACKAGES = [
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_map_names_exactly_the_modules(package):
-    """Each module once, and none that is not there; and something is said of each."""
+    """The map has each module once, no others, and a purpose for each."""
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     entries = map_of(docstring)
     assert sorted(name for name, _ in entries) == modules_of(package)
     assert all(10 <= len(text) <= 90 for _, text in entries)
     assert docstring.count("\n- ") == len(entries), "a line of the map cannot be read"
-    # By these words the pages of the documentation leave the map out.
+    # The pages of the documentation leave out the map by these words.
     assert docstring.count("The modules, in reading order") == 1
 
 
-def test_there_are_such_packages():
-    """A glob that finds nothing would hold nothing."""
+def test_there_are_packages_with_maps():
+    """A glob that finds no package would check nothing."""
     assert {path.name for path in PACKAGES} >= {"connection", "protocol", "transports"}

@@ -1,4 +1,4 @@
-"""What metadata extensions may and may not do, checked from the wire."""
+"""The rules of metadata extensions, checked from the wire."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 from rsocket_trio.testing.peer import KnownAnswers
 
 DAMAGED = [b"\xff", b"\xfe\0\0\xff1", b"\x7fx", b"\xfe\0\0\x02\x05e"]
-"""No composite metadata: no length, content and a name cut off, and a tag within cut off."""
+"""Damaged composite metadata: cut before the length, in the content, in a name, in a tag."""
 
 
 @pytest.mark.parametrize("metadata", DAMAGED)
 async def test_damaged_metadata_are_passed_on(metadata):
-    """R-FRAME-11, R-COMP-06: who does not look into metadata serves the request."""
+    """R-FRAME-11, R-COMP-06: a responder that does not read metadata serves the request."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestResponseFrame(1, metadata=metadata, data=b"x"))
         answer = await peer.receive(PayloadFrame)
@@ -44,7 +44,7 @@ async def test_damaged_metadata_are_an_error_of_their_request(metadata):
         await peer.expect_alive()
 
 
-async def test_entries_in_the_order_of_their_writing():
+async def test_composite_entries_keep_their_order():
     """R-COMP-01, -02, -03: only the frame that opens a channel has them, all, and in order."""
     entries = [("x/a", b"1"), ("x/b", b"2"), ("x/a", b"3")]
     async with frame_peer_server() as (peer, requester):
@@ -61,8 +61,8 @@ async def test_entries_in_the_order_of_their_writing():
     assert item.metadata is None
 
 
-async def test_unknown_entries_hide_nothing():
-    """R-COMP-04: behind an unassigned id and a name nobody knows the route is found."""
+async def test_unknown_entries_do_not_hide_the_route():
+    """R-COMP-04: the route is found behind an unassigned id and an unknown name."""
     router = Router()
 
     @router.request_response("r")
@@ -75,8 +75,8 @@ async def test_unknown_entries_hide_nothing():
         assert (await peer.receive(PayloadFrame)).data == b"x"
 
 
-async def test_accepted_types_of_a_responder():
-    """R-MIME-03: a requester does nothing about them; what it sends next is as before."""
+async def test_accepted_types_of_a_responder_change_nothing():
+    """R-MIME-03: a requester ignores them; its later frames are the same as before."""
     wishes = AcceptMimeTypes([MIME.JSON]).encode()
     metadata = Metadata(extra=[(MIME.ACCEPT_MIME_TYPES, wishes)]).encode()
     answers = []

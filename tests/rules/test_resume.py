@@ -67,7 +67,7 @@ class Server:
         return FramePeer(client)
 
     def log(self):
-        """What is retained of the session of `TOKEN`."""
+        """The retained frames of the session of `TOKEN`."""
         return session_of(self.options.store._sessions[TOKEN]).link.log
 
     @asynccontextmanager
@@ -106,7 +106,7 @@ async def resumable(responder=None, options=None, lease=None):
 
 
 async def position_of(peer: FramePeer) -> int:
-    """What the server says it has received."""
+    """Return the position of the frames that the server says it has received."""
     await peer.send(KeepaliveFrame(respond=True, data=b"where?"))
     while (answer := await peer.receive(KeepaliveFrame)).data != b"where?":
         pass
@@ -114,7 +114,7 @@ async def position_of(peer: FramePeer) -> int:
 
 
 async def test_positions_are_in_keepalive():
-    """R-RESUME-02, R-RESUME-03: tracked frames count with their own bytes, others do not."""
+    """R-RESUME-02, R-RESUME-03: positions count the bytes of tracked frames only."""
     async with resumable() as server, server.session() as peer:
         assert await position_of(peer) == 0
         await peer.send(MetadataPushFrame(b"not tracked"), b"\0\0\0\0\xfe\0\0\0\0\1")
@@ -122,12 +122,12 @@ async def test_positions_are_in_keepalive():
         await peer.send(REQUEST)
         assert await peer.receive() == ANSWER
         assert await position_of(peer) == 10
-        await peer.send(CancelFrame(1), RequestNFrame(99, 1))  # tracked, if meaningless
+        await peer.send(CancelFrame(1), RequestNFrame(99, 1))  # tracked, although it has no effect
         assert await position_of(peer) == 26
 
 
-async def test_a_client_does_not_name_the_death_of_its_transport(autojump_clock):
-    """R-KEEP-09: past the server's limit a silent transport is let go, and the session waits."""
+async def test_the_server_limits_the_silence_of_a_resumable_client(autojump_clock):
+    """R-KEEP-09: past the server's limit a silent transport is closed, and the session waits."""
     async with resumable() as server:
         async with server.session(max_lifetime=2_000_000) as peer:
             start = trio.current_time()
@@ -139,15 +139,15 @@ async def test_a_client_does_not_name_the_death_of_its_transport(autojump_clock)
                 assert await again.receive() == ANSWER
 
 
-async def test_without_resumption_they_are_zero():
-    """R-RESUME-01: a session that is not to be resumed has no positions."""
+async def test_positions_are_zero_without_resumption():
+    """R-RESUME-01: a session that cannot be resumed has no positions."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(REQUEST)
         await peer.receive(PayloadFrame)
         assert await position_of(peer) == 0
 
 
-async def test_what_was_missed_is_sent_again():
+async def test_missed_frames_are_sent_again():
     """R-RESUME-14, R-RESUME-16: exactly the frames behind the client's position, in order."""
     async with resumable() as server:
         async with server.session() as peer:
@@ -159,7 +159,7 @@ async def test_what_was_missed_is_sent_again():
             assert [(await peer.receive(PayloadFrame)).data for _ in range(2)] == [b"3", b"4"]
 
 
-async def test_a_session_is_resumed_again_and_again():
+async def test_a_session_is_resumed_many_times():
     """R-RESUME-08, R-RESUME-19: the token stays valid, and positions go on."""
     async with resumable() as server:
         async with server.session() as peer:
@@ -197,10 +197,10 @@ async def test_handlers_go_on_while_the_client_is_away():
         (10, 0, True),
         (20, 10, True),
         (30, 20, True),
-        (0, 0, False),  # let go of, as it was acknowledged
+        (0, 0, False),  # dropped, as it was acknowledged
         (15, 0, False),  # inside a frame
         (31, 0, False),  # never sent
-        (30, 21, False),  # a gap in what the client sent
+        (30, 21, False),  # a gap in the client's frames
     ],
 )
 async def test_the_positions_decide(received, available, good):
@@ -239,7 +239,7 @@ async def test_a_server_without_sessions_rejects():
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_a_token_in_use_is_no_token_for_a_setup(connected):
+async def test_a_token_in_use_is_rejected_in_setup(connected):
     """R-RESUME-24: REJECTED_SETUP, whether its client is connected or away; the session lives."""
     async with resumable() as server:
         async with server.session() as owner:
@@ -257,7 +257,7 @@ async def test_a_token_in_use_is_no_token_for_a_setup(connected):
 
 
 async def test_an_empty_token_is_invalid():
-    """R-RESUME-25: it could not tell one session from another."""
+    """R-RESUME-25: an empty token could not tell one session from another."""
     async with resumable() as server, server.dial() as peer:
         await peer.send(setup(token=b""))
         await peer.expect_closed(ErrorCode.INVALID_SETUP)
@@ -283,7 +283,7 @@ async def test_another_version_is_rejected():
 
 
 async def test_the_newest_resume_wins():
-    """R-RESUME-27: the old connection is dropped although it looks alive, and nothing is lost."""
+    """R-RESUME-27: the old connection is dropped although it looks alive; no frame is lost."""
     async with resumable() as server:
         async with server.session() as old:
             await old.send(REQUEST)
@@ -296,7 +296,7 @@ async def test_the_newest_resume_wins():
 
 
 @pytest.mark.parametrize("after", ["setup", "resume"])
-async def test_a_resume_in_the_midst_is_an_error(after):
+async def test_resume_on_an_open_connection_is_an_error(after):
     """R-RESUME-17, R-RESUME-18: RESUME on a connection that is set up ends it, and the session."""
     async with resumable() as server:
         async with server.session() as peer:
@@ -313,7 +313,7 @@ async def test_a_resume_in_the_midst_is_an_error(after):
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CONNECTION_CLOSE, ErrorCode.CONNECTION_ERROR])
-async def test_a_client_that_closes_is_told_from_one_that_is_lost(code):
+async def test_an_error_on_stream_zero_ends_the_session(code):
     """R-RESUME-20, R-RESUME-26: an ERROR on stream 0 ends the session with its connection."""
     async with resumable() as server:
         async with server.session() as peer:
@@ -327,8 +327,8 @@ async def test_a_client_that_closes_is_told_from_one_that_is_lost(code):
         assert len(server.options.store) == 0
 
 
-async def test_a_close_is_told_from_a_loss_while_streams_are_open(autojump_clock):
-    """R-RESUME-20: after RESUME_OK too, CONNECTION_CLOSE ends it once the streams are over."""
+async def test_connection_close_ends_a_resumed_session_with_its_streams(autojump_clock):
+    """R-RESUME-20: also after RESUME_OK, CONNECTION_CLOSE ends it once its streams are over."""
     async with resumable() as server:
         async with server.session():
             pass
@@ -345,8 +345,8 @@ async def test_a_close_is_told_from_a_loss_while_streams_are_open(autojump_clock
         assert len(server.options.store) == 0
 
 
-async def test_sessions_do_not_live_for_ever(autojump_clock):
-    """R-RESUME-07: the window opens with each loss; past it the handlers are cancelled."""
+async def test_sessions_without_a_connection_expire(autojump_clock):
+    """R-RESUME-07: each loss starts the lifetime again; when it is over, handlers are cancelled."""
     closed = trio.Event()
 
     class Endless(Responder):
@@ -375,7 +375,7 @@ async def test_sessions_do_not_live_for_ever(autojump_clock):
             await peer.expect_closed(ErrorCode.REJECTED_RESUME)
 
 
-async def test_silence_costs_the_connection_and_not_the_session(autojump_clock):
+async def test_silence_ends_the_connection_but_not_the_session(autojump_clock):
     """R-KEEP-06, R-RESUME-07: a client silent for its max lifetime may come back."""
     async with resumable() as server:
         async with server.session(max_lifetime=5) as peer:
@@ -385,8 +385,8 @@ async def test_silence_costs_the_connection_and_not_the_session(autojump_clock):
             await peer.expect_alive()
 
 
-async def test_sessions_are_counted():
-    """A client more than `ResumeOptions.max_sessions` is refused; one that leaves makes room."""
+async def test_the_number_of_sessions_is_limited():
+    """Past `ResumeOptions.max_sessions` a client is refused; one that leaves makes room."""
     async with resumable(options=ResumeOptions(max_sessions=1)) as server:
         async with server.session() as peer:
             async with server.dial() as more:
@@ -413,7 +413,7 @@ async def test_a_refused_setup_leaves_no_session():
 
 
 async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
-    """What is retained stays within its limit, whatever a client asks for and never confirms."""
+    """The retained bytes stay within their limit, however much a client asks for."""
 
     class Much(Responder):
         async def request_stream(self, payload):
@@ -440,7 +440,7 @@ async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
 
 
 async def test_a_client_that_confirms_is_never_failed():
-    """Payloads wait for the confirmation, so nothing is let go that may be needed."""
+    """Payloads wait for the confirmation, so no frame is dropped that may be needed."""
 
     class Much(Responder):
         async def request_stream(self, payload):
@@ -487,11 +487,11 @@ def test_the_options_are_checked():
 
 
 def test_the_default_limits_fit_each_other():
-    """What the outbox holds of the smallest frames is less than an eighth of what is retained."""
+    """The smallest frames that the outbox holds are less than an eighth of the retained bytes."""
     assert ConnectionConfig().limits.outbox_size <= ResumeOptions().max_retained_size // 64
 
 
-async def test_a_server_that_stops_lets_nobody_come_back(autojump_clock):
+async def test_a_server_that_stops_resumes_no_session(autojump_clock):
     """Graceful stop: sessions without a connection end at once, others when their streams have."""
     options = ResumeOptions()
     async with trio.open_nursery() as nursery:
@@ -510,5 +510,5 @@ async def test_a_server_that_stops_lets_nobody_come_back(autojump_clock):
             while await options.store.find(TOKEN) is not None:
                 pass
             assert await options.store.find(OTHER) is not None
-        # Its connection is lost now, and nobody can bring another.
+        # Its connection is lost now, and no client can resume it.
     assert len(options.store) == 0

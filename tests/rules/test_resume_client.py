@@ -1,6 +1,6 @@
 """Resuming operation at a client, checked from the wire.
 
-Modules of rsocket_trio.connection: resume_client, fresh_sessions.
+Modules of rsocket_trio.connection: resume_client.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import Resume, Retry, connect
-from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import (
-    ConnectFailed,
     ConnectionLost,
     ErrorCode,
     LocalProtocolError,
@@ -31,94 +29,10 @@ from rsocket_trio.frames import (
     SetupFrame,
 )
 from rsocket_trio.payload import Payload
-from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.memory import memory_transport_pair
-
-CONFIG = ConnectionConfig(keepalive_interval=10, max_lifetime=35, setup_timeout=3)
-REQUEST = RequestResponseFrame(1, data=b"ping")  # 10 bytes
-ANSWER = PayloadFrame(1, next=True, complete=True, data=b"pong")  # 10 bytes
-
-
-class Script:
-    """A scripted server: a peer for each time the client dials, in order."""
-
-    def __init__(self):
-        self.down = False
-        self.dialled = 0
-        self._put, self._get = trio.open_memory_channel(100)
-
-    @asynccontextmanager
-    async def dial(self):
-        self.dialled += 1
-        if self.down:
-            raise ConnectFailed("nobody there")
-        client, server = memory_transport_pair()
-        self._put.send_nowait(FramePeer(server))
-        async with client:
-            yield client
-
-    async def accept(self) -> FramePeer:
-        """The next connection, as it comes."""
-        return await self._get.receive()
-
-    async def accept_setup(self) -> FramePeer:
-        peer = await self.accept()
-        await peer.accept()
-        return peer
-
-    async def accept_resume(self, position: int) -> FramePeer:
-        peer = await self.accept()
-        await peer.receive(ResumeFrame)
-        await peer.send(ResumeOkFrame(position))
-        return peer
-
-
-@asynccontextmanager
-async def scripted(resume=None, responder=None):
-    """A client on a scripted server: (script, first peer, requester, nursery)."""
-    script = Script()
-    peers = []
-    failure = None
-
-    async def first():
-        peers.append(await script.accept_setup())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(first)
-        try:
-            async with connect(
-                script.dial,
-                responder=responder,
-                config=CONFIG,
-                resume=Resume() if resume is None else resume,
-            ) as requester:
-                try:
-                    yield script, peers[0], requester, nursery
-                finally:
-                    script.down = True
-        except Exception as error:  # kept out of the nursery, which would group it
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-
-
-class Asking:
-    """A request in a task of its own, and what became of it."""
-
-    def __init__(self, nursery, requester, data=b"ping"):
-        self.outcome = None
-        self.done = trio.Event()
-        nursery.start_soon(self._ask, requester, data)
-
-    async def _ask(self, requester, data):
-        try:
-            self.outcome = (await requester.request_response(Payload(data))).data
-        except Exception as error:
-            self.outcome = error
-        self.done.set()
+from tests.rules.resume_scripts import ANSWER, CONFIG, REQUEST, Asking, Script, scripted
 
 
 async def test_the_token_goes_with_setup(autojump_clock):
@@ -173,7 +87,7 @@ async def test_positions_are_in_keepalive(autojump_clock):
         await peer.drain()
         await peer.aclose()
         new = await script.accept()
-        # What the server has confirmed is not available any more.
+        # Frames that the server has confirmed are not available any more.
         assert (await new.receive(ResumeFrame)).first_available_client_position == 10
         await new.send(ResumeOkFrame(10), KeepaliveFrame(respond=True, data=b"?"))
         answer = await new.receive(KeepaliveFrame)
@@ -181,7 +95,7 @@ async def test_positions_are_in_keepalive(autojump_clock):
 
 
 async def test_a_rejection_is_final(autojump_clock):
-    """R-RESUME-11: after REJECTED_RESUME there is no other attempt; each stream learns why."""
+    """R-RESUME-11: after REJECTED_RESUME there is no other attempt; each stream gets the reason."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -211,7 +125,7 @@ async def test_a_rejection_is_final(autojump_clock):
 )
 @pytest.mark.parametrize("closes", [True, False])
 async def test_other_failures_are_tried_again(answer, closes, autojump_clock):
-    """R-RESUME-11: CONNECTION_ERROR, nonsense or silence cost one attempt."""
+    """R-RESUME-11: CONNECTION_ERROR, a malformed answer or silence cost one attempt."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -229,8 +143,8 @@ async def test_other_failures_are_tried_again(answer, closes, autojump_clock):
         assert asking.outcome == b"pong"
 
 
-async def test_a_server_that_drops_what_it_resumes(autojump_clock):
-    """RESUME_OK and an end at once, again and again, is no reason to dial like mad."""
+async def test_a_server_that_drops_resumed_sessions_is_dialled_slowly(autojump_clock):
+    """A connection that ends right after RESUME_OK, many times, costs the delay of an attempt."""
     async with scripted() as (script, peer, _, nursery):
         dropped = 0
 
@@ -247,27 +161,8 @@ async def test_a_server_that_drops_what_it_resumes(autojump_clock):
         assert 6 <= dropped <= 16
 
 
-async def test_a_server_that_drops_fresh_sessions(autojump_clock):
-    """Likewise one that takes a SETUP, drops it, and does not resume it."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, nursery):
-        sessions = 0
-
-        async def drop():
-            nonlocal sessions
-            while True:
-                await reject(script, peer)
-                fresh = await script.accept_setup()
-                await fresh.aclose()
-                sessions += 1
-
-        await peer.aclose()
-        nursery.start_soon(drop)
-        await trio.sleep(30)
-        assert 4 <= sessions <= 16
-
-
 @pytest.mark.parametrize("position", [5, 11])
-async def test_a_position_that_cannot_be(position, autojump_clock):
+async def test_an_impossible_position_ends_the_session(position, autojump_clock):
     """R-RESUME-20: CONNECTION_ERROR after RESUME_OK, and no other attempt."""
     async with scripted() as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
@@ -281,8 +176,8 @@ async def test_a_position_that_cannot_be(position, autojump_clock):
         assert script.dialled == 2
 
 
-async def test_the_session_lifetime_ends_it(autojump_clock):
-    """R-RESUME-07: past it the streams fail with ConnectionLost, exactly then."""
+async def test_the_session_ends_after_its_lifetime(autojump_clock):
+    """R-RESUME-07: when it is over, the streams fail with ConnectionLost, at that moment."""
     async with scripted(Resume(session_lifetime=45)) as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -298,7 +193,7 @@ async def test_the_session_lifetime_ends_it(autojump_clock):
         assert script.dialled == tries
 
 
-async def test_retries_give_up(autojump_clock):
+async def test_a_client_gives_up_after_its_attempts(autojump_clock):
     """After `Retry.attempts` the streams fail with ConnectionLost."""
     resume = Resume(retry=Retry(attempts=3, jitter=0))
     async with scripted(resume) as (script, peer, requester, nursery):
@@ -313,8 +208,8 @@ async def test_retries_give_up(autojump_clock):
         assert isinstance(asking.outcome, ConnectionLost)
 
 
-async def test_a_silent_server_costs_the_connection_only(autojump_clock):
-    """R-KEEP-06: no KEEPALIVE answered for the max lifetime: dial again."""
+async def test_a_silent_server_ends_the_connection_only(autojump_clock):
+    """R-KEEP-06: if no KEEPALIVE is answered for the max lifetime, the client dials again."""
     async with scripted() as (script, peer, _, _):
         before = trio.current_time()
         new = await script.accept_resume(0)
@@ -323,15 +218,15 @@ async def test_a_silent_server_costs_the_connection_only(autojump_clock):
         await peer.expect_closed()
 
 
-async def test_leaving_says_so(autojump_clock):
+async def test_leaving_sends_connection_close(autojump_clock):
     """R-RESUME-20: a close is told from a loss by CONNECTION_CLOSE on stream 0."""
     async with scripted() as (_, peer, _, _):
         pass
     await peer.expect_closed(ErrorCode.CONNECTION_CLOSE)
 
 
-async def test_leaving_while_away_does_not_take_long(autojump_clock):
-    """What could not be said within the close's time is not said."""
+async def test_leaving_without_a_connection_does_not_take_long(autojump_clock):
+    """Frames that cannot be sent within the close's time are dropped."""
     async with scripted() as (script, peer, _, _):
         script.down = True
         await peer.aclose()
@@ -355,7 +250,7 @@ async def test_a_server_that_closes_is_not_resumed(autojump_clock):
 
 
 async def test_a_loss_before_the_setup_is_accepted(autojump_clock):
-    """Nobody knows the session yet: `connect` raises, and dials no second time."""
+    """The server does not know the session yet: `connect` raises, and dials no second time."""
     script = Script()
 
     async def lose():
@@ -372,7 +267,7 @@ async def test_a_loss_before_the_setup_is_accepted(autojump_clock):
 
 
 async def test_a_server_without_sessions_refuses(autojump_clock):
-    """Resumption asked but not offered: REJECTED_SETUP, raised by connect."""
+    """A request for resumption that is not offered is refused: connect raises REJECTED_SETUP."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
 
         @asynccontextmanager
@@ -382,148 +277,6 @@ async def test_a_server_without_sessions_refuses(autojump_clock):
         with pytest.raises(RejectedSetup):
             async with connect(dial, resume=Resume()):
                 raise AssertionError("entered")
-
-
-async def reject(script, peer):
-    """Lose a connection, and refuse to resume its session."""
-    await peer.aclose()
-    peer = await script.accept()
-    await peer.receive(ResumeFrame)
-    await peer.send(ErrorFrame(0, ErrorCode.REJECTED_RESUME, b"who?"))
-    await peer.aclose()
-
-
-async def test_a_fresh_session_follows(autojump_clock):
-    """Where it is allowed: open streams fail with ConnectionLost, the requester goes on."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
-        tokens = set()
-        for _ in range(3):
-            tokens.add(peer.received[0].resume_token)
-            asking = Asking(nursery, requester)
-            await peer.receive(RequestResponseFrame)
-            await reject(script, peer)
-            await asking.done.wait()
-            assert isinstance(asking.outcome, ConnectionLost)
-            assert isinstance(asking.outcome.__cause__, RejectedResume)
-            with pytest.raises(ConnectionLost):
-                await requester.request_response(Payload(b"too early"))
-            peer = await script.accept_setup()
-        asking = Asking(nursery, requester)
-        assert await peer.receive() == REQUEST
-        await peer.send(ANSWER)
-        await asking.done.wait()
-        assert asking.outcome == b"pong"
-        assert len(tokens | {peer.received[0].resume_token}) == 4
-
-
-@pytest.mark.parametrize("ending", ["given up", "refused", "left"])
-async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
-    """`wait_closed` outlasts a session that another one follows, and returns with the last."""
-    ended = trio.Event()
-
-    async def wait(requester):
-        await requester.wait_closed()
-        ended.set()
-
-    resume = Resume(fresh_session=True, session_lifetime=20)
-    async with trio.open_nursery() as around:
-        async with scripted(resume) as (script, peer, requester, _):
-            around.start_soon(wait, requester)
-            await reject(script, peer)
-            await trio.testing.wait_all_tasks_blocked()
-            assert requester.closed
-            assert not ended.is_set()
-            peer = await script.accept_setup()
-            await trio.sleep(1)
-            assert not requester.closed
-            assert not ended.is_set()
-            if ending == "given up":
-                await reject(script, peer)
-                script.down = True
-                await ended.wait()
-            elif ending == "refused":
-                await reject(script, peer)
-                peer = await script.accept()
-                await peer.receive(SetupFrame)
-                await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
-                await ended.wait()
-        await ended.wait()
-    assert requester.closed
-
-
-async def test_a_fresh_session_is_tried_again(autojump_clock):
-    """Nobody there, or a loss before SETUP is accepted: another attempt, in time."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(5)
-        script.down = False
-        short = await script.accept()
-        await short.receive(SetupFrame)
-        await short.aclose()
-        peer = await script.accept_setup()
-        asking = Asking(nursery, requester)
-        assert await peer.receive() == REQUEST
-        await peer.send(ANSWER)
-        await asking.done.wait()
-        assert asking.outcome == b"pong"
-
-
-@pytest.mark.parametrize("attempts", [3, None])
-async def test_fresh_sessions_are_given_up(attempts, autojump_clock):
-    """After the attempts or the lifetime there is none, and requests say so."""
-    resume = Resume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
-    async with scripted(resume) as (script, peer, requester, _):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(30)
-        tries = script.dialled
-        await trio.sleep(1000)
-        assert script.dialled == tries
-        with pytest.raises(ConnectionLost):
-            await requester.request_response(Payload(b"?"))
-
-
-async def test_a_fresh_session_may_be_refused(autojump_clock):
-    """The server's reason is what requests then get."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, _):
-        await reject(script, peer)
-        peer = await script.accept()
-        await peer.receive(SetupFrame)
-        await peer.send(ErrorFrame(0, ErrorCode.REJECTED_SETUP, b"not you"))
-        await trio.sleep(100)
-        assert script.dialled == 3
-        with pytest.raises(RejectedSetup, match="not you"):
-            await requester.request_response(Payload(b"?"))
-
-
-async def test_leaving_between_sessions(autojump_clock):
-    """Nothing follows once the block is left."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, _):
-        await reject(script, peer)
-        script.down = True
-        await trio.sleep(1)
-        before = trio.current_time()
-    assert trio.current_time() == before
-
-
-async def test_an_acceptor_that_fails_for_a_fresh_session(autojump_clock, caplog):
-    """There is no fresh session then, and the log says why."""
-    accepted = []
-
-    async def accept(_setup, _requester):
-        if accepted:
-            raise ValueError("once is enough")
-        accepted.append(1)
-        return KnownAnswers()
-
-    resume = Resume(fresh_session=True)
-    async with scripted(resume, accept) as (script, peer, requester, _):
-        await reject(script, peer)
-        await trio.sleep(100)
-        with pytest.raises(ConnectionLost):
-            await requester.request_response(Payload(b"?"))
-    assert "once is enough" in caplog.text
 
 
 async def test_a_transport_cannot_be_dialled_again():
@@ -538,7 +291,7 @@ async def test_a_transport_cannot_be_dialled_again():
     "wrong",
     [{"token": b""}, {"token": b"x" * 65536}, {"session_lifetime": 0}, {"max_retained_size": 0}],
 )
-def test_what_makes_no_session_is_refused(wrong):
+def test_invalid_resume_options_are_refused(wrong):
     """Tokens have 1 to 65535 bytes, times and sizes are above 0."""
     with pytest.raises(ValueError):
         Resume(**wrong)
@@ -557,5 +310,5 @@ async def test_a_token_of_the_application(size):
 
 
 def test_a_token_is_not_shown():
-    """Whoever knows the token can take the session over, so it is in no log."""
+    """A token gives access to the session, so it is in no log."""
     assert "secret" not in repr(Resume(token=b"secret"))

@@ -88,7 +88,7 @@ async def test_a_client_begins_with_setup():
     ],
     ids=lambda frame: f"{frame.frame_type.name} {frame.stream_id}",
 )
-async def test_another_first_frame_is_refused(frame):
+async def test_a_connection_that_does_not_begin_with_setup_is_refused(frame):
     """R-CONN-02, R-SETUP-01: a server answers it with INVALID_SETUP, closes, and runs nothing."""
     responder = KnownAnswers()
     async with frame_peer_client(responder, setup=False) as peer:
@@ -97,8 +97,8 @@ async def test_another_first_frame_is_refused(frame):
     assert responder.last_fire_and_forget == b""
 
 
-async def test_requests_may_come_right_behind_setup():
-    """R-CONN-03: what a client pipelines behind its SETUP is answered."""
+async def test_requests_right_behind_setup_are_answered():
+    """R-CONN-03: requests that a client pipelines behind its SETUP are answered."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         await peer.send(GOOD_SETUP, RequestResponseFrame(1, data=b"early"))
         assert (await peer.receive(PayloadFrame)).data == b"early"
@@ -127,8 +127,8 @@ async def test_a_server_may_ask_first():
 @pytest.mark.parametrize(
     "error", [InvalidSetup("why"), UnsupportedSetup("why"), RejectedSetup("why")], ids=repr
 )
-async def test_a_refused_setup(error):
-    """R-CONN-05, R-CONN-09: the client gets code and reason, then the end; nothing is run."""
+async def test_a_refused_setup_ends_the_connection(error):
+    """R-CONN-05, R-CONN-09: the client gets code and reason, then the end; no request runs."""
     responder = Refusing(error)
     async with frame_peer_client(responder, setup=False) as peer:
         await peer.send(
@@ -150,8 +150,8 @@ async def test_a_refused_setup(error):
     ],
     ids=lambda frame: frame.frame_type.name,
 )
-async def test_what_accepts_a_setup(frame, nursery):
-    """R-CONN-06: the echo of our KEEPALIVE, a request or a LEASE let the client in."""
+async def test_frames_that_accept_a_setup(frame, nursery):
+    """R-CONN-06: the echo of a client's KEEPALIVE, a request or a LEASE accept its SETUP."""
     client_end, server_end = memory_transport_pair()
 
     async def accept():
@@ -174,7 +174,7 @@ async def test_what_accepts_a_setup(frame, nursery):
         (ErrorCode.REJECTED_SETUP, RejectedSetup),
     ],
 )
-async def test_what_rejects_a_setup(code, error, nursery):
+async def test_codes_that_refuse_a_setup(code, error, nursery):
     """R-CONN-07: each code of a refusal is an exception of ``connect``, with the reason."""
     client_end, server_end = memory_transport_pair()
 
@@ -191,9 +191,9 @@ async def test_what_rejects_a_setup(code, error, nursery):
 
 
 async def test_an_error_right_behind_the_acceptance_is_no_refusal(nursery):
-    """R-CONN-07: in one read with the answer that accepts the SETUP too, a code means what it does.
+    """R-CONN-07: an error in one read with the accepting frame has its normal meaning.
 
-    One that is only for setting up means nothing by then.
+    A code that is only for setting up has no meaning by then.
     """
     client_end, server_end = memory_transport_pair()
 
@@ -209,8 +209,8 @@ async def test_an_error_right_behind_the_acceptance_is_no_refusal(nursery):
                 await peer.aclose()
 
 
-async def test_nothing_is_asked_before_the_setup_is_answered():
-    """R-CONN-08: a client that confirms its SETUP has sent SETUP and KEEPALIVE, no more."""
+async def test_no_request_leaves_before_the_setup_is_answered():
+    """R-CONN-08: a client that waits for its SETUP has sent SETUP and KEEPALIVE only."""
     async with frame_peer_server() as (peer, requester):
         assert [type(frame) for frame in peer.received] == [SetupFrame, KeepaliveFrame]
         await requester.fire_and_forget(Payload(b"now"))
@@ -232,8 +232,8 @@ async def test_mime_types_are_not_interpreted():
             assert seen.pop() == mime_types
 
 
-async def test_what_a_client_says_of_itself():
-    """R-SETUP-02, R-SETUP-04, R-SETUP-07, R-SETUP-09, R-SETUP-11: the fields of a sent SETUP."""
+async def test_the_fields_of_a_sent_setup():
+    """R-SETUP-02, R-SETUP-04, R-SETUP-07, R-SETUP-09, R-SETUP-11: all fields are right."""
     config = ConnectionConfig(keepalive_interval=1.5, max_lifetime=7)
     setup = Payload(b"data", b"metadata")
     async with frame_peer_server(setup=setup, config=config) as (peer, _):
@@ -284,14 +284,14 @@ async def test_times_of_zero_are_refused(interval, lifetime):
     ],
     ids=["lease", "resume in SETUP", "RESUME"],
 )
-async def test_what_is_not_offered(frame, code):
-    """R-SETUP-08, R-SETUP-10, R-LEASE-09, R-RESUME-12: lease and resume where there is none."""
+async def test_lease_and_resume_are_refused_where_not_offered(frame, code):
+    """R-SETUP-08, R-SETUP-10, R-LEASE-09, R-RESUME-12: a server without them refuses L and R."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         await peer.send(frame, RequestFnfFrame(1))
         await peer.expect_closed(code)
 
 
-async def test_a_setup_cut_short():
+async def test_a_setup_cut_short_is_invalid():
     """R-SETUP-12: a SETUP cut anywhere before its data is INVALID_SETUP."""
     frame = SetupFrame(1, 0, 1000, 2000).encode()
     for size in range(len(frame)):
@@ -301,7 +301,7 @@ async def test_a_setup_cut_short():
 
 
 async def test_a_setup_payload_too_large_for_a_frame():
-    """R-SETUP-13: SETUP is not fragmented, so what does not fit is the caller's error."""
+    """R-SETUP-13: SETUP is not fragmented, so one that is too large is the caller's error."""
     client_end, server_end = memory_transport_pair()
     async with FramePeer(server_end) as peer:
         with pytest.raises(LocalProtocolError):

@@ -1,4 +1,4 @@
-"""What public functions take and give can be imported, by its name, from where users import."""
+"""The types in public signatures can be imported, by their names, from where users import."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def namespace(module: str) -> dict[str, object]:
 
 @cache
 def aliases() -> frozenset[str]:
-    """The names for types that this package has defined."""
+    """The type aliases that this package defines."""
     return frozenset(
         node.target.id
         for path in ROOT.rglob("*.py")
@@ -73,7 +73,7 @@ def functions_of(thing):
         if name.startswith("_") and name not in {"__init__", "__call__", "__aenter__"}:
             continue
         if name == "__init__" and isinstance(thing, Sealed):
-            continue  # nobody calls it
+            continue  # no user calls it
         for each in (
             [member.fget] if isinstance(member, property) else [getattr(member, "__func__", member)]
         ):
@@ -82,7 +82,7 @@ def functions_of(thing):
 
 
 def parts(hint):
-    """A type, and all it is made of."""
+    """A type, and all types it is made of."""
     yield hint
     for argument in typing.get_args(hint):
         for each in argument if isinstance(argument, list) else [argument]:
@@ -90,7 +90,7 @@ def parts(hint):
 
 
 def hints_of(thing):
-    """The types in the signatures of a thing, or those it stands for."""
+    """The types in the signatures of a thing, or those it is an alias for."""
     for function in functions_of(thing):
         names = namespace(function.__module__)
         for hint in typing.get_type_hints(function, names, names, include_extras=True).values():
@@ -121,8 +121,8 @@ def words_of(thing):
     ("package", "name", "thing"),
     [pytest.param(*each, id=f"{each[0]}.{each[1]}") for each in exported()],
 )
-def test_what_it_takes_and_gives_can_be_imported(package, name, thing):
-    """Each type of ours in a signature, and each name for types, is in an ``__all__``."""
+def test_types_in_signatures_can_be_imported(package, name, thing):
+    """Each type of ours in a signature, and each alias, is in an ``__all__``."""
     hidden = {
         f"{hint.__module__}.{hint.__qualname__}"
         for hint in hints_of(thing)
@@ -135,8 +135,8 @@ def test_what_it_takes_and_gives_can_be_imported(package, name, thing):
     assert not unnamed, f"{package}.{name} speaks of {sorted(unnamed)}"
 
 
-def test_nothing_is_overlooked():
-    """Arguments, results, properties, attributes, type arguments and names are all looked at."""
+def test_all_parts_of_a_signature_are_checked():
+    """Arguments, results, properties, attributes, type arguments and names are checked."""
     assert {rsocket_trio.RegisteredRoute, rsocket_trio.Codecs, rsocket_trio.Setup} <= set(
         hints_of(rsocket_trio.Router)
     )

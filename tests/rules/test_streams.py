@@ -1,4 +1,4 @@
-"""Stream ids, and what ends a stream or all of them, checked from the wire.
+"""Stream ids, and the ends of streams, checked from the wire.
 
 Modules of rsocket_trio.connection: stream_table, stream_sender.
 """
@@ -32,7 +32,7 @@ LAST_ID = 2**31 - 1
 
 
 async def open_one_of_each(requester) -> None:
-    """Ask five times: every interaction that has a stream, and one of them again."""
+    """Send five requests: every interaction that has a stream, and one of them again."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(requester.request_response, Payload(b"1"))
         await trio.testing.wait_all_tasks_blocked()
@@ -47,7 +47,7 @@ async def open_one_of_each(requester) -> None:
 REQUESTS = (RequestResponseFrame, RequestFnfFrame, RequestStreamFrame, RequestChannelFrame)
 
 
-async def test_a_clients_ids_are_odd_and_rise():
+async def test_the_ids_of_a_client_are_odd_and_rise():
     """R-SID-02, R-SID-03, R-SID-04, R-SID-06: 1, 3, 5, ..., fire_and_forget included."""
     async with frame_peer_server() as (peer, requester):
         await open_one_of_each(requester)
@@ -55,7 +55,7 @@ async def test_a_clients_ids_are_odd_and_rise():
     assert [frame.stream_id for frame in sent] == [1, 3, 5, 7, 9]
 
 
-async def test_a_servers_ids_are_even_and_rise():
+async def test_the_ids_of_a_server_are_even_and_rise():
     """R-SID-02, R-SID-03, R-SID-05, R-SID-06: 2, 4, 6, ..."""
     requesters = []
 
@@ -80,7 +80,7 @@ async def test_ids_of_finished_streams_are_not_taken_again():
 
 
 async def test_requests_on_stream_zero_are_ignored():
-    """R-SID-01: stream 0 is the connection's, and no request is served on it."""
+    """R-SID-01: stream 0 belongs to the connection, and no request is served on it."""
     responder = KnownAnswers()
     async with frame_peer_client(responder) as peer:
         await peer.send(RequestResponseFrame(0, data=b"x"), RequestFnfFrame(0, data=b"x"))
@@ -100,7 +100,7 @@ async def test_requests_with_the_wrong_parity_are_ignored():
 
 
 async def test_a_responder_serves_ids_that_were_used_before():
-    """R-SID-07: after the last id there is the first again, so any finished id is served."""
+    """R-SID-07: ids begin again after the last one, so any finished id is served."""
     async with frame_peer_client(KnownAnswers()) as peer:
         for stream_id in (1, 5, LAST_ID, 1, 3, 5, LAST_ID):
             await peer.send(RequestResponseFrame(stream_id, data=b"again"))
@@ -123,7 +123,7 @@ async def test_a_rejected_id_is_not_tried_again():
         assert (await peer.receive(RequestFnfFrame)).stream_id == 3
 
 
-async def test_streams_live_as_long_as_the_connection():
+async def test_streams_fail_when_the_connection_is_lost():
     """R-SID-13: when the connection is lost, every stream of the requester ends with an error."""
     outcomes = []
 
@@ -150,7 +150,7 @@ async def test_streams_live_as_long_as_the_connection():
 
 
 async def test_a_channel_ends_with_the_connection_before_it_is_opened():
-    """Who reads the replies learns of the loss also while the source has said nothing yet."""
+    """The reader of the replies gets the loss even if the source has sent no item yet."""
     closed = []
 
     async def silent():
@@ -172,7 +172,7 @@ async def test_a_channel_ends_with_the_connection_before_it_is_opened():
                 await replies.receive()
 
 
-async def test_handlers_live_as_long_as_the_connection():
+async def test_handlers_are_cancelled_when_the_connection_is_lost():
     """R-SID-13: when the connection is lost, the handlers of its requests are cancelled."""
     cancelled = []
 
@@ -190,7 +190,7 @@ async def test_handlers_live_as_long_as_the_connection():
     assert sorted(cancelled) == [b"a", b"b"]
 
 
-async def test_requests_end_by_cancel_and_the_id_is_forgotten():
+async def test_cancel_ends_a_request_and_frees_its_id():
     """R-CANCEL-01, R-CANCEL-02, R-SID-07: a cancelled request frees its id at the responder."""
     async with frame_peer_client(KnownAnswers()) as peer:
         await peer.send(RequestResponseFrame(1, data=b"never"))
@@ -200,7 +200,7 @@ async def test_requests_end_by_cancel_and_the_id_is_forgotten():
 
 
 async def refused_in_every_way(requester) -> None:
-    """Ask in every way; each is refused."""
+    """Send a request of each kind; each is refused."""
 
     async def read(context):
         async with context as items:
@@ -216,8 +216,8 @@ async def refused_in_every_way(requester) -> None:
             await ask(argument)
 
 
-async def test_a_client_that_has_used_up_its_ids(monkeypatch):
-    """R-SID-08, R-SID-12: after the last id nothing is sent, and what is open goes on."""
+async def test_a_client_that_has_used_up_its_ids_sends_no_request(monkeypatch):
+    """R-SID-08, R-SID-12: after the last id no request leaves, and open streams go on."""
     monkeypatch.setattr(stream_table, "StreamIds", partial(StreamIds, start=LAST_ID))
     async with frame_peer_server() as (peer, requester):
         async with requester.request_stream(Payload()) as items:
@@ -230,7 +230,7 @@ async def test_a_client_that_has_used_up_its_ids(monkeypatch):
         await peer.expect_alive()
 
 
-async def test_a_server_that_has_used_up_its_ids(monkeypatch):
+async def test_a_server_that_has_used_up_its_ids_sends_no_request(monkeypatch):
     """R-SID-08: the last id of a server is one less, and the client's requests go on."""
     requesters = []
 

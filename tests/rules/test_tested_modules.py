@@ -1,7 +1,7 @@
-"""Each module of the engine has its test file: by name, or in one whose docstring names it.
+"""Each internal module has its test file: by name, or in one whose docstring names it.
 
-The engine is a heap of small parts that only make sense together, so some are tested by what a
-connection does. Where, is said in the docstring of that file, in a line of its own::
+Many modules are small and only make sense together, so some are tested by the behaviour of a
+connection. The docstring of that test file names them, in a line of its own::
 
     Modules of rsocket_trio.connection: admission, latency.
 """
@@ -34,14 +34,14 @@ NAMED = {path: named_in(path) for path in FILES if "Modules of rsocket_trio" in 
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_a_module_has_its_tests(module):
-    """A file of its name, beside the others; or a file that names it."""
+def test_each_module_has_a_test_file(module):
+    """There is a file of the same name, or a file that names the module."""
     own = TESTS / "connection" / f"test_{module}.py"
     assert own.exists() or any(module in names for names in NAMED.values())
 
 
-def test_only_modules_are_named():
-    """What is named is there: no line outlives its module."""
+def test_only_existing_modules_are_named():
+    """A module that is named exists."""
     for path, names in NAMED.items():
         assert set(names) <= set(MODULES), path
         assert len(set(names)) == len(names), path

@@ -32,8 +32,8 @@ async def test_every_place_is_cancelled_once_until_a_run_completes():
     assert reached == sorted(reached)
 
 
-async def test_an_operation_without_checkpoint_is_run_but_never_stopped():
-    """What never waits cannot be cancelled, and that is no endless loop."""
+async def test_an_operation_without_checkpoint_cannot_be_cancelled():
+    """It runs to its end, and there is no endless loop."""
     runs = []
 
     async def operation():
@@ -62,7 +62,7 @@ async def test_check_runs_after_each_run():
 
 
 async def test_a_planted_leak_is_found_and_its_place_named():
-    """A resource taken before the try block is left when the cancellation falls between."""
+    """A cancellation between taking a resource and the try block leaves the resource."""
     taken = []
 
     async def operation():
@@ -84,7 +84,7 @@ async def test_a_planted_leak_is_found_and_its_place_named():
 
 
 async def test_a_value_lost_between_hand_over_and_cancellation_is_found(nursery):
-    """The moment before a step is covered: the value has arrived and the task is cancelled too."""
+    """A task may be cancelled after a value was handed to it, but before it runs."""
     wake: dict[str, trio.lowlevel.Task] = {}
     given = taken = 0
 
@@ -131,8 +131,8 @@ async def test_all_tasks_can_be_counted():
     assert own > 1
 
 
-async def test_an_endless_operation_is_given_up():
-    """Past the limit the operation is called endless instead of being run for ever."""
+async def test_an_endless_operation_is_reported():
+    """Past the limit the operation is called endless."""
 
     async def operation():
         while True:
@@ -156,8 +156,8 @@ async def test_an_error_of_the_operation_carries_the_place():
     assert "place 0" in caught.value.__notes__[0]
 
 
-async def test_it_can_itself_be_cancelled():
-    """The caller's own cancel scope ends the whole of it and checks nothing more."""
+async def test_cancel_everywhere_can_be_cancelled():
+    """The caller's own cancel scope ends it, and no further check runs."""
     checks = 0
 
     async def check():

@@ -81,7 +81,7 @@ async def test_a_stream_is_slow(autojump_clock: trio.testing.MockClock) -> None:
 
 
 async def test_a_transport_is_cut_between_frames() -> None:
-    """Frames that fit go through; the next one is not sent, and both ends learn of it."""
+    """Frames that fit go through; the next one is not sent, and both ends get an error."""
     inner, peer = memory_transport_pair()
     transport = FaultyTransport(inner, cut_after_bytes=10)
     await transport.send_frames([b"12345"])
@@ -96,7 +96,7 @@ async def test_a_transport_is_cut_between_frames() -> None:
 
 
 async def test_a_transport_is_cut_while_receiving() -> None:
-    """Frames before the cut are returned, then there is the error."""
+    """Frames before the cut are returned, then the error is raised."""
     inner, peer = memory_transport_pair()
     transport = FaultyTransport(inner, cut_after_bytes=5)
     await peer.send_frames([b"123", b"456"])
@@ -112,7 +112,7 @@ async def test_a_transport_is_cut_while_receiving() -> None:
 
 
 async def test_frames_are_corrupted_and_late(autojump_clock: trio.testing.MockClock) -> None:
-    """What is received is changed by the function given, and everything takes the delay."""
+    """A function changes the received frames, and every call takes the delay."""
     inner, peer = memory_transport_pair()
     transport = FaultyTransport(inner, delay=1.0, corrupt=lambda frame: frame[::-1])
     await peer.send_frames([b"123"])
@@ -124,8 +124,8 @@ async def test_frames_are_corrupted_and_late(autojump_clock: trio.testing.MockCl
     assert await peer.receive_frames() == []
 
 
-async def test_the_wish_to_write_is_passed_on() -> None:
-    """A transport inside that has something to send wakes the writer of the one outside."""
+async def test_a_pending_write_is_passed_on() -> None:
+    """An inner transport that has bytes to send wakes the writer of the outer one."""
     inner, _ = memory_transport_pair()
     transport = FaultyTransport(inner)
     woken: list[bool] = []
@@ -136,7 +136,7 @@ async def test_the_wish_to_write_is_passed_on() -> None:
 
 
 class AtOnce(FrameTransport):
-    """Sends so many frames without waiting, and notes all that it has sent."""
+    """Sends a number of frames without waiting, and notes all sent frames."""
 
     immediate = True
 
@@ -167,7 +167,7 @@ class AtOnce(FrameTransport):
 
 
 async def test_a_transport_is_cut_while_it_sends_at_once() -> None:
-    """What fits leaves, also where the inner transport keeps some of it; then there is the cut."""
+    """Frames that fit leave, also if the inner transport keeps some of them; then it is cut."""
     for room in (0, 1, 2, 1000):
         inner = AtOnce(room)
         transport = FaultyTransport(inner, cut_after_bytes=6)
@@ -178,7 +178,7 @@ async def test_a_transport_is_cut_while_it_sends_at_once() -> None:
         assert inner.sent == [b"12", b"34", b"56", b"closed"]
 
 
-async def test_what_does_not_leave_at_once_counts_once() -> None:
+async def test_frames_that_do_not_leave_at_once_count_once() -> None:
     """Frames that could not be handed over count when they are."""
     inner = AtOnce(broken=True)
     transport = FaultyTransport(inner, cut_after_bytes=4)
@@ -190,7 +190,7 @@ async def test_what_does_not_leave_at_once_counts_once() -> None:
     assert inner.sent == [b"12", b"34"]
 
 
-def test_what_is_slow_does_not_send_at_once() -> None:
+def test_a_slow_transport_does_not_send_at_once() -> None:
     """A delay is a wait."""
     assert FaultyTransport(AtOnce()).immediate
     assert not FaultyTransport(AtOnce(), delay=1).immediate

@@ -37,8 +37,8 @@ async def test_frames_and_bytes_are_sent_in_order(ends):
     assert await other.receive(CancelFrame) == CancelFrame(1)
 
 
-async def test_what_came_is_kept_decoded_and_raw(ends):
-    """The log has every frame, also the KEEPALIVEs that an expectation skipped."""
+async def test_received_frames_are_kept_decoded_and_raw(ends):
+    """The log has every frame, also skipped KEEPALIVEs."""
     peer, other = ends
     beat = KeepaliveFrame(respond=True)
     await peer.send(beat, ANSWER)
@@ -48,8 +48,8 @@ async def test_what_came_is_kept_decoded_and_raw(ends):
     assert other.received_bytes == [beat.encode(), ANSWER.encode()]
 
 
-async def test_keepalives_are_seen_only_when_asked_for(ends):
-    """A KEEPALIVE is skipped on the way to another frame, and received by its own name."""
+async def test_keepalives_are_received_by_name_only(ends):
+    """A KEEPALIVE is skipped on the way to another frame, and received when expected."""
     peer, other = ends
     await peer.send(KeepaliveFrame(respond=True, data=b"1"), KeepaliveFrame(respond=False))
     assert (await other.receive(KeepaliveFrame)).data == b"1"
@@ -59,8 +59,8 @@ async def test_keepalives_are_seen_only_when_asked_for(ends):
     await other.expect_nothing()
 
 
-async def test_another_frame_fails_readably(ends):
-    """The failure shows what was wanted, what came, and the trace before it."""
+async def test_an_unexpected_frame_fails_with_a_trace(ends):
+    """The failure shows the expected frame, the received one, and the trace before it."""
     peer, other = ends
     await peer.send(REQUEST)
     await other.receive()
@@ -74,8 +74,8 @@ async def test_another_frame_fails_readably(ends):
     assert "-> REQUEST_RESPONSE stream_id=1" in text
 
 
-async def test_bytes_that_are_no_frame_fail_readably(ends):
-    """Malformed bytes from the side under test are shown in full."""
+async def test_malformed_bytes_fail_with_a_dump(ends):
+    """Malformed bytes of the tested side are shown in full."""
     peer, other = ends
     await peer.send(b"\0\0\0")
 
@@ -83,12 +83,12 @@ async def test_bytes_that_are_no_frame_fail_readably(ends):
         await other.receive()
 
 
-async def test_the_end_of_the_connection_fails_readably(ends):
-    """A frame that never came because the connection ended is told apart from silence."""
+async def test_the_end_of_the_connection_is_told_apart_from_silence(ends):
+    """The failure says that the connection ended before the frame came."""
     peer, other = ends
     await peer.aclose()
 
-    for _ in range(2):  # the end stays the end
+    for _ in range(2):  # Later calls get the end too.
         with pytest.raises(AssertionError, match="expected a frame, but the connection was closed"):
             await other.receive()
     with pytest.raises(AssertionError, match="expected nothing, but the connection was closed"):
@@ -96,7 +96,7 @@ async def test_the_end_of_the_connection_fails_readably(ends):
 
 
 async def test_a_broken_connection_is_an_end():
-    """A transport that breaks ends the script as one that closes does."""
+    """A transport that breaks ends the script in the same way as a closed one."""
 
     class Broken:
         async def receive_frames(self):
@@ -109,7 +109,7 @@ async def test_a_broken_connection_is_an_end():
 
 
 async def test_silence_fails_after_patience(ends, autojump_clock):
-    """An expectation does not wait for ever."""
+    """An expectation waits for a limited time."""
     _, other = ends
     start = trio.current_time()
     with pytest.raises(AssertionError, match=r"expected CancelFrame, but nothing arrived for 10"):
@@ -117,8 +117,8 @@ async def test_silence_fails_after_patience(ends, autojump_clock):
     assert trio.current_time() - start == 10
 
 
-async def test_nothing_expected_and_something_there(ends):
-    """A frame that came where silence was expected is shown, also behind a KEEPALIVE."""
+async def test_an_unexpected_frame_is_shown(ends):
+    """A frame where silence was expected is shown, also behind a KEEPALIVE."""
     peer, other = ends
     await other.expect_nothing()
     await peer.send(KeepaliveFrame(respond=False), ANSWER)
@@ -126,16 +126,15 @@ async def test_nothing_expected_and_something_there(ends):
         await other.expect_nothing()
 
 
-async def test_nothing_expected_loses_nothing(ends):
-    """Frames that come after a silence are received as usual."""
+async def test_frames_after_a_silence_are_received(ends):
     peer, other = ends
     await other.expect_nothing()
     await peer.send(ANSWER)
     assert await other.receive() == ANSWER
 
 
-async def test_all_there_is_can_be_taken_at_once(ends):
-    """Draining gives every frame that came, KEEPALIVEs too, and nothing after the end."""
+async def test_drain_takes_all_frames(ends):
+    """It gives every frame that came, KEEPALIVEs too, and no frame after the end."""
     peer, other = ends
     beat = KeepaliveFrame(respond=False)
     assert await other.drain() == []
@@ -147,7 +146,7 @@ async def test_all_there_is_can_be_taken_at_once(ends):
 
 
 async def test_a_close_with_its_error(ends):
-    """ERROR on stream 0 and then the end is a close, and the ERROR is returned."""
+    """ERROR on stream 0 and then the end is a close; the ERROR is returned."""
     peer, other = ends
     last_words = ErrorFrame(0, 0x101, b"enough")
     await peer.send(KeepaliveFrame(respond=False), last_words)
@@ -156,8 +155,8 @@ async def test_a_close_with_its_error(ends):
     assert await other.expect_closed(0x101) == last_words
 
 
-async def test_a_close_without_a_word(ends):
-    """Where no code is asked for, an end without ERROR is a close too."""
+async def test_a_close_without_an_error(ends):
+    """If no code is expected, an end without ERROR is a close too."""
     peer, other = ends
     await peer.aclose()
     assert await other.expect_closed() is None
@@ -176,8 +175,8 @@ async def test_a_close_without_a_word(ends):
     ],
     ids=["another code", "on a stream", "no error", "said twice", "a word after the last"],
 )
-async def test_no_close_as_expected(ends, frames):
-    """Another code, another stream, another frame: none of them is the expected close."""
+async def test_an_unexpected_close_fails(ends, frames):
+    """Another code, another stream or another frame is not the expected close."""
     peer, other = ends
     await peer.send(*frames)
     await peer.aclose()
@@ -186,7 +185,7 @@ async def test_no_close_as_expected(ends, frames):
 
 
 async def test_an_error_that_does_not_close(ends, autojump_clock):
-    """ERROR on stream 0 with the connection left open is no close."""
+    """ERROR on stream 0 without the end is not a close."""
     peer, other = ends
     await peer.send(ErrorFrame(0, 0x101))
     with pytest.raises(AssertionError, match="nothing arrived for 10"):
@@ -220,16 +219,16 @@ async def test_a_setup_without_keepalive_can_be_accepted(ends):
     assert (await server.accept(keepalive=False)).data_mime_type == "application/octet-stream"
 
 
-async def test_a_keepalive_that_asks_for_nothing_is_not_answered(ends):
-    """Answering a KEEPALIVE without R would be a fault of the script."""
+async def test_a_keepalive_without_respond_is_not_answered(ends):
+    """A script that answers a KEEPALIVE without R would break the rules."""
     peer, other = ends
     await peer.send(KeepaliveFrame(respond=False))
     with pytest.raises(AssertionError, match="asks for no answer"):
         await other.answer_keepalive()
 
 
-async def test_life_is_silence_and_an_echo(ends, nursery):
-    """Being alive means answering the probe, after own KEEPALIVEs at most, with its data."""
+async def test_expect_alive_waits_for_an_echo(ends, nursery):
+    """The probe is answered with its data, after KEEPALIVEs of the peer at most."""
     peer, other = ends
 
     async def echo():
@@ -249,8 +248,8 @@ async def test_life_is_silence_and_an_echo(ends, nursery):
         await peer.expect_alive()
 
 
-async def test_the_trace_reads_like_one(ends):
-    """The trace has a line per frame, in both directions, and the end."""
+async def test_the_trace_has_a_line_per_frame(ends):
+    """It has both directions, and the end."""
     peer, other = ends
     await peer.send(REQUEST)
     await other.receive()

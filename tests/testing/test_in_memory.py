@@ -34,14 +34,14 @@ async def test_a_pair_is_connected_both_ways():
 
 
 async def test_a_refused_pair_does_not_enter_its_block():
-    """The refusal of the responder is the exception of the pair."""
+    """The pair raises the refusal of the responder."""
     with pytest.raises(RejectedSetup, match="not today"):
         async with connected_pair(Refusing()):
             raise AssertionError("entered")
 
 
-async def test_a_scripted_client_can_begin_at_the_beginning():
-    """Without the ready-made SETUP the script writes the first frame itself."""
+async def test_a_scripted_client_may_send_its_own_setup():
+    """Without the automatic SETUP the script writes the first frame itself."""
     async with frame_peer_client(KnownAnswers(), setup=False) as peer:
         assert not peer.received
         await peer.setup()
@@ -49,7 +49,7 @@ async def test_a_scripted_client_can_begin_at_the_beginning():
         assert (await peer.receive(PayloadFrame)).data == b"hello"
 
 
-async def test_a_scripted_server_has_seen_the_setup():
+async def test_a_scripted_server_has_received_the_setup():
     """The SETUP that the script accepted is the first frame of its log."""
     async with frame_peer_server(setup=Payload(b"who", b"am i")) as (peer, _requester):
         setup = peer.received[0]
@@ -58,8 +58,8 @@ async def test_a_scripted_server_has_seen_the_setup():
 
 
 @pytest.mark.parametrize("make", [frame_peer_client, connected_pair])
-async def test_the_failure_of_the_block_arrives_as_itself(make):
-    """An exception of the block is neither grouped nor replaced, and nothing is left running."""
+async def test_an_error_of_the_block_comes_out_unchanged(make):
+    """It is neither grouped nor replaced, and no task is left running."""
 
     async def use():
         async with make(KnownAnswers()):
@@ -75,7 +75,7 @@ async def test_the_failure_of_the_block_arrives_as_itself(make):
         assert await use_checked() == "as itself"
 
 
-async def test_nothing_is_left_after_any_of_them():
+async def test_no_task_is_left_after_a_block():
     """Leaving the block ends the tasks of both ends."""
     async with assert_no_leaks():
         async with connected_pair(KnownAnswers()):

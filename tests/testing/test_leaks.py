@@ -9,7 +9,7 @@ from rsocket_trio.testing.leaks import all_tasks, assert_no_leaks, open_file_des
 
 
 async def test_a_block_that_ends_what_it_starts_passes():
-    """Tasks and descriptors that ended are no leak, also when they end only just after."""
+    """Tasks and descriptors that have ended are no leak, also if they end shortly afterwards."""
     async with trio.open_nursery() as nursery:
         async with assert_no_leaks():
             read, write = os.pipe()
@@ -19,7 +19,7 @@ async def test_a_block_that_ends_what_it_starts_passes():
 
 
 async def test_a_task_left_behind_is_named():
-    """A task still running is an assertion error that tells its name."""
+    """A task still running is an assertion error that has its name."""
     async with trio.open_nursery() as nursery:
         with pytest.raises(AssertionError, match="task forgotten"):
             async with assert_no_leaks():
@@ -28,7 +28,7 @@ async def test_a_task_left_behind_is_named():
 
 
 async def test_a_descriptor_left_behind_is_named():
-    """A descriptor still open is an assertion error that tells what it refers to."""
+    """A descriptor still open is an assertion error that names its target."""
     read, write = os.pipe()
     try:
         with pytest.raises(AssertionError, match=r"file descriptor \d+ \(pipe:"):
@@ -40,8 +40,8 @@ async def test_a_descriptor_left_behind_is_named():
         os.close(write)
 
 
-async def test_the_error_of_the_block_goes_first():
-    """A block that raises is not checked: its own error says more."""
+async def test_the_error_of_the_block_comes_first():
+    """A block that raises is not checked: its own error is more useful."""
 
     async def leak_and_fail(nursery):
         async with assert_no_leaks():
@@ -69,13 +69,13 @@ async def test_all_tasks_walks_nurseries_of_children():
 
 
 def test_outside_a_run_there_are_no_tasks():
-    """Without a trio program the set of tasks cannot be asked for."""
+    """Outside of a trio run there is no set of tasks."""
     with pytest.raises(RuntimeError):
         all_tasks()
 
 
-def test_open_descriptors_tell_their_target():
-    """An open descriptor is listed with what it refers to, a closed one is not."""
+def test_open_descriptors_have_a_target():
+    """An open descriptor is listed with its target, a closed one is not."""
     read, write = os.pipe()
     try:
         assert open_file_descriptors()[read].startswith("pipe:")

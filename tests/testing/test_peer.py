@@ -19,7 +19,7 @@ async def items(stream):
 
 @pytest.mark.parametrize("metadata", [None, b"", b"about"])
 async def test_a_request_is_echoed_with_its_metadata(peer, metadata):
-    """Absent, empty and real metadata come back as they went."""
+    """Absent, empty and non-empty metadata come back unchanged."""
     payload = Payload(b"hello", metadata)
 
     assert await peer.request_response(payload) == payload
@@ -32,20 +32,20 @@ async def test_errors_on_demand(peer):
     assert caught.value.data == b"no luck"
 
 
-async def test_completion_without_a_value_on_demand(peer):
-    """``empty`` is answered by nothing, which is not an empty payload."""
+async def test_completion_without_a_payload_on_demand(peer):
+    """``empty`` is answered without a payload, which is not an empty payload."""
     assert await peer.request_response(Payload(b"empty")) is None
 
 
-async def test_silence_on_demand(peer, autojump_clock):
-    """``never`` waits for as long as one cares to."""
+async def test_a_request_without_an_answer(peer, autojump_clock):
+    """``never`` is not answered."""
     with trio.move_on_after(10_000) as scope:
         await peer.request_response(Payload(b"never"))
     assert scope.cancelled_caught
 
 
-async def test_last_messages_are_remembered(peer):
-    """What was sent without an answer can be asked for; before any it is empty."""
+async def test_the_last_message_is_remembered(peer):
+    """The last message without an answer can be requested; before any it is empty."""
     assert await peer.request_response(Payload(b"last-fnf")) == Payload(b"")
     assert await peer.request_response(Payload(b"last-push")) == Payload(b"")
 
@@ -63,14 +63,14 @@ async def test_a_stream_counts(peer):
 
 
 @pytest.mark.parametrize("data", [b"", b"-1", b"+1", b" 1", b"1_0", b"many", b"9" * 5000, b"\xb2"])
-def test_a_stream_of_no_number_is_invalid(peer, data):
+def test_a_stream_without_a_number_is_invalid(peer, data):
     """Only plain decimal digits are a number of items."""
     with pytest.raises(Invalid):
         peer.request_stream(Payload(data))
 
 
 async def test_a_channel_echoes_until_the_requester_completes(peer):
-    """Every payload comes back, and the answer ends with the question."""
+    """Every payload comes back, and the answer ends with the request."""
     send, receive = trio.open_memory_channel[Payload](3)
     sent = [Payload(b"a"), Payload(b"b", b""), Payload(b"", b"m")]
     with send:
@@ -81,6 +81,6 @@ async def test_a_channel_echoes_until_the_requester_completes(peer):
         assert [payload async for payload in answers] == sent
 
 
-def test_the_module_has_one_peer_ready():
-    """What the command line serves is an instance."""
+def test_the_module_has_an_instance():
+    """The command line serves an instance, not a class."""
     assert isinstance(app, KnownAnswers)

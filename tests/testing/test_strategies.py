@@ -19,13 +19,13 @@ from rsocket_trio.testing import strategies
 
 @given(strategies.frames())
 @settings(max_examples=200)
-def test_every_frame_survives_the_wire(frame):
-    """A frame from the strategies is one the codec can write, and reads back as the same."""
+def test_every_frame_can_be_encoded_and_decoded(frame):
+    """The codec writes each frame of the strategies, and reads back the same frame."""
     assert decode(frame.encode()) == frame
 
 
 def test_every_frame_type_is_drawn():
-    """No frame type is missing among those the strategies make."""
+    """The strategies make every frame type."""
     drawn_only = settings(phases=[Phase.generate], max_examples=5000, database=None)
     for kind in Frame.__args__:
         find(
@@ -37,8 +37,8 @@ def test_every_frame_type_is_drawn():
 
 @given(strategies.stream_frames(st.sampled_from([1, 3]), max_size=2))
 @settings(max_examples=100)
-def test_stream_frames_keep_to_the_ids_and_sizes_given(frame):
-    """The caller decides on the streams, and on how long the data is."""
+def test_stream_frames_have_the_given_ids_and_sizes(frame):
+    """The caller decides on the streams, and on the length of the data."""
     assert frame.stream_id in {1, 3}
     assert len(getattr(frame, "data", b"")) <= 2
     assert len(getattr(frame, "metadata", None) or b"") <= 2
@@ -47,7 +47,7 @@ def test_stream_frames_keep_to_the_ids_and_sizes_given(frame):
 @given(strategies.connection_frames())
 @settings(max_examples=100)
 def test_connection_frames_are_on_stream_zero(frame):
-    """Frames of the connection are on stream 0, and an ERROR there has a code that fits."""
+    """An ERROR among them has a code for stream 0."""
     assert frame.stream_id == 0
     assert not isinstance(frame, ErrorFrame | ExtFrame) or frame.code < 0x201
 
@@ -63,13 +63,13 @@ def test_values_are_legal(frame):
 
 
 def test_empty_and_absent_metadata_are_both_drawn():
-    """The two kinds of no metadata are different cases, and both come up."""
+    """They are different cases, and both come up."""
     find(strategies.payloads(), lambda payload: payload.metadata is None)
     find(strategies.payloads(), lambda payload: payload.metadata == b"")
 
 
 def test_without_hypothesis_the_extra_is_named():
-    """Importing the strategies where hypothesis is missing says what to install."""
+    """Importing the strategies without hypothesis says what to install."""
     script = (
         "import sys; sys.modules['hypothesis'] = None\n"
         "import rsocket_trio.testing.frame_peer\n"

@@ -33,11 +33,11 @@ class Contexts:
     client: ssl.SSLContext
 
     def for_server(self, uri: str | Uri) -> ssl.SSLContext | None:
-        """The server's, where the address is encrypted."""
+        """Return the server's context if the address is encrypted."""
         return self.server if as_uri(uri).is_encrypted else None
 
     def for_client(self, uri: str | Uri) -> ssl.SSLContext | None:
-        """The client's, where the address is encrypted."""
+        """Return the client's context if the address is encrypted."""
         return self.client if as_uri(uri).is_encrypted else None
 
 
@@ -55,7 +55,7 @@ def tls() -> Contexts:
 async def served(
     uri: str, tls: Contexts
 ) -> AsyncIterator[tuple[str, trio.MemoryReceiveChannel[FrameTransport]]]:
-    """A server whose transports come out of a channel, and live as long as the block."""
+    """A server whose transports come out of a memory channel, and live as long as the block."""
     send, receive = trio.open_memory_channel[FrameTransport](10)
 
     async def handle(transport: FrameTransport) -> None:
@@ -132,11 +132,14 @@ def make_pair(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> MakePair:
-    """Makes connected transports, the client first; plain ones use sockets as trio does."""
+    """Return a function that connects two transports, the client's first.
+
+    Plain ones use sockets as trio does.
+    """
     kind = request.param.removeprefix("plain ")
     if kind != request.param:
         monkeypatch.setattr("rsocket_trio.os_support.DIRECT_SOCKETS", False)
-    # Time that is real: sockets know no other.
+    # Real time: sockets do not use the test clock.
     monkeypatch.setattr("rsocket_trio.transports.websocket._CLOSE_GRACE", 0.02)
     if kind == "trio-websocket client":
         return partial(trio_websocket_client, tls)

@@ -1,4 +1,4 @@
-"""Frames over byte streams: what one read brings, and every way a stream can end."""
+"""Frames over byte streams: the frames of a read, and every way a stream can end."""
 
 import pytest
 import trio
@@ -43,7 +43,7 @@ async def test_frames_leave_with_their_lengths_in_one_write() -> None:
 
 
 async def test_one_read_gives_all_its_frames(nursery: trio.Nursery) -> None:
-    """What arrives together is returned together, and part of a frame waits for the rest."""
+    """Frames that arrive together are returned together; a partial frame waits for its rest."""
     transport, peer = make()
     await peer.send_all(prefixed(b"one", b"two") + b"\0\0")
     assert await transport.receive_frames() == [b"one", b"two"]
@@ -56,8 +56,8 @@ async def test_one_read_gives_all_its_frames(nursery: trio.Nursery) -> None:
     assert await transport.receive_frames() == [b"three"]
 
 
-async def test_the_end_between_frames_is_clean_and_stays() -> None:
-    """EOF where a frame could begin is the empty list, on every later call too."""
+async def test_the_end_between_frames_is_clean() -> None:
+    """EOF between frames is the empty list, on every later call too."""
     transport, peer = make()
     await peer.send_all(prefixed(b"last"))
     await peer.aclose()
@@ -68,8 +68,8 @@ async def test_the_end_between_frames_is_clean_and_stays() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
-async def test_the_end_inside_a_frame_is_no_clean_end(cut: int) -> None:
-    """EOF anywhere inside a frame or its length is an error that says so, again and again."""
+async def test_the_end_inside_a_frame_is_an_error(cut: int) -> None:
+    """EOF inside a frame or its length is an error, on every later call too."""
     transport, peer = make()
     await peer.send_all(prefixed(b"whole") + prefixed(b"broken")[:cut])
     await peer.aclose()
@@ -80,7 +80,7 @@ async def test_the_end_inside_a_frame_is_no_clean_end(cut: int) -> None:
 
 
 async def test_a_frame_over_the_limit_is_refused_before_it_is_read() -> None:
-    """Its length alone is enough, and later calls say the same."""
+    """Its length alone is enough, and later calls raise the same error."""
     transport, peer = make(max_frame_size=100)
     await peer.send_all(prefixed(b"x" * 100))
     assert await transport.receive_frames() == [b"x" * 100]
@@ -91,7 +91,7 @@ async def test_a_frame_over_the_limit_is_refused_before_it_is_read() -> None:
 
 
 async def test_frames_before_one_over_the_limit_are_returned_first() -> None:
-    """A bad frame does not take the good ones before it along, and needs no further read."""
+    """A bad frame does not lose the good ones before it, and needs no further read."""
     transport, peer = make(max_frame_size=100)
     await peer.send_all(prefixed(b"good", b"fine") + b"\xff\xff\xff")
     assert await transport.receive_frames() == [b"good", b"fine"]
@@ -99,8 +99,8 @@ async def test_frames_before_one_over_the_limit_are_returned_first() -> None:
         await transport.receive_frames()
 
 
-async def test_a_frame_longer_than_the_length_can_say_is_not_sent() -> None:
-    """The 24-bit length is the limit of what can be sent; nothing leaves, not even the first."""
+async def test_a_frame_too_long_for_its_length_field_is_not_sent() -> None:
+    """The 24-bit length is the limit: no frame of the call is sent, not even the first."""
     transport, peer = make()
     with pytest.raises(LocalProtocolError, match="longer"):
         await transport.send_frames([b"first", bytes(0x1000000)])
@@ -108,8 +108,8 @@ async def test_a_frame_longer_than_the_length_can_say_is_not_sent() -> None:
     assert await peer.receive_some() == b""
 
 
-async def test_after_its_own_close_it_says_closed() -> None:
-    """Sending and receiving on a transport closed here raise ClosedResourceError."""
+async def test_a_closed_transport_raises_closed() -> None:
+    """Sending and receiving on a transport closed at this end raise ClosedResourceError."""
     transport, peer = make()
     await peer.send_all(prefixed(b"unread"))
     await transport.aclose()

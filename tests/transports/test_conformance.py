@@ -1,4 +1,4 @@
-"""Every transport keeps the promises of `FrameTransport`: one suite for all of them."""
+"""One suite checks that every transport keeps the promises of `FrameTransport`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def beginning_of_a_frame(info: TransportInfo) -> bytes:
 
 
 async def test_a_transport_over_the_network(make_pair: MakePair) -> None:
-    """TCP, TLS, Unix sockets, and WebSocket of both makes on either side pass the suite."""
+    """TCP, TLS, Unix sockets, and WebSocket of both implementations pass on either side."""
 
     @asynccontextmanager
     async def make_cut() -> AsyncIterator[FrameTransport]:
@@ -49,7 +49,7 @@ async def test_the_memory_pair() -> None:
 
 
 class Careless(FrameTransport):
-    """A transport with a fault, to see that the suite notices."""
+    """A transport with a fault that the suite has to notice."""
 
     def __init__(self, inner: FrameTransport, fault: str) -> None:
         self.inner, self.fault = inner, fault
@@ -92,7 +92,7 @@ class Careless(FrameTransport):
         ("cancelled close", "a_cancelled_close_closes"),
     ],
 )
-async def test_the_suite_notices(
+async def test_the_suite_notices_broken_promises(
     fault: str, check: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """A transport that breaks a promise fails the check of that promise."""

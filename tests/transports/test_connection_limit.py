@@ -1,4 +1,4 @@
-"""How many may connect, and what becomes of one more; and faults of one that end no other."""
+"""The limit of connections, and faults of one connection that affect no other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rsocket_trio.transports import (
 from rsocket_trio.uri import Uri
 
 ENOUGH = 20
-"""More than may be told at a time that there is no place."""
+"""More clients than may be told at a time that there is no place."""
 
 
 class Echo(Responder):
@@ -66,22 +66,24 @@ async def until_free(limit: ConnectionLimit) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1])
-def test_a_limit_that_lets_nobody_in(wrong: int) -> None:
-    """That is meant by nobody."""
+def test_a_limit_below_one_is_refused(wrong: int) -> None:
+    """A limit that admits no client is refused."""
     with pytest.raises(ValueError, match="max_connections must be at least 1"):
         ConnectionLimit(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["10", 1.5])
-def test_a_limit_that_is_no_number(wrong: Any) -> None:
-    """It is found where it is said, and not by the first connection."""
+def test_a_limit_of_a_wrong_type_is_refused(wrong: Any) -> None:
+    """It is refused at once, and not at the first connection."""
     with pytest.raises(TypeError, match="max_connections must be an int"):
         ConnectionLimit(wrong)
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
-async def test_one_more_on_websocket(scheme: str, nursery: trio.Nursery, tls: Any) -> None:
-    """It is told 503 before any agreement; when one leaves there is room again."""
+async def test_a_websocket_client_past_the_limit(
+    scheme: str, nursery: trio.Nursery, tls: Any
+) -> None:
+    """It gets 503 before the handshake; when another leaves there is room again."""
     limit = ConnectionLimit(2)
     uri = f"{scheme}://127.0.0.1:0/x"
     uri = await listen(nursery, uri, ssl_context=tls.for_server(uri), max_connections=limit)
@@ -96,10 +98,10 @@ async def test_one_more_on_websocket(scheme: str, nursery: trio.Nursery, tls: An
     nursery.cancel_scope.cancel()
 
 
-async def test_a_limit_that_is_shared(
+async def test_the_limit_holds_for_all_addresses_of_a_server(
     nursery: trio.Nursery, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Over all addresses of a server; where there is no way to say why, it is closed at once."""
+    """Where no reason can be sent, the connection is closed at once."""
     uris = ["tcp://127.0.0.1:0", "ws://127.0.0.1:0/x", f"unix://{tmp_path}/socket"]
     server: Server = await nursery.start(partial(serve, Echo(), *uris, max_connections=2))
     tcp, ws, unix = server.uris
@@ -121,8 +123,8 @@ async def test_a_limit_that_is_shared(
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
-async def test_who_says_nothing_counts_too(scheme: str, nursery: trio.Nursery) -> None:
-    """A handshake, and the wait for the first frame, take a place; their deadline gives it back."""
+async def test_silent_clients_count(scheme: str, nursery: trio.Nursery) -> None:
+    """A handshake, and the wait for the first frame, take a place until their deadline."""
     limit = ConnectionLimit(1)
     uri = await listen(
         nursery,
@@ -146,8 +148,8 @@ async def test_who_says_nothing_counts_too(scheme: str, nursery: trio.Nursery) -
     nursery.cancel_scope.cancel()
 
 
-async def test_a_crowd_at_the_door(nursery: trio.Nursery) -> None:
-    """So many are told at a time that there is no place; those past them are closed at once."""
+async def test_a_crowd_past_the_limit(nursery: trio.Nursery) -> None:
+    """Some clients at a time are told that there is no place; the others are closed at once."""
     limit = ConnectionLimit(1)
     uri = await listen(nursery, "ws://127.0.0.1:0/", max_connections=limit)
     async with open_transport(uri):
@@ -157,7 +159,7 @@ async def test_a_crowd_at_the_door(nursery: trio.Nursery) -> None:
                 await trio.lowlevel.checkpoint()
             told = limit.at_the_door
             assert 0 < told < ENOUGH
-            # They are accepted in the order in which they came.
+            # They are accepted in the order in which they connected.
             for stream in silent[told:]:
                 assert await stream.receive_some() == b""
             for stream in silent[:told]:
@@ -170,10 +172,10 @@ async def test_a_crowd_at_the_door(nursery: trio.Nursery) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
-async def test_one_more_that_talks_nonsense(
+async def test_a_malformed_client_past_the_limit(
     scheme: str, nursery: trio.Nursery, tls: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever it says, or breaks, nothing else is harmed."""
+    """Its bytes, or its reset, affect no other connection."""
     limit = ConnectionLimit(1)
     uri = f"{scheme}://127.0.0.1:0/"
     uri = await listen(nursery, uri, ssl_context=tls.for_server(uri), max_connections=limit)
@@ -186,7 +188,7 @@ async def test_one_more_that_talks_nonsense(
                     while await stream.receive_some():
                         pass
                 except trio.BrokenResourceError:
-                    pass  # Reset: there was more than anybody reads.
+                    pass  # A reset: there were more bytes than the server reads.
         await first.send_frames([b"frame"])
         assert await first.receive_frames() == [b"frame"]
     assert "crashed" not in caplog.text
@@ -194,7 +196,7 @@ async def test_one_more_that_talks_nonsense(
 
 
 async def test_places_are_given_back(nursery: trio.Nursery, tls: Any) -> None:
-    """By handshakes that fail, by handlers that crash, and by whoever is cancelled."""
+    """Failed handshakes, failing handlers and cancelled clients give their places back."""
     limit = ConnectionLimit(1)
 
     async def crash(_transport: FrameTransport) -> None:
@@ -215,7 +217,7 @@ async def test_places_are_given_back(nursery: trio.Nursery, tls: Any) -> None:
 
 
 async def test_a_server_that_is_cancelled_gives_its_places_back(tls: Any) -> None:
-    """A limit outlives those who share it."""
+    """A limit may be used again after the servers that shared it."""
     limit = ConnectionLimit(1)
     async with assert_no_leaks():
         async with trio.open_nursery() as nursery:
@@ -239,8 +241,10 @@ async def test_a_server_that_is_cancelled_gives_its_places_back(tls: Any) -> Non
         ({"allowed_origins": "https://example.org"}, TypeError),
     ],
 )
-async def test_what_cannot_be_meant(options: Any, error: type[Exception]) -> None:
-    """It is found before anything listens, in both functions that take it."""
+async def test_an_invalid_limit_is_refused_before_listening(
+    options: Any, error: type[Exception]
+) -> None:
+    """Both functions that take it do so."""
     with pytest.raises(error):
         await serve(Echo(), "tcp://127.0.0.1:0", **options)
     with pytest.raises(error):
@@ -249,7 +253,7 @@ async def test_what_cannot_be_meant(options: Any, error: type[Exception]) -> Non
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
 async def test_origins_of_a_server(scheme: str, nursery: trio.Nursery, tls: Any) -> None:
-    """`serve` lets in the pages it was told to, and clients that are no browsers."""
+    """`serve` admits the pages of its list, and clients that are not browsers."""
     uri = f"{scheme}://127.0.0.1:0/x"
     start = partial(
         serve,
@@ -270,10 +274,10 @@ async def test_origins_of_a_server(scheme: str, nursery: trio.Nursery, tls: Any)
     await server.aclose(grace=1)
 
 
-async def test_a_client_that_is_gone_when_it_is_looked_at(
+async def test_a_client_that_resets_before_its_address_is_read(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reset before anybody asked who it is ends that connection, and not the server."""
+    """A reset at that moment ends the connection, and not the server."""
     served: list[str] = []
 
     async def handle(transport: FrameTransport) -> None:
@@ -285,7 +289,7 @@ async def test_a_client_that_is_gone_when_it_is_looked_at(
     async def late(self: trio.SocketListener) -> trio.SocketStream:
         stream = await accept(self)
         if not served:
-            # Not before the reset is here: then there is no peer to name any more.
+            # Not before the reset has arrived: then there is no peer address any more.
             with pytest.raises((OSError, trio.BrokenResourceError)):
                 while await stream.socket.recv(1):
                     pass
@@ -313,7 +317,7 @@ async def test_a_fault_in_a_handshake(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whatever goes wrong before a connection is one, the others do not notice."""
+    """An error before the connection is set up affects no other connection."""
     uri = await listen(nursery, "ws://127.0.0.1:0/")
     async with open_transport(uri) as first:
         with monkeypatch.context() as patch:

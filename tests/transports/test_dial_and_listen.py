@@ -1,4 +1,4 @@
-"""Transports by address: what is bound, what fails and how it is said, what a fault may end."""
+"""Transports by address: bound addresses, failures and their texts, and their effects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def listen(nursery: trio.Nursery, uri: str, handle: Any = echo, **options:
 
 
 async def test_facts_about_a_transport(make_pair: MakePair, request: Any, tmp_path: Path) -> None:
-    """Both ends know the scheme, whom they talk to, and what the handshake said."""
+    """Both ends know the scheme, the peer, and the facts of the handshake."""
     kind = request.node.callspec.params["make_pair"].removeprefix("plain ")
     async with make_pair() as (client, server):
         for info in (client.info, server.info):
@@ -64,8 +64,8 @@ async def test_facts_about_a_transport(make_pair: MakePair, request: Any, tmp_pa
             assert server.info.listener == f"{kind}://{server.info.local}{path}"
 
 
-async def test_which_listener(nursery: trio.Nursery) -> None:
-    """A name of several addresses is one listener, as it was written down."""
+async def test_the_listener_of_a_transport(nursery: trio.Nursery) -> None:
+    """A name of several addresses is one listener, as it was written."""
     heard: list[str] = []
 
     async def handle(transport: FrameTransport) -> None:
@@ -105,7 +105,7 @@ async def note_client(client: Any, options: list[int]) -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
 async def test_an_ipv6_address_is_bound_and_dialled(nursery: trio.Nursery) -> None:
-    """The bound address is one to dial, brackets and all."""
+    """The bound address can be dialled, with its brackets."""
     try:
         (uri,) = await listen(nursery, "ws://[::1]:0/rsocket")
     except OSError as error:
@@ -127,8 +127,8 @@ def unused_port() -> int:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls", "ws", "wss"])
-async def test_nobody_listens(scheme: str, unused_port: int) -> None:
-    """The error is plain, names the address and the reason, and holds the OSError."""
+async def test_connecting_where_no_server_listens(scheme: str, unused_port: int) -> None:
+    """The error is plain, names the address and the reason, and has the OSError as its cause."""
     uri = parse_uri(f"{scheme}://127.0.0.1:{unused_port}")
     with pytest.raises(ConnectFailed, match=r"cannot connect to .*: Connection refused") as caught:
         async with open_transport(uri):
@@ -138,7 +138,7 @@ async def test_nobody_listens(scheme: str, unused_port: int) -> None:
 
 
 async def test_several_addresses_fail() -> None:
-    """Where a name has several addresses, each reason is told once."""
+    """If a name has several addresses, each reason is given once."""
     cause = ExceptionGroup("", [OSError(111, "Connection refused")] * 2 + [OSError("odd")])
     error = OSError("all attempts failed")
     error.__cause__ = cause
@@ -155,8 +155,8 @@ async def test_a_host_that_cannot_be_resolved() -> None:
             raise AssertionError("connected")
 
 
-async def test_what_is_no_address_is_a_value_error() -> None:
-    """Addresses are read before anything is tried, on both sides."""
+async def test_a_wrong_address_is_a_value_error() -> None:
+    """Both sides read the address before they try it."""
     with pytest.raises(ValueError, match="no scheme"):
         async with open_transport("localhost:1"):
             raise AssertionError("connected")
@@ -167,7 +167,7 @@ async def test_what_is_no_address_is_a_value_error() -> None:
 
 
 async def test_an_address_in_use(nursery: trio.Nursery) -> None:
-    """A second listener at one port is an OSError, raised plainly."""
+    """A second listener at one port is a plain OSError."""
     (uri,) = await listen(nursery, "tcp://127.0.0.1:0")
     with pytest.raises(OSError, match="in use"):
         await serve_listener(uri, echo)
@@ -194,7 +194,7 @@ async def test_a_certificate_that_is_not_trusted(
 async def test_a_path_that_does_not_exist(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client hears of HTTP 404, the server goes on."""
+    """The client gets HTTP 404, and the server goes on."""
     (uri,) = await listen(nursery, "ws://127.0.0.1:0/rsocket")
     with pytest.raises(ConnectFailed, match="HTTP 404 Not Found") as caught:
         async with open_transport(f"ws://{uri.authority}/elsewhere"):
@@ -206,7 +206,7 @@ async def test_a_path_that_does_not_exist(
 
 
 async def test_a_header_that_cannot_be_sent(nursery: trio.Nursery) -> None:
-    """A wrong header is the caller's mistake, no failure to connect."""
+    """A wrong header is the caller's error, not a failure to connect."""
     (uri,) = await listen(nursery, "ws://127.0.0.1:0/rsocket")
     with pytest.raises(ValueError, match="header"):
         async with open_transport(uri, headers=[("no name", "")]):
@@ -221,7 +221,7 @@ async def test_a_handshake_that_never_ends(
     tls: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A silent client is closed after the time allowed, and others are served meanwhile."""
+    """A silent client is closed after the timeout, and others are served meanwhile."""
     uri = f"{scheme}://127.0.0.1:0"
     (uri,) = await listen(nursery, uri, ssl_context=tls.for_server(uri), handshake_timeout=0.05)
     async with await trio.open_tcp_stream("127.0.0.1", uri.port) as silent:
@@ -232,10 +232,10 @@ async def test_a_handshake_that_never_ends(
 
 @pytest.mark.parametrize("scheme", ["tls", "ws", "wss"])
 @pytest.mark.parametrize("drips", [False, True])
-async def test_a_server_that_does_not_shake_hands(
+async def test_a_server_that_does_not_complete_the_handshake(
     scheme: str, drips: bool, nursery: trio.Nursery
 ) -> None:
-    """One that is silent, or says a byte now and then, is no server after the time allowed."""
+    """A silent or very slow server fails the attempt after the timeout."""
     ended = trio.Event()
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -257,7 +257,7 @@ async def test_a_server_that_does_not_shake_hands(
         async with open_transport(uri, handshake_timeout=0.2):
             raise AssertionError("connected")
     with trio.fail_after(5):
-        await ended.wait()  # nothing is left open
+        await ended.wait()  # No socket is left open.
     with trio.fail_after(5), pytest.raises(ConnectFailed, match=what):
         async with connect(uri, config=ConnectionConfig(setup_timeout=0.2)):
             raise AssertionError("connected")
@@ -267,7 +267,7 @@ async def test_a_server_that_does_not_shake_hands(
 async def test_a_crash_ends_one_connection(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a handler raises is logged; the transport is closed and the server goes on."""
+    """An error of a handler is logged; its transport is closed and the server goes on."""
 
     async def handle(transport: FrameTransport) -> None:
         (frame,) = await transport.receive_frames()
@@ -291,8 +291,8 @@ async def test_a_crash_ends_one_connection(
     nursery.cancel_scope.cancel()
 
 
-async def test_what_is_no_ordinary_fault_is_not_kept(caplog: pytest.LogCaptureFixture) -> None:
-    """An interrupt in a handler is raised on, and what came with it is logged."""
+async def test_an_interrupt_in_a_handler_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    """An interrupt is raised further, and errors beside it are logged."""
 
     async def handle(transport: FrameTransport) -> None:
         raise BaseExceptionGroup("", [KeyboardInterrupt(), ValueError("beside")])
@@ -311,10 +311,10 @@ async def test_what_is_no_ordinary_fault_is_not_kept(caplog: pytest.LogCaptureFi
     assert "beside" in caplog.text
 
 
-async def test_no_more_connections_than_allowed(
+async def test_a_connection_past_the_limit_is_closed(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One more than allowed is closed at once; when one leaves there is room again."""
+    """It is closed at once; when another one leaves there is room again."""
     (uri,) = await listen(nursery, "tcp://127.0.0.1:0", max_connections=1)
     async with open_transport(uri) as first:
         await first.send_frames([b"frame"])
@@ -330,7 +330,7 @@ async def test_no_more_connections_than_allowed(
 
 
 async def test_connections_may_outlive_the_listening(nursery: trio.Nursery) -> None:
-    """With a nursery of their own, cancelling the listener leaves them be."""
+    """With a nursery of their own they go on when the listener is cancelled."""
     listening = trio.CancelScope()
 
     async def run(task_status: trio.TaskStatus[list[Uri]]) -> None:
@@ -352,7 +352,7 @@ async def test_connections_may_outlive_the_listening(nursery: trio.Nursery) -> N
 
 
 async def test_cancelled_while_dialling(nursery: trio.Nursery) -> None:
-    """A cancelled handshake leaves nothing open: the other side sees the end."""
+    """A cancelled handshake leaves no socket open: the other side gets the end."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
 

@@ -1,4 +1,4 @@
-"""A socket written outside of any task: what the kernel says once is not lost."""
+"""A socket written outside of any task: an error that the kernel reports once is not lost."""
 
 import socket
 import struct
@@ -30,7 +30,7 @@ def reset(peer):
 
 @pytest.mark.parametrize("first", ["send", "receive"])
 async def test_an_error_of_a_write_that_does_not_wait(first):
-    """It is no clean end for the reader, who may come first, and no other error for the writer."""
+    """The reader, who may come first, gets no clean end; the writer gets the same error."""
     async with direct_pair() as (stream, peer):
         assert stream.send_nowait(b"taken")
         reset(peer)
@@ -43,8 +43,8 @@ async def test_an_error_of_a_write_that_does_not_wait(first):
             assert isinstance(caught.value.__cause__, ConnectionResetError)
 
 
-async def test_what_came_before_the_error_is_read():
-    """An error of a write does not hide what the peer had sent."""
+async def test_bytes_before_the_error_are_read():
+    """An error of a write does not hide bytes that the peer had sent."""
     async with direct_pair() as (stream, peer):
         await peer.send(b"last words")
         peer.shutdown(socket.SHUT_RD)
@@ -54,8 +54,8 @@ async def test_what_came_before_the_error_is_read():
         assert await stream.receive_some() == b"last words"
 
 
-async def test_closed_meanwhile():
-    """A stream that was closed here says so, not what the kernel thinks of its number."""
+async def test_a_stream_closed_at_this_end():
+    """It raises ClosedResourceError, not the kernel's error about its descriptor."""
     async with direct_pair() as (stream, _peer):
         await stream.aclose()
         assert not stream.send_nowait(b"frame")
@@ -64,8 +64,8 @@ async def test_closed_meanwhile():
 
 
 @pytest.mark.parametrize("later", [bytes, bytearray, memoryview])
-async def test_what_was_kept_goes_first_however_often(later):
-    """Many writes that do not wait are joined once, in order, before what is sent then."""
+async def test_kept_bytes_go_first(later):
+    """The bytes of many writes that do not wait are joined once, in order, before later ones."""
     async with direct_pair() as (stream, peer):
         sent = []
         while True:  # until the kernel is full
@@ -87,8 +87,8 @@ async def test_what_was_kept_goes_first_however_often(later):
         assert await peer.recv(100) == b"room again"
 
 
-async def test_what_is_kept_is_not_copied_for_each_write():
-    """Tens of thousands of writes behind a megabyte are kept as they came: no bytes are moved."""
+async def test_kept_bytes_are_not_copied_for_each_write():
+    """Tens of thousands of writes behind a megabyte are kept as they are: no bytes are copied."""
     async with direct_pair() as (stream, _peer):
         while stream.send_nowait(bytes(2**20)):
             pass

@@ -1,4 +1,4 @@
-"""What one read brings is looked at in shares, and others run in between."""
+"""The bytes of one read are decoded in shares, and other tasks run in between."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EMPTY_FRAME = b"\0\0\6" + bytes(6)
 
 
 class OneRead(trio.abc.Stream):
-    """A stream whose first read is as large as reads are, and whose second is the end."""
+    """A stream whose first read is of the largest size, and whose second is the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -84,7 +84,7 @@ CASES = {
 
 
 async def receive_all(transport: FrameTransport) -> list[list[bytes]]:
-    """What each call returned, up to the end, whether that is clean or inside a frame."""
+    """Return the result of each call up to the end, clean or inside a frame."""
     shares: list[list[bytes]] = []
     with suppress(trio.BrokenResourceError, RemoteProtocolError):
         while frames := await transport.receive_frames():
@@ -93,8 +93,8 @@ async def receive_all(transport: FrameTransport) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_others_run_between_shares(case: str, nursery: trio.Nursery) -> None:
-    """64 KiB of tiny frames are looked at in many turns of the loop, each of a bounded share."""
+async def test_other_tasks_run_between_shares(case: str, nursery: trio.Nursery) -> None:
+    """64 KiB of tiny frames are decoded in many turns of the loop, a bounded share in each."""
     make, share, frames = CASES[case]
     turns = 0
 
@@ -113,7 +113,7 @@ async def test_others_run_between_shares(case: str, nursery: trio.Nursery) -> No
 
 @pytest.mark.parametrize("case", CASES)
 async def test_a_cancelled_receive_loses_no_share(case: str) -> None:
-    """Cancelled between all its shares, the same frames come out."""
+    """Cancelled between all its shares, the call returns the same frames."""
     make, _, _ = CASES[case]
     undisturbed = await receive_all(make())
     transport = make()
@@ -131,7 +131,7 @@ async def test_a_cancelled_receive_loses_no_share(case: str) -> None:
 
 
 async def test_pushed_back_bytes_are_not_lost() -> None:
-    """A cancelled call leaves what was pushed back, in the order it came, for the next."""
+    """A cancelled call leaves the pushed back bytes, in order, for the next call."""
     transport = ByteStreamTransport(OneRead(b""), info=INFO)
     for piece in (b"\0\0\3on", b"e\0\0", b"\3two"):
         transport.push_back(piece)
@@ -144,8 +144,8 @@ async def test_pushed_back_bytes_are_not_lost() -> None:
 
 
 @pytest.mark.parametrize("push", [False, True])
-async def test_a_refusal_is_a_checkpoint_too(push: bool) -> None:
-    """Receiving lets others run also where it raises at once: nobody spins on an error."""
+async def test_a_receive_that_fails_is_a_checkpoint(push: bool) -> None:
+    """Receiving lets other tasks run also if it raises at once: a loop cannot spin on it."""
     data = b"\0\0\1x" + b"\xff\xff\xff"
     transport = ByteStreamTransport(OneRead(b"" if push else data), info=INFO, max_frame_size=10)
     if push:

@@ -7,8 +7,8 @@ import trio.testing
 from rsocket_trio.transports.memory import memory_transport_pair
 
 
-async def test_what_one_sends_the_other_receives() -> None:
-    """Frames arrive in order, all that wait at once, both ways."""
+async def test_frames_arrive_in_order() -> None:
+    """All waiting frames arrive at once, in both directions."""
     a, b = memory_transport_pair()
     await a.send_frames([b"1", b"2"])
     await a.send_frames([b"3"])
@@ -21,7 +21,7 @@ async def test_what_one_sends_the_other_receives() -> None:
 async def test_a_reader_that_does_not_read_stops_the_sender(
     nursery: trio.Nursery, frame: bytes
 ) -> None:
-    """A direction holds so many bytes and no more, also where frames are empty."""
+    """A direction holds a limited number of bytes, also if frames are empty."""
     a, b = memory_transport_pair(max_bytes=30)
     nursery.start_soon(a.send_frames, [frame] * 1000)
     await trio.testing.wait_all_tasks_blocked()
@@ -40,7 +40,7 @@ async def test_room_wakes_the_sender(nursery: trio.Nursery) -> None:
 
 
 async def test_closing_ends_both_directions() -> None:
-    """The other end reads what was sent, then the clean end; what it sends finds nobody."""
+    """The other end reads the sent frames, then the clean end; its own sends fail."""
     a, b = memory_transport_pair()
     await a.send_frames([b"last"])
     await a.aclose()
@@ -56,7 +56,7 @@ async def test_closing_ends_both_directions() -> None:
 
 @pytest.mark.parametrize("closer", ["sender", "receiver"])
 async def test_closing_wakes_a_waiting_sender(nursery: trio.Nursery, closer: str) -> None:
-    """A sender that waits for room learns of either end's close."""
+    """A sender that waits for room is woken by the close of either end."""
     a, b = memory_transport_pair(max_bytes=1)
     expected = trio.ClosedResourceError if closer == "sender" else trio.BrokenResourceError
 
@@ -69,7 +69,7 @@ async def test_closing_wakes_a_waiting_sender(nursery: trio.Nursery, closer: str
     await (a if closer == "sender" else b).aclose()
 
 
-def test_a_pair_holds_something() -> None:
-    """A bound below one byte could carry nothing."""
+def test_the_capacity_of_a_pair_is_positive() -> None:
+    """With a bound below one byte no frame could pass."""
     with pytest.raises(ValueError, match="at least 1"):
         memory_transport_pair(max_bytes=0)

@@ -1,4 +1,4 @@
-"""Whose web pages may connect: what an origin is, and who is let in."""
+"""Web pages that may connect: origins, and the list of allowed ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.transports.test_websocket_handshake import request
         ("null", "null"),
     ],
 )
-def test_origins(text: str, normal: str) -> None:
-    """They are compared as browsers write them, and writing one again changes nothing."""
+def test_origins_are_normalised(text: str, normal: str) -> None:
+    """They are compared as browsers write them; an origin that was normalised does not change."""
     assert normal_origin(text) == normal
     assert normal_origin(normal) == normal
     assert normal_origins([text, normal]) == {normal}
@@ -41,14 +41,14 @@ def test_origins(text: str, normal: str) -> None:
         "https://*.example.org", "https://a.org https://b.org", "NULL", "file://",
     ],
 )  # fmt: skip
-def test_what_is_no_origin(text: str) -> None:
+def test_a_wrong_origin_is_refused(text: str) -> None:
     """It is refused where it is configured, with an example."""
     with pytest.raises(ValueError, match="is not an origin"):
         normal_origins([text])
 
 
-def test_what_is_no_list() -> None:
-    """One text is a mistake that would let in pages of one letter."""
+def test_a_single_text_is_not_a_list() -> None:
+    """As a list, one text would allow the pages of single letters."""
     with pytest.raises(TypeError, match="a list"):
         normal_origins("https://example.org")
     with pytest.raises(TypeError, match="must be a str"):
@@ -57,7 +57,7 @@ def test_what_is_no_list() -> None:
 
 
 async def ask(data: bytes, allowed: list[str] | None) -> tuple[Handshake | str, bytes]:
-    """What a server makes of a request, and what it answers."""
+    """Return a server's result for a request, and its answer."""
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(data)
     outcome: Handshake | str
@@ -81,8 +81,8 @@ async def ask(data: bytes, allowed: list[str] | None) -> tuple[Handshake | str, 
         (None, []),
     ],
 )
-async def test_who_is_let_in(origin: str | None, allowed: list[str] | None) -> None:
-    """Pages of a listed origin, everybody without a list, and clients that are no browsers."""
+async def test_allowed_origins(origin: str | None, allowed: list[str] | None) -> None:
+    """Pages of a listed origin, all pages without a list, and clients that are not browsers."""
     outcome, answer = await ask(request(ORIGIN=origin), allowed)
     assert isinstance(outcome, Handshake)
     assert answer.startswith(b"HTTP/1.1 101 ")
@@ -106,8 +106,8 @@ async def test_who_is_let_in(origin: str | None, allowed: list[str] | None) -> N
         ("x" * 10_000, ["https://example.org"]),
     ],
 )
-async def test_who_is_not(origin: str, allowed: list[str]) -> None:
-    """403, before anything is agreed on; what is repeated of the origin is short and plain."""
+async def test_refused_origins(origin: str, allowed: list[str]) -> None:
+    """They get 403 before the handshake; the origin is shown short and plain."""
     outcome, answer = await ask(request(origin=origin), allowed)
     assert isinstance(outcome, str)
     assert "403 Forbidden" in outcome
@@ -117,8 +117,8 @@ async def test_who_is_not(origin: str, allowed: list[str]) -> None:
     assert b"101" not in answer.partition(b"\r\n")[0]
 
 
-async def test_several_origins() -> None:
-    """Each header counts: one that is allowed does not hide another."""
+async def test_several_origin_headers() -> None:
+    """Each header counts: an allowed one does not hide another."""
     good, evil = "Origin: https://example.org\r\n", "Origin: https://evil.example\r\n"
     for first, second in ((good, evil), (evil, good)):
         data = request().removesuffix(b"\r\n") + (first + second).encode() + b"\r\n"
@@ -128,6 +128,6 @@ async def test_several_origins() -> None:
 
 
 async def test_a_path_that_does_not_exist_comes_first() -> None:
-    """404 and 403 do not tell a page more than one of them would."""
+    """It gets 404 with any origin."""
     _, answer = await ask(request("GET /elsewhere HTTP/1.1", origin="https://x.example"), [])
     assert answer.startswith(b"HTTP/1.1 404 ")

@@ -1,4 +1,4 @@
-"""Accepting while the system has no room: the server waits, and its log does not fill up."""
+"""Accepting while the system has no resources: the server waits, and logs little."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ URI = parse_uri("tcp://127.0.0.1:1")
 
 
 class Full(trio.abc.Listener[trio.SocketStream]):
-    """A listener that fails so many times, and then says that it has accepted."""
+    """A listener that fails a number of times, and then reports that it has accepted."""
 
     def __init__(self, times: int, number: int) -> None:
         self.times = times
@@ -39,10 +39,10 @@ class Full(trio.abc.Listener[trio.SocketStream]):
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS])
-async def test_no_room(
+async def test_accepting_without_resources(
     number: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It tries again ten times in a second, and says so a few times; other errors are raised."""
+    """It tries ten times a second, and logs that a few times; other errors are raised."""
     listener = Full(300, number)
     with pytest.raises(ConnectionAbortedError):
         async with PatientListener(listener, URI) as patient:
@@ -58,7 +58,7 @@ async def test_no_room(
 async def test_a_server_without_file_descriptors(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Those who are connected are served meanwhile, and who waits is served when there is room."""
+    """Connected clients are served meanwhile; waiting ones are served when there is room."""
 
     async def echo(transport: FrameTransport) -> None:
         while frames := await transport.receive_frames():
@@ -79,7 +79,7 @@ async def test_a_server_without_file_descriptors(
     uris: list[Uri] = await nursery.start(partial(serve_listener, "tcp://127.0.0.1:0", echo))
     async with open_transport(uris[0]) as first:
         monkeypatch.setattr(trio.SocketListener, "accept", full)
-        # One more accept is under way already, which knows nothing of this.
+        # One more accept is under way already, which is not affected.
         for _ in range(2):
             async with open_transport(uris[0]):
                 await trio.testing.wait_all_tasks_blocked(0.01)

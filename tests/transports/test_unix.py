@@ -1,4 +1,4 @@
-"""Socket files: whose they are, and who may take them away."""
+"""Socket files: who owns them, and who may remove them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def leave_stale(path: str) -> None:
         sock.bind(path)
 
 
-async def test_the_file_is_there_while_somebody_listens(uri: Uri) -> None:
-    """Closing removes the file, also when it is cancelled; closing again is fine."""
+async def test_the_file_exists_while_a_server_listens(uri: Uri) -> None:
+    """Closing removes the file, also if the close is cancelled; closing again is fine."""
     for cancelled in (False, True):
         listener = await listen_unix(uri)
         assert os.path.exists(uri.path)
@@ -66,7 +66,7 @@ async def test_a_server_removes_its_file(uri: Uri) -> None:
 
 
 async def test_a_stale_file_is_replaced(uri: Uri) -> None:
-    """A socket file that nobody listens on does not keep a server from starting."""
+    """A socket file without a listener does not keep a server from starting."""
     leave_stale(uri.path)
     with pytest.raises(ConnectFailed, match="Connection refused"):
         async with open_transport(uri):
@@ -75,10 +75,10 @@ async def test_a_stale_file_is_replaced(uri: Uri) -> None:
         await (await listener.accept()).aclose()
 
 
-async def test_two_that_begin_at_once_with_a_stale_file(
+async def test_two_servers_that_begin_at_once_with_a_stale_file(
     uri: Uri, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
-    """The one that is held up between its question and its answer takes nothing from the other."""
+    """The one that is delayed between its check and its bind takes nothing from the other."""
     leave_stale(uri.path)
     ask = trio.open_unix_socket
     asked, go_on = trio.Event(), trio.Event()
@@ -110,14 +110,16 @@ async def test_two_that_begin_at_once_with_a_stale_file(
             await trio.lowlevel.checkpoint()
     assert outcomes.count(errno.EADDRINUSE) == 1
     (listener,) = [each for each in outcomes if isinstance(each, UnixListener)]
-    await (await listener.accept()).aclose()  # The question of the other.
+    await (await listener.accept()).aclose()  # The check of the other server.
     async with listener, await connect_unix(uri):
         await (await listener.accept()).aclose()
     assert os.listdir(Path(uri.path).parent) == []
 
 
-async def test_one_who_knows_of_no_lock(uri: Uri, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of another make that takes the place meanwhile keeps it."""
+async def test_a_program_that_does_not_use_the_lock(
+    uri: Uri, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program that takes the place meanwhile keeps it."""
     leave_stale(uri.path)
     ask = trio.open_unix_socket
     with socket.socket(socket.AF_UNIX) as other:
@@ -163,7 +165,7 @@ trio.run(main)
 
 
 def test_processes_that_begin_at_once(tmp_path: Path) -> None:
-    """Of three processes one listens, every time, and it is the one that is reached."""
+    """Of three processes one listens, every time, and clients reach that one."""
     racers = [
         subprocess.Popen(
             [sys.executable, "-c", RACER],
@@ -199,14 +201,14 @@ def test_processes_that_begin_at_once(tmp_path: Path) -> None:
 async def test_a_lock_that_is_never_given_back(
     uri: Uri, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Another process that hangs, or a stranger, is not waited for for ever."""
+    """The wait for a hanging process, or a stranger, has a limit."""
     with open(f"{uri.path}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(OSError, match="another process") as caught:
             await listen_unix(uri)
     assert caught.value.errno == errno.EADDRINUSE
     assert 5 <= trio.current_time() <= 5.1
-    # What a crash has left is held by nobody.
+    # No process holds the lock that a crash has left.
     async with await listen_unix(uri):
         assert os.listdir(Path(uri.path).parent) == [Path(uri.path).name]
 
@@ -214,7 +216,7 @@ async def test_a_lock_that_is_never_given_back(
 async def test_the_lock_of_a_file_that_is_gone(
     uri: Uri, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    """Who waited for a lock and gets it when its file was removed asks for the one there is now."""
+    """A waiter that gets the lock of a removed file asks for the lock of the current file."""
     path = f"{uri.path}.lock"
     holders: list[str] = []
 
@@ -232,10 +234,10 @@ async def test_the_lock_of_a_file_that_is_gone(
     assert not os.path.exists(path)
 
 
-async def test_a_lock_that_cannot_be(
+async def test_a_file_system_without_locks(
     uri: Uri, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where the file system has no locks the error says so, and nothing is left open."""
+    """The error says so, and no descriptor is left open."""
 
     def refuse(_file: int, _how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -255,12 +257,12 @@ async def test_a_file_in_use_is_left_alone(uri: Uri) -> None:
         with pytest.raises(OSError, match="another process listens") as caught:
             await listen_unix(uri)
         assert caught.value.errno == errno.EADDRINUSE
-        await (await listener.accept()).aclose()  # The question whether somebody is there.
+        await (await listener.accept()).aclose()  # The check whether a server listens.
         async with await connect_unix(uri):
             await (await listener.accept()).aclose()
 
 
-async def test_a_server_too_busy_to_answer_is_there(uri: Uri) -> None:
+async def test_a_busy_server_keeps_its_file(uri: Uri) -> None:
     """A full queue of connections means in use, not stale."""
     with socket.socket(socket.AF_UNIX) as busy:
         busy.bind(uri.path)
@@ -282,8 +284,8 @@ async def test_a_server_too_busy_to_answer_is_there(uri: Uri) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])
-async def test_what_is_no_socket_is_left_alone(uri: Uri, kind: str) -> None:
-    """Files, directories and links are nobody's to unlink."""
+async def test_files_that_are_no_sockets_are_left_alone(uri: Uri, kind: str) -> None:
+    """Files, directories and links are not removed."""
     path = Path(uri.path)
     if kind == "file":
         path.write_text("precious")
@@ -296,8 +298,8 @@ async def test_what_is_no_socket_is_left_alone(uri: Uri, kind: str) -> None:
     assert os.path.lexists(path)
 
 
-async def test_a_file_that_is_another_one_now_is_left_alone(uri: Uri) -> None:
-    """Closing removes only what was made here."""
+async def test_a_replaced_file_is_left_alone(uri: Uri) -> None:
+    """Closing removes only its own file."""
     listener = await listen_unix(uri)
     os.rename(uri.path, uri.path + ".old")
     leave_stale(uri.path)
@@ -305,8 +307,8 @@ async def test_a_file_that_is_another_one_now_is_left_alone(uri: Uri) -> None:
     assert os.path.exists(uri.path)
 
 
-async def test_a_path_that_cannot_be(uri: Uri) -> None:
-    """No directory, or too long a name: an OSError."""
+async def test_an_impossible_path(uri: Uri) -> None:
+    """A missing directory, or a name that is too long, is an OSError."""
     with pytest.raises(FileNotFoundError):
         await listen_unix(Uri(scheme="unix", path=uri.path + "/deeper"))
     with pytest.raises(OSError, match="too long"):
@@ -314,7 +316,7 @@ async def test_a_path_that_cannot_be(uri: Uri) -> None:
 
 
 async def test_a_socket_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel does not say who it is, there is nothing to know."""
+    """If the kernel gives no credentials, the facts have none."""
     a, b = trio.socket.socketpair()
     with a, b:
         stream = trio.SocketStream(a)

@@ -1,4 +1,4 @@
-"""The adapter of trio-websocket: what it refuses, and how ends and closes are told."""
+"""The adapter of trio-websocket: frames it refuses, and its ends and closes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def connected(
             nursery.cancel_scope.cancel()
 
 
-async def test_what_is_known_comes_from_the_connection() -> None:
+async def test_facts_come_from_the_connection() -> None:
     """Path and addresses are filled in, unless they are given."""
     async with connected() as (transport, ws):
         assert transport.info.scheme == "ws"
@@ -55,10 +55,10 @@ async def test_what_is_known_comes_from_the_connection() -> None:
 @pytest.mark.parametrize(
     ("message", "why", "code"), [("text", "text", 1003), (bytes(101), "101 bytes", 1009)]
 )
-async def test_what_is_no_frame_is_refused_with_a_code(
+async def test_a_malformed_message_is_refused_with_a_code(
     message: str | bytes, why: str, code: int
 ) -> None:
-    """A text message, or one over the limit: an error, again and again, and a close code."""
+    """A text message, or one over the limit, is an error on each call, and a close code."""
     async with connected(max_frame_size=100) as (transport, ws):
         await ws.send_message(message)
         for _ in range(2):
@@ -72,7 +72,7 @@ async def test_what_is_no_frame_is_refused_with_a_code(
 
 @pytest.mark.parametrize("code", [1000, 1001])
 async def test_a_clean_close(code: int) -> None:
-    """Normal and going away are the end; sending then is an error."""
+    """Codes "normal" and "going away" are the end; sending then is an error."""
     async with connected() as (transport, ws):
         await ws.aclose(code)
         assert await transport.receive_frames() == []
@@ -89,7 +89,7 @@ async def test_an_unclean_close() -> None:
 
 
 async def test_closing_stops_a_waiting_sender() -> None:
-    """A sender whose peer does not read learns that another task closed the transport."""
+    """A sender whose peer does not read is woken when another task closes the transport."""
     async with connected() as (transport, _):
 
         async def send_on() -> None:

@@ -1,4 +1,4 @@
-"""WebSocket messages: the short way around wsproto says what wsproto says, and bounds hold."""
+"""WebSocket messages: the fast path agrees with wsproto, and its bounds hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def reader(*, client: bool, limit: int = LIMIT) -> MessageReader:
 
 
 def feed(subject: MessageReader, data: bytes | bytearray) -> list[bytes]:
-    """All the messages in ``data``, in as many calls as it takes."""
+    """Return all the messages in ``data``, in as many calls as needed."""
     messages = subject.feed(data)
     while subject.has_more:
         messages += subject.feed(b"")
@@ -37,7 +37,7 @@ def feed(subject: MessageReader, data: bytes | bytearray) -> list[bytes]:
 def frame(
     first: int, payload: bytes, *, masked: bool, length_form: int = 0, key: bytes = b"\1\2\3\xff"
 ) -> bytes:
-    """One frame, made by the book; ``length_form`` 126 or 127 asks for a longer form."""
+    """One frame of RFC 6455; ``length_form`` 126 or 127 asks for a longer form."""
     size = len(payload)
     form = max(length_form, 126 if 125 < size < 65536 else 127 if size > 65535 else 0)
     header = bytes([first, (0x80 if masked else 0) | (form or size)])
@@ -48,7 +48,7 @@ def frame(
 
 
 class Outcome:
-    """What wsproto alone makes of the same bytes, under the same limits."""
+    """The result of wsproto alone for the same bytes, under the same limits."""
 
     def __init__(self, *, client: bool) -> None:
         kind = ConnectionType.CLIENT if client else ConnectionType.SERVER
@@ -82,8 +82,8 @@ class Outcome:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("mask", [False, True])
-def test_wsproto_reads_what_is_encoded(size: int, mask: bool) -> None:
-    """Messages of every form of length, masked or not, are what wsproto reads on the other side."""
+def test_wsproto_reads_our_messages(size: int, mask: bool) -> None:
+    """It reads messages of every form of length, masked or not."""
     messages = [bytes([size % 256]) * size, b"", b"behind"]
     other = Outcome(client=not mask)
     other.feed(b"".join(encode_messages(messages, mask=mask)))
@@ -92,7 +92,7 @@ def test_wsproto_reads_what_is_encoded(size: int, mask: bool) -> None:
 
 
 def test_every_frame_has_its_own_masking_key() -> None:
-    """The same message several times is never the same bytes."""
+    """The same message sent several times never has the same bytes."""
     pieces = encode_messages([b"same message"] * 50, mask=True)
     assert len({pieces[i] for i in range(1, 150, 3)}) == 50
 
@@ -101,7 +101,7 @@ def test_every_frame_has_its_own_masking_key() -> None:
 @pytest.mark.parametrize("client", [False, True])
 @pytest.mark.parametrize("step", [1, 7, 1000, 10**6])
 def test_messages_are_read_however_they_are_cut(size: int, client: bool, step: int) -> None:
-    """Whole, in parts and byte by byte, the same messages come out."""
+    """Whole, in parts and byte by byte, the same messages are returned."""
     if step == 1 and size > 2000:
         size = 2000
     messages = [b"first", bytes(range(256)) * (size // 256) + bytes(size % 256), b"", b"last"]
@@ -130,10 +130,10 @@ def test_messages_are_read_however_they_are_cut(size: int, client: bool, step: i
     cuts=st.lists(st.integers(0, 600), max_size=6),
 )
 @settings(max_examples=300)
-def test_both_ways_agree(
+def test_the_fast_path_agrees_with_wsproto(
     client: bool, frames: list[tuple[int, bytes, bool, int]], cuts: list[int]
 ) -> None:
-    """Same bytes in, same messages, pings, closes and failures out as from wsproto alone."""
+    """The same bytes give the same messages, pings, closes and failures as from wsproto alone."""
     data = b"".join(
         frame(first, payload, masked=(not client) != wrong, length_form=form)
         for first, payload, wrong, form in frames
@@ -148,7 +148,7 @@ def test_both_ways_agree(
     assert received == other.messages
     assert subject.ping == other.ping
     assert subject.peer_close == other.peer_close
-    # A text message is refused by its header already, wsproto alone waits for the text.
+    # We refuse a text message by its header; wsproto alone waits for the text.
     if other.failed:
         assert subject.failure is not None
     elif subject.failure is not None:
@@ -166,7 +166,7 @@ def test_any_bytes_have_an_outcome(client: bool, data: bytes) -> None:
 @pytest.mark.parametrize("client", [False, True])
 @pytest.mark.parametrize("first", [0x82, 0x02])
 def test_a_long_message_is_refused_by_its_header(client: bool, first: int) -> None:
-    """The length alone is enough, whether or not the message is fragmented."""
+    """The length alone is enough, fragmented or not."""
     subject = reader(client=client, limit=1000)
     whole = frame(first, bytes(1001), masked=not client)
     assert subject.feed(frame(0x82, bytes(1000), masked=not client)) == [bytes(1000)]
@@ -177,15 +177,15 @@ def test_a_long_message_is_refused_by_its_header(client: bool, first: int) -> No
 
 
 @pytest.mark.parametrize("size", [2**24, 2**62, 2**63])
-def test_an_absurd_length_costs_nothing(size: int) -> None:
-    """Sixteen megabytes or all the bytes there are: refused at once."""
+def test_an_absurd_length_reserves_no_memory(size: int) -> None:
+    """Sixteen megabytes, or the largest possible length, are refused at once."""
     subject = reader(client=True)
     subject.feed(b"\x82\x7f" + size.to_bytes(8, "big"))
     assert subject.failure is not None
 
 
 def test_fragments_are_joined_up_to_the_limit() -> None:
-    """Fragments count together, and the one that passes the limit is not taken."""
+    """Fragments count together, and the one that exceeds the limit is refused."""
     subject = reader(client=True, limit=1000)
     assert subject.feed(frame(0x02, bytes(600), masked=False)) == []
     assert subject.feed(frame(0x89, b"ping", masked=False)) == []
@@ -198,13 +198,13 @@ def test_fragments_are_joined_up_to_the_limit() -> None:
 
 @pytest.mark.parametrize("client", [False, True])
 def test_empty_parts_are_limited(client: bool) -> None:
-    """A message may have some empty parts, the last one apart; one more is the end of it."""
+    """A message may have some empty parts, apart from the last; one more ends the connection."""
     subject = reader(client=client, limit=10)
     part = frame(0x00, b"", masked=not client)
     for _ in range(2):
         assert subject.feed(frame(0x02, b"", masked=not client)) == []
         assert subject.feed(part * (MAX_EMPTY_PARTS - 1)) == []
-        for byte in (b"a", b"b"):  # cut behind the header: that is no empty part
+        for byte in (b"a", b"b"):  # The cut behind the header makes no empty part.
             cut = frame(0x00, byte, masked=not client)
             assert subject.feed(cut[:-1]) == []
             assert subject.feed(cut[-1:]) == []
@@ -234,8 +234,8 @@ TINY = {
 
 
 @pytest.mark.parametrize("kind", TINY)
-def test_one_call_looks_at_so_many_frames(kind: str) -> None:
-    """However many frames there are, a call ends after its share, and nothing is lost."""
+def test_the_frames_of_one_call_are_limited(kind: str) -> None:
+    """A call ends after its share of the frames, and no frame is lost."""
     subject = reader(client=False)
     if kind == "parts":
         subject.feed(frame(0x02, b"", masked=True))
@@ -257,8 +257,8 @@ def test_one_call_looks_at_so_many_frames(kind: str) -> None:
     assert not subject.is_over
 
 
-def test_a_call_without_more_to_read() -> None:
-    """The beginning of a header, or of a frame, is nothing to go on with."""
+def test_a_call_with_an_incomplete_frame() -> None:
+    """The beginning of a header, or of a frame, gives no further message."""
     subject = reader(client=False)
     data = frame(0x82, b"message" * 20, masked=True)
     for byte in data[:-1]:
@@ -270,7 +270,7 @@ def test_a_call_without_more_to_read() -> None:
 
 
 def test_text_is_refused_by_its_header() -> None:
-    """Frames are binary: a text message ends it with the code for such data."""
+    """A text message ends the connection with the code for unsupported data."""
     subject = reader(client=True)
     assert subject.feed(frame(0x82, b"before", masked=False) + b"\x81\x05") == [b"before"]
     assert "text" in str(subject.failure)
@@ -286,8 +286,8 @@ def test_text_is_refused_by_its_header() -> None:
         (b"\x0f\xa0mine", (4000, "mine")),
     ],
 )
-def test_the_close_is_told(data: bytes, close: tuple[int, str]) -> None:
-    """Code and reason of a close frame are kept, and what follows it is not read."""
+def test_the_close_frame_is_kept(data: bytes, close: tuple[int, str]) -> None:
+    """Code and reason of a close frame are kept, and later bytes are not read."""
     subject = reader(client=True)
     sent = frame(0x82, b"last", masked=False) + frame(0x88, data, masked=False)
     assert subject.feed(sent + frame(0x82, b"late", masked=False)) == [b"last"]

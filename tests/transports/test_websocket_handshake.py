@@ -1,4 +1,4 @@
-"""The opening handshake: what is agreed to, what is refused, and how it is said."""
+"""The opening handshake: agreement, refusal, and the texts for both sides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def request(line: str = "GET /rsocket HTTP/1.1", **changes: str | None) -> bytes
 
 
 async def ask(data: bytes, path: str = "/rsocket") -> tuple[Handshake | ConnectFailed, bytes]:
-    """What a server makes of a request, and what it answers."""
+    """Return a server's result for a request, and its answer."""
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(data)
     outcome: Handshake | ConnectFailed
@@ -107,8 +107,8 @@ async def test_a_request_in_small_pieces(nursery: trio.Nursery) -> None:
         (b"G" * (MAX_HEAD_SIZE + 1), 431, "headers"),
     ],
 )
-async def test_what_is_no_handshake_gets_an_http_error(data: bytes, status: int, why: str) -> None:
-    """The client is told by status and text, and the server's log by the error."""
+async def test_a_wrong_handshake_gets_an_http_error(data: bytes, status: int, why: str) -> None:
+    """The client gets status and text, and the server's log the error."""
     outcome, answer = await ask(data)
     assert isinstance(outcome, ConnectFailed)
     assert f"HTTP {status}" in str(outcome)
@@ -120,8 +120,8 @@ async def test_what_is_no_handshake_gets_an_http_error(data: bytes, status: int,
 
 
 @pytest.mark.parametrize("filler", [b"a:\r\n", b" \r\n", b"a:\n"])
-async def test_so_many_lines(filler: bytes) -> None:
-    """A head may have so many lines, with the blank one; the size of each has no part in it."""
+async def test_the_number_of_header_lines_is_limited(filler: bytes) -> None:
+    """The blank line counts, and the size of the lines does not matter."""
     bare = request().removesuffix(b"\r\n")
     lines = MAX_HEAD_LINES - bare.count(b"\n") - 1
     outcome, _ = await ask(bare + filler * lines + b"\r\n")
@@ -144,7 +144,7 @@ async def test_a_request_that_ends_early() -> None:
 
 
 async def answered(answer: bytes, uri: Uri | None = None) -> Handshake:
-    """What a client makes of an answer; the accept token is filled in."""
+    """Return a client's result for an answer; the accept token is filled in."""
     ours, theirs = trio.testing.memory_stream_pair()
     result: list[Handshake] = []
 
@@ -174,7 +174,7 @@ SWITCHING = (
 
 
 async def test_frames_right_behind_the_answer_are_kept() -> None:
-    """A server may send at once."""
+    """A server may send frames at once."""
     handshake = await answered(SWITCHING + b"\r\n\x82\x01x")
     assert handshake.trailing_data == b"\x82\x01x"
 
@@ -196,7 +196,7 @@ async def test_frames_right_behind_the_answer_are_kept() -> None:
     ],
 )
 async def test_a_client_says_why_there_is_no_agreement(answer: bytes, why: str) -> None:
-    """The status of a refusal, or what was wrong with the answer."""
+    """The error has the status of a refusal, or the fault in the answer."""
     with pytest.raises(ConnectFailed, match=why):
         await answered(answer)
 
@@ -215,7 +215,7 @@ async def test_a_client_says_why_there_is_no_agreement(answer: bytes, why: str) 
 async def test_the_host_header(
     uri: str, headers: list[tuple[str, str]], host: bytes, nursery: trio.Nursery
 ) -> None:
-    """The default port is left out, as browsers do; a given Host replaces the address's."""
+    """The default port is left out, as in browsers; a given Host replaces the address's."""
     ours, theirs = trio.testing.memory_stream_pair()
     nursery.start_soon(request_websocket, ours, parse_uri(uri), headers)
     asked = bytes(await theirs.receive_some())
@@ -237,7 +237,7 @@ async def test_the_host_header(
     ],
 )
 async def test_headers_that_cannot_be_sent(header: tuple[str, str]) -> None:
-    """Nothing is smuggled into a request, and the handshake's own headers are its own."""
+    """Headers cannot inject lines into a request, and cannot replace the handshake's own."""
     ours, theirs = trio.testing.memory_stream_pair()
     with pytest.raises(ValueError, match=r"header|handshake"):
         await request_websocket(ours, parse_uri("ws://h:1/"), [header])

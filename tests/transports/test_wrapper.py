@@ -1,4 +1,4 @@
-"""A wrapper is as able as what it wraps, whatever capability is added one day."""
+"""A wrapper has the capabilities of its inner transport, and of later additions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWN = {
     },
     ResumableLink: {"resumable": True},
 }
-"""What a wrapper is able to do by itself."""
+"""The capabilities that each wrapper has itself."""
 
 
 class Inner(FrameTransport):
@@ -90,8 +90,8 @@ class Inner(FrameTransport):
         self.calls.append(("aclose",))
 
 
-def test_every_field_is_unlike_its_default():
-    """Whoever adds a capability says above what it is when it is not the default."""
+def test_every_field_differs_from_its_default():
+    """A new capability needs a value above that is not its default."""
     for field in attrs.fields(Capabilities):
         assert getattr(UNLIKE, field.name) != field.default, field.name
 
@@ -104,7 +104,7 @@ def all_transports():
                     yield name, each
 
 
-def test_every_wrapper_is_here():
+def test_every_wrapper_is_in_the_table():
     """A transport of the package that is made with another one is in the table above."""
     wrappers = {
         each
@@ -119,7 +119,7 @@ def test_every_wrapper_is_here():
 @pytest.mark.parametrize("unlike", [field.name for field in attrs.fields(Capabilities)])
 @pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda each: each.__name__)
 async def test_a_wrapper_passes_on_every_capability(wrapper, unlike):
-    """Each by itself: as the transport inside says it, unless the wrapper adds to it."""
+    """Each alone has the inner transport's value, unless the wrapper adds to it."""
     for inside in (Capabilities(), Capabilities(**{unlike: getattr(UNLIKE, unlike)})):
         passed = WRAPPERS[wrapper](Inner(inside)).capabilities
         expected = attrs.evolve(inside, **OWN.get(wrapper, {}))
@@ -130,7 +130,7 @@ async def test_a_wrapper_passes_on_every_capability(wrapper, unlike):
 
 @pytest.mark.parametrize("wrapper", WRAPPERS, ids=lambda each: each.__name__)
 async def test_a_wrapper_passes_on_the_rest(wrapper):
-    """Facts, and whether it sends at once."""
+    """Facts, and whether it can send at once."""
     inner = Inner(Capabilities())
     transport = WRAPPERS[wrapper](inner)
     assert transport.immediate
@@ -139,8 +139,8 @@ async def test_a_wrapper_passes_on_the_rest(wrapper):
     assert not WRAPPERS[wrapper](inner).immediate
 
 
-async def test_everything_there_is_goes_inside():
-    """What `FrameTransport` has the wrapper passes on, to the last method and attribute."""
+async def test_every_member_is_passed_on():
+    """The wrapper passes on every method and attribute of `FrameTransport`."""
     inner = Inner(UNLIKE)
     transport = TransportWrapper(inner)
     public = {name for name in vars(FrameTransport) if not name.startswith("_")}
@@ -176,8 +176,8 @@ async def test_everything_there_is_goes_inside():
         assert getattr(transport, hook) is getattr(inner, hook)
 
 
-async def test_what_is_received_does_not_get_past_a_wrapper():
-    """One that looks at what is received does so however it is received."""
+async def test_received_frames_do_not_bypass_a_wrapper():
+    """A wrapper that inspects received frames sees those of every receive method."""
 
     class Looks(TransportWrapper):
         async def receive_frames(self):
@@ -198,8 +198,8 @@ async def test_what_is_received_does_not_get_past_a_wrapper():
     assert not TransportWrapper(inner).receives_nowait
 
 
-async def test_no_frame_gets_past_a_wrapper():
-    """One that looks at what is sent is not immediate, unless it looks there too."""
+async def test_sent_frames_do_not_bypass_a_wrapper():
+    """A wrapper that inspects sent frames is not immediate, unless it overrides that too."""
 
     class Looks(TransportWrapper):
         async def send_frames(self, frames):
@@ -231,8 +231,8 @@ async def test_no_frame_gets_past_a_wrapper():
         (Capabilities(max_frame_size=10), 64, 64),
     ],
 )
-def test_settings_that_fit(capabilities, largest, fragment):
-    """Frames are no longer than the transport carries, and what they become fits the limits."""
+def test_settings_fit_the_transport(capabilities, largest, fragment):
+    """Frames are no longer than the transport carries, and the settings still fit the limits."""
     config = ConnectionConfig(limits=Limits(max_frame_size=5000), fragment_size=4000, prefetch=3)
     fitted = capabilities.limit_config(config)
     assert (fitted.limits.max_frame_size, fitted.fragment_size) == (largest, fragment)

@@ -1,4 +1,4 @@
-"""WebSocket over a stream of ours: pongs, refusals, and every way it can end."""
+"""WebSocket over one of our streams: pongs, refusals, and every way it can end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rsocket_trio.transports import TransportInfo, WsprotoTransport
 
 
 class Peer:
-    """A client that speaks through wsproto alone."""
+    """A client that uses wsproto alone."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
@@ -42,7 +42,7 @@ def make(max_frame_size: int = 1000) -> tuple[WsprotoTransport, Peer]:
 
 
 async def test_a_ping_wakes_the_writer_who_sends_the_pong(nursery: trio.Nursery) -> None:
-    """The reader only asks; sending no frames sends the pong, and sends it once."""
+    """The reader only asks for it; sending no frames sends the pong, once."""
     transport, peer = make()
     woken = trio.Event()
     transport.wake_writer = woken.set
@@ -57,7 +57,7 @@ async def test_a_ping_wakes_the_writer_who_sends_the_pong(nursery: trio.Nursery)
 
 
 async def test_without_a_writer_the_pong_leaves_with_the_next_frame() -> None:
-    """Nobody needs to be woken for a pong not to be forgotten."""
+    """A pong is not forgotten if no writer can be woken."""
     transport, peer = make()
     await peer.send(Ping(payload=b"p"), BytesMessage(data=b"frame"))
     assert await transport.receive_frames() == [b"frame"]
@@ -65,8 +65,8 @@ async def test_without_a_writer_the_pong_leaves_with_the_next_frame() -> None:
     assert await peer.receive() == [Pong(payload=b"p"), BytesMessage(data=b"answer")]
 
 
-async def test_a_pong_of_the_peer_means_nothing() -> None:
-    """Pongs nobody asked for are skipped."""
+async def test_a_pong_of_the_peer_is_ignored() -> None:
+    """Unexpected pongs are skipped."""
     transport, peer = make()
     await peer.send(Pong(payload=b"?"), BytesMessage(data=b"frame"))
     assert await transport.receive_frames() == [b"frame"]
@@ -79,8 +79,10 @@ async def test_a_pong_of_the_peer_means_nothing() -> None:
         (BytesMessage(data=bytes(1001)), "1001 bytes", 1009),
     ],
 )
-async def test_what_is_no_frame_is_refused_with_a_code(event: Event, why: str, code: int) -> None:
-    """Frames before it are returned first; sending still works; closing tells the peer."""
+async def test_a_malformed_message_is_refused_with_a_code(
+    event: Event, why: str, code: int
+) -> None:
+    """Frames before it are returned first; sending still works; closing sends the code."""
     transport, peer = make()
     await peer.send(BytesMessage(data=b"good"), event)
     assert await transport.receive_frames() == [b"good"]
@@ -95,8 +97,8 @@ async def test_what_is_no_frame_is_refused_with_a_code(event: Event, why: str, c
     assert close.code == code
 
 
-async def test_a_breach_of_the_rules_is_refused() -> None:
-    """A client must mask; wsproto's verdict becomes ours."""
+async def test_a_protocol_violation_is_refused() -> None:
+    """A client must mask; wsproto's error becomes ours."""
     transport, peer = make()
     await peer.stream.send_all(b"\x82\x05frame")
     with pytest.raises(RemoteProtocolError, match="unmasked"):
@@ -109,7 +111,7 @@ async def test_a_breach_of_the_rules_is_refused() -> None:
 
 @pytest.mark.parametrize("code", [1000, 1001, None])
 async def test_a_clean_close(code: int | None) -> None:
-    """Normal, going away, or without a code: the end; and the answer echoes the code."""
+    """Codes "normal", "going away" and no code are the end; the answer echoes the code."""
     transport, peer = make()
     await peer.send(BytesMessage(data=b"last"), CloseConnection(code=code))  # type: ignore[arg-type] # wsproto takes None
     assert await transport.receive_frames() == [b"last"]
@@ -136,7 +138,7 @@ async def test_an_unclean_close(code: int, text: str) -> None:
 
 
 async def test_an_end_without_a_close_frame_is_an_error() -> None:
-    """The stream just ends: 1006, between messages as inside of one."""
+    """The stream ends without one: 1006, between messages and inside of one."""
     transport, peer = make()
     await peer.stream.aclose()
     for _ in range(2):
@@ -145,7 +147,7 @@ async def test_an_end_without_a_close_frame_is_an_error() -> None:
     await transport.aclose()
 
 
-async def test_closing_says_goodbye_once() -> None:
+async def test_closing_sends_a_close_frame_once() -> None:
     """A close frame with 1000, then the end of the stream; closing again sends nothing."""
     transport, peer = make()
     await transport.aclose()
@@ -154,8 +156,8 @@ async def test_closing_says_goodbye_once() -> None:
     assert await peer.stream.receive_some() == b""
 
 
-async def test_nothing_follows_part_of_a_frame(nursery: trio.Nursery) -> None:
-    """After a cancelled send there is no close frame: it would be read as part of the frame."""
+async def test_no_close_frame_follows_part_of_a_frame(nursery: trio.Nursery) -> None:
+    """After a cancelled send a close frame would be read as part of the frame."""
     ours, theirs = trio.testing.lockstep_stream_pair()
     transport = WsprotoTransport(
         ours, Connection(ConnectionType.SERVER), info=TransportInfo(scheme="ws")
@@ -176,7 +178,7 @@ async def test_nothing_follows_part_of_a_frame(nursery: trio.Nursery) -> None:
     assert await theirs.receive_some() == b""
 
 
-async def test_a_peer_that_does_not_read_delays_closing_by_little(
+async def test_a_peer_that_does_not_read_delays_closing_briefly(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """The close frame is given half a second."""
@@ -190,13 +192,13 @@ async def test_a_peer_that_does_not_read_delays_closing_by_little(
 
 
 async def test_a_peer_that_is_gone_does_not_disturb_closing() -> None:
-    """Where nobody takes the close frame, closing is quiet."""
+    """If the close frame cannot be sent, closing raises no error."""
     transport, peer = make()
     await peer.stream.aclose()
     await transport.aclose()
 
 
-async def test_what_came_behind_the_handshake_is_received() -> None:
+async def test_messages_behind_the_handshake_are_received() -> None:
     """Messages read together with the handshake are not lost."""
     ours, theirs = trio.testing.memory_stream_pair()
     transport = WsprotoTransport(

@@ -44,13 +44,13 @@ def payload_of(command: Command) -> Payload:
 
 
 def say_next(call: int, payload: Payload) -> None:
-    # rsocket-py does not tell metadata that is present and empty from none at all.
+    # rsocket-py does not tell empty metadata from absent metadata.
     metadata = payload.metadata.hex() if payload.metadata else None
     say(id=call, event="next", data=(payload.data or b"").hex(), metadata=metadata)
 
 
 class Reporter(DefaultSubscriber):
-    """Tells what a stream brings."""
+    """Prints the events of a stream."""
 
     def __init__(self, call: int, subscriptions: dict[int, Callable[[], Subscription]]) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def lease_publisher(lease: str) -> LeasePublisher:
 
 
 class ItemPublisher(Publisher, Subscription):
-    """Publishes items, never more of them than were asked for."""
+    """Publishes items, never more than requested."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ItemPublisher(Publisher, Subscription):
 
 
 class Echo(Publisher, Subscriber, Subscription):
-    """Answers a channel with what it brings: demand for the echo is demand for the source."""
+    """Echoes the items of a channel: demand for the echo is demand for the source."""
 
     def __init__(self, first: Payload) -> None:
         self._first: Payload | None = first
@@ -94,13 +94,13 @@ class Echo(Publisher, Subscriber, Subscription):
             self.on_complete()
 
     def on_complete(self) -> None:
-        # rsocket-py tells it twice where the request frame itself completed.
+        # rsocket-py calls this twice if the request frame itself has COMPLETE.
         if not self._completed:
             self._completed = True
             self._requester.on_complete()
 
     def on_error(self, exception: Exception) -> None:
-        """The requester failed: there is nobody left to tell."""
+        """The requester failed: there is no subscriber left."""
 
 
 class KnownAnswers(BaseRequestHandler):

@@ -1,6 +1,6 @@
-"""A peer's client, driven over its stdin and stdout.
+"""A peer's client, controlled by its stdin and stdout.
 
-What it is told and what it answers is written at the top of ``../js/client.js``.
+``../js/client.js`` describes its commands and events.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Client:
         return self._events[call]
 
     async def read_events(self) -> None:
-        """Runs for the client's life: sorts its events by interaction."""
+        """Sort the client's events by interaction, as long as it runs."""
         try:
             while True:
                 event = json.loads(await self._peer.line())
                 self._channel(event.get("id"))[0].send_nowait(event)
         except EOFError as ended:
-            # Whoever waits for an event learns why none comes; nobody may be waiting.
+            # A task that waits for an event gets the reason; there may be none.
             for send, _ in self._events.values():
                 send.send_nowait({"event": "ended", "message": str(ended)})
 
@@ -51,7 +51,7 @@ class Client:
         items: Sequence[bytes] = (),
         **arguments: object,
     ) -> int:
-        """Have it begin an interaction; gives the number by which its events are read."""
+        """Begin an interaction; return the number by which its events are read."""
         call = next(self._ids)
         await self._tell(
             op,
@@ -79,22 +79,22 @@ class Client:
         await self._peer.tell(json.dumps({"op": op, **arguments}))
 
     async def event(self, call: int | None = None) -> dict:
-        """The next event of an interaction, or of the connection itself."""
+        """Return the next event of an interaction, or of the connection itself."""
         return await self._channel(call)[1].receive()
 
     def pending(self, call: int) -> int:
-        """How many events of an interaction have come and were not read."""
+        """Return the number of unread events of an interaction."""
         return self._channel(call)[1].statistics().current_buffer_used
 
     async def next_item(self, call: int) -> tuple[bytes, bytes | None]:
-        """The next event, which must be an item: its data and metadata."""
+        """Return data and metadata of the next event, which must be an item."""
         event = await self.event(call)
         assert event["event"] == "next", event
         metadata = event["metadata"]
         return bytes.fromhex(event["data"]), None if metadata is None else bytes.fromhex(metadata)
 
     async def items(self, call: int) -> list[bytes]:
-        """The data of all items up to completion. What the source of a channel says is skipped."""
+        """Return the data of all items up to completion, skipping events of a channel's source."""
         items = []
         while True:
             event = await self.event(call)
@@ -111,14 +111,14 @@ class Client:
     async def response(
         self, data: bytes, metadata: bytes | None = None
     ) -> tuple[bytes, bytes | None]:
-        """A request_response, from beginning to end."""
+        """Run a request_response from beginning to end."""
         call = await self.start("request_response", data, metadata)
         item = await self.next_item(call)
         assert (await self.event(call))["event"] == "complete"
         return item
 
     async def error(self, call: int) -> str:
-        """The next event, which must be an error: its message."""
+        """Return the message of the next event, which must be an error."""
         event = await self.event(call)
         assert event["event"] == "error", event
         return event["message"]

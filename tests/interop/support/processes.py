@@ -1,7 +1,7 @@
-"""A peer's program as a subprocess that does not outlive its test.
+"""A peer's program as a subprocess that ends with its test.
 
-It is killed when the test is over. Should the test runner itself be killed, the program sees the
-end of its stdin and goes by itself.
+It is killed when the test is over. If the test runner itself is killed, the program sees the end of
+its stdin and ends by itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import trio
 from tests.programs import environment
 
 LONGEST = 30.0
-"""Seconds a peer's program may run: one that does not answer fails its test instead of stopping
-the suite. No measurement, and many times what any test takes."""
+"""Seconds that a peer's program may run: one that does not answer fails its test.
+
+This is no measurement, and many times what any test takes.
+"""
 
 
 class Peer:
@@ -30,7 +32,7 @@ class Peer:
         self._received = b""
 
     async def line(self) -> str:
-        """The next line it prints; EOFError with its stderr when it has ended."""
+        """Return the next line it prints; EOFError with its stderr when it has ended."""
         assert self._process.stdout is not None
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
@@ -47,14 +49,14 @@ class Peer:
         await self._process.stdin.send_all(line.encode() + b"\n")
 
     async def kill(self) -> None:
-        """End it as a crash would: its sockets are closed by the system."""
+        """Kill it, as a crash would: the system closes its sockets."""
         self._process.kill()
         await self._process.wait()
 
 
 @asynccontextmanager
 async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
-    """Run a peer's program for the length of the block."""
+    """A peer's program that runs for the length of the block."""
     with tempfile.TemporaryDirectory() as directory:
         errors = Path(directory) / "stderr"
         with errors.open("wb") as stderr:
@@ -70,7 +72,7 @@ async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
                 yield Peer(process, errors)
         finally:
             process.kill()
-            # Killed, it ends at once: the deadline is for a machine that does not.
+            # A killed program ends at once; the deadline is for a machine where it does not.
             with trio.move_on_after(5, shield=True):
                 await process.wait()
                 for pipe in (process.stdin, process.stdout):

@@ -1,4 +1,4 @@
-"""This package as the server under test, with the known answers.."""
+"""This package as the server under test, with the known answers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 
 class Watched(KnownAnswers):
-    """The known answers, and what the tests want to see happen.
+    """The known answers, and the events that the tests wait for.
 
     Attributes:
         server: The server it is served by.
         requester: For requests to the peer that connected last.
         response_cancelled: Set when a request_response was cancelled.
-        channel_cancelled: Likewise a request_channel.
+        channel_cancelled: Set when a request_channel was cancelled.
     """
 
     server: rsocket_trio.Server
@@ -51,14 +51,14 @@ class Watched(KnownAnswers):
             async for item in payloads:
                 yield item
         except (trio.Cancelled, GeneratorExit):
-            # Which of the two depends on where it stood: waiting for an item, or for credit.
+            # It is the one or the other, depending on whether it waited for an item or for credit.
             self.channel_cancelled.set()
             raise
 
 
 @asynccontextmanager
 async def served(transport: str = "tcp", **settings: Any) -> AsyncIterator[tuple[str, Watched]]:
-    """A `Watched`, served; gives its URI too. ``settings`` are those of `serve`."""
+    """Serve a `Watched`; yield its URI too. ``settings`` are those of `serve`."""
     responder = Watched()
     async with trio.open_nursery() as nursery:
 
@@ -75,7 +75,7 @@ async def served(transport: str = "tcp", **settings: Any) -> AsyncIterator[tuple
 async def serving(
     stack: Any, *arguments: object, **settings: Any
 ) -> AsyncIterator[tuple[Any, Watched]]:
-    """A `Watched`, served, and a peer's client connected to it.
+    """Serve a `Watched`, and connect a peer's client to it.
 
     Args:
         stack: The peer.

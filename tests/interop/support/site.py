@@ -1,4 +1,4 @@
-"""A page on a local HTTP server, and what the page has to report."""
+"""A page on a local HTTP server, and the result that the page reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = (
 
 
 class Site:
-    """Just enough of HTTP for one page: it gives the page and its script, and takes one result."""
+    """A minimal HTTP server: it serves the page and its script, and takes one result."""
 
     def __init__(self, script: bytes) -> None:
         self.url = ""
@@ -27,7 +27,7 @@ class Site:
             received = b""
             while b"\r\n\r\n" not in received:
                 if not (chunk := await stream.receive_some()):
-                    return  # Browsers open connections ahead that they never use.
+                    return  # Browsers open connections in advance that they never use.
                 received += chunk
             head, _, body = received.partition(b"\r\n\r\n")
             request, *lines = head.decode().lower().split("\r\n")

@@ -1,4 +1,4 @@
-"""The peers' stacks, how their programs are run, and what they cannot do."""
+"""The peers' stacks, how to run their programs, and what they cannot do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETUP = "tests/interop/setup.sh"
 
 
 def missing(name: str) -> str | None:
-    """How to install that peer, or ``None`` where it is there."""
+    """Return how to install that peer, or ``None`` if it is installed."""
     match name:
         case "rsocket-js":
             there = shutil.which("node") and (JS / "node_modules/rsocket-core").is_dir()
@@ -45,7 +45,7 @@ def missing(name: str) -> str | None:
 
 
 def require(*names: str) -> None:
-    """Skip the test where a peer is absent; fail where the environment says it must be there."""
+    """Skip the test if a peer is absent, or fail if the environment requires the peers."""
     for name in names:
         if how := missing(name):
             if os.environ.get("INTEROP") == "required":
@@ -58,9 +58,9 @@ class Stack:
     """A peer's stack in one role over one transport, and what it cannot do.
 
     Attributes:
-        package: What must be installed for it.
-        left_out: Cases that a fault of the peer forces to be left out, and the fault. Tests name
-            them in ``@pytest.mark.needs(case)``.
+        package: The package to install for it.
+        left_out: Cases that are left out because of a fault of the peer, and the fault.
+            Tests name them in ``@pytest.mark.needs(case)``.
     """
 
     package: str
@@ -74,7 +74,7 @@ class Stack:
 
     @asynccontextmanager
     async def serve(self, *arguments: object) -> AsyncIterator[tuple[str, Peer]]:
-        """Run the server program; gives the URI it listens on, and the program."""
+        """Run the server program; yield the URI it listens on, and the program."""
         require(self.package)
         async with running(self.server_argv(*map(str, arguments))) as peer:
             line = await peer.line()
@@ -99,7 +99,7 @@ class Stack:
 JS_FAULTS = {
     "metadata in answers": "what it answers never has the METADATA flag",
     "to complete without a value": "its request_response always answers with NEXT",
-    "to be completed without a value": "its request_response waits for NEXT for ever",
+    "to be completed without a value": "its request_response waits for NEXT without end",
     "to send fragments": "it reassembles, but never fragments",
 }
 PY_FAULTS = {
@@ -120,11 +120,11 @@ def _python(program: str, *arguments: str) -> list[str]:
 def _java(program: str, *arguments: str) -> list[str]:
     return [
         "java",
-        # All for a quick start: the programs run for less than a second.
+        # Options for a quick start: the programs run for less than a second.
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         f"-XX:SharedArchiveFile={JAVA / 'peer.jsa'}",
-        # Where there is no such archive it starts slowly: stdout is not the place to say so.
+        # If there is no archive of classes it starts slowly, and must not say so on stdout.
         "-Xlog:disable",
         "-cp",
         str(JAVA / "peer.jar"),
@@ -134,7 +134,7 @@ def _java(program: str, *arguments: str) -> list[str]:
 
 
 def stacks() -> Iterator[Stack]:
-    """Every stack over every transport it is tried on."""
+    """Every stack over each transport that it is tested on."""
     for transport in "tcp", "ws":
         yield Stack(
             "rsocket-js",

@@ -1,8 +1,8 @@
-"""A TCP proxy that records the frames between two peers, and judges their demand.
+"""A TCP proxy that records the frames between two peers, and checks their demand.
 
-It reads each side's bytes, records the frames in them and only
-then passes the bytes on: a peer can have acted on a frame only if it is recorded already, so at no
-time may there be more items on record than were granted on record.
+It reads each side's bytes, records their frames and only then passes the bytes on. A peer can have
+acted on a frame only if it is recorded already, so there may never be more recorded items than
+recorded credit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVER = "server"
 
 @attrs.frozen
 class Sent:
-    """One frame on record: who sent it, and the frame."""
+    """One recorded frame, and its sender."""
 
     by: str
     frame: Frame
@@ -41,7 +41,7 @@ class Sent:
 
 
 class Wire:
-    """What passed between a client and a server. ``uri`` is where the client is to connect."""
+    """The frames between a client and a server; the client connects to ``uri``."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -50,7 +50,7 @@ class Wire:
         self._connections: list[trio.abc.Stream] = []
 
     def frames(self, by: str, *types: type[Frame]) -> list[Frame]:
-        """The frames that side sent, of those types if any are named."""
+        """Return the frames of that side, of these types if any are named."""
         return [
             sent.frame
             for sent in self.record
@@ -58,7 +58,7 @@ class Wire:
         ]
 
     def sizes(self, by: str) -> list[int]:
-        """The lengths of all frames that side sent, in bytes, without the prefix."""
+        """Return the lengths of all frames of that side, in bytes, without the prefix."""
         return [sent.size for sent in self.record if sent.by == by]
 
     async def wait_for(
@@ -69,22 +69,22 @@ class Wire:
         *,
         where: Callable[[Frame], bool] = lambda _: True,
     ) -> list[Frame]:
-        """Wait until that side has sent so many such frames; gives them all."""
+        """Wait until that side has sent a number of these frames; return all of them."""
         while len(found := list(filter(where, self.frames(by, frame_type)))) < count:
             changed = self._changed
             await changed.wait()
         return found
 
     async def cut(self) -> None:
-        """Close every connection, to both sides at once and with no word of RSocket's."""
+        """Close every connection, to both sides at once and without a frame."""
         for stream in self._connections:
             await trio.aclose_forcefully(stream)
 
     def on_the_way(self, by: str) -> list[tuple[int, int]]:
-        """For each item that side sent on a stream, in order: items sent so far, and granted.
+        """Return, for each item of that side on a stream, the items sent so far and the credit.
 
-        Only PAYLOAD costs credit, once for all its fragments; the payload of a REQUEST_CHANNEL
-        does not (Protocol.md, "Flow Control"), and neither does a response.
+        Only PAYLOAD costs credit, once for all its fragments; the payload of a REQUEST_CHANNEL does
+        not (Protocol.md, "Flow Control"), and neither does a response.
         """
         granted: dict[int, int] = {}
         sent: dict[int, int] = {}
@@ -116,7 +116,7 @@ class Wire:
                 changed.set()
                 await sink.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # Either side may go as it likes; the other one is told below.
+            pass  # Either side may close; the other side is closed below.
         ended()
 
     async def _connection(self, target: tuple[str, int], client: trio.SocketStream) -> None:

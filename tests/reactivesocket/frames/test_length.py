@@ -1,4 +1,4 @@
-"""The length before each frame."""
+"""The length in front of each frame."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ KEEPALIVE = bytes.fromhex("0000000c 00032000 00000000")
 
 
 @pytest.mark.parametrize("length", ["0000000b", "00000000", "00000004"])
-def test_lengths_that_hold_no_header(length):
-    """A length that does not even count a header is refused at once, and for good."""
+def test_lengths_without_room_for_a_header(length):
+    """A length that is too small for a header is refused at once, and on every later call."""
     decoder = LengthDecoder(100)
     for _ in range(2):
         with pytest.raises(RemoteProtocolError, match="less than the smallest, 12"):
@@ -21,15 +21,15 @@ def test_lengths_that_hold_no_header(length):
 
 @pytest.mark.parametrize("length", ["00000069", "7fffffff", "8000000c"])
 def test_lengths_past_the_limit(length):
-    """A length past the limit, or with its R bit, is refused before anything is kept."""
+    """A length past the limit, or with its R bit, is refused before bytes are kept."""
     decoder = LengthDecoder(100)
     with pytest.raises(RemoteProtocolError, match="more than the limit of 104"):
         decoder.feed(bytes.fromhex(length) + b"x" * 50)
     assert not decoder.pending
 
 
-def test_the_limit_itself():
-    """A frame of just the limit passes."""
+def test_a_frame_at_the_limit():
+    """A frame of exactly the limit is accepted."""
     assert LengthDecoder(8).feed(KEEPALIVE) == [KEEPALIVE[4:]]
 
 
@@ -41,7 +41,7 @@ def test_frames_before_an_impossible_length():
         decoder.feed(b"")
 
 
-def test_a_frame_too_long_for_any_length():
+def test_a_frame_too_long_for_its_length_field():
     """31 bits count the frame and the length."""
 
     class Huge(bytes):

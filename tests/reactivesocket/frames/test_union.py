@@ -1,4 +1,4 @@
-"""Any bytes, and any frame."""
+"""Decoding of any bytes, and encoding of any frame."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FRAMES = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(FRAMES)
 def test_a_frame_survives_the_wire(frame):
-    """What is encoded decodes to the same frame, and both forms for people show it."""
+    """An encoded frame decodes to the same frame, and both texts for people show it."""
     encoded = frame.encode()
     assert decode(encoded) == frame
     assert describe(encoded).startswith(f"{frame.frame_type.name} stream_id={frame.stream_id}")
@@ -80,7 +80,7 @@ def test_a_frame_survives_the_wire(frame):
     )
 )
 def test_any_bytes_are_a_frame_or_malformed(data):
-    """No bytes whatsoever raise another error, and `describe` raises none."""
+    """All bytes decode or raise the one error, and `describe` raises none."""
     with contextlib.suppress(MalformedFrame):
         assert as_fields(data)["type"] == decode(data).frame_type.name
     assert describe(data)
@@ -96,7 +96,7 @@ def test_any_bytes_are_a_frame_or_malformed(data):
     ],
 )
 def test_impossible_metadata_lengths(frame, message):
-    """A metadata length below 4, past the frame, cut off or with its R bit is told apart."""
+    """A metadata length below 4, past the frame, cut off or with its R bit is refused."""
     with pytest.raises(MetadataLengthError, match=message):
         decode(bytes.fromhex(frame))
 
@@ -121,8 +121,8 @@ def test_metadata_that_is_present_and_empty():
         ("ffff000000000007", "extended type is cut off"),
     ],
 )
-def test_what_is_no_frame(frame, message):
-    """Each thing that can be missing is named, in the error and for people."""
+def test_malformed_frames_are_explained(frame, message):
+    """Each missing part is named, in the error and for people."""
     with pytest.raises(MalformedFrame, match=message):
         decode(bytes.fromhex(frame))
     assert message in describe(bytes.fromhex(frame))
@@ -138,27 +138,27 @@ def test_what_is_no_frame(frame, message):
         (SetupFrame(0, 1, 1, data_mime_type="☃"), "not Latin-1"),
     ],
 )
-def test_what_does_not_fit_is_not_encoded(frame, message):
-    """A value that its field cannot hold is the caller's mistake."""
+def test_values_that_do_not_fit_are_not_encoded(frame, message):
+    """A value that is too large for its field is the caller's error."""
     with pytest.raises(LocalProtocolError, match=message):
         frame.encode()
 
 
 class Huge(bytes):
-    """Says that it is as long as a length field can tell."""
+    """Its length is the largest that a length field can hold."""
 
     def __len__(self):
         return 2**31 - 1
 
 
-def test_frames_longer_than_their_length_can_say():
-    """31 bits, the length itself included, are the limit."""
+def test_frames_too_long_for_their_length_field():
+    """The limit is 31 bits, with the length itself."""
     with pytest.raises(LocalProtocolError, match="longer than the maximum 2147483643"):
         encode_frame(FrameType.KEEPALIVE, 0, 0, data=Huge())
 
 
 def test_credentials_are_not_described():
-    """Of metadata and of the data of SETUP, `describe` shows the length only."""
+    """Of metadata and of the data of SETUP, `describe` shows only the length."""
     line = describe(SetupFrame(0, 1, 2, strict=True, metadata=b"token", data=b"secret").encode())
     assert line == (
         "SETUP stream_id=0 flags=MS version=0 keepalive=1 lifetime=2"

@@ -7,24 +7,24 @@ import pytest
 from rsocket_trio.errors import MalformedFrame, MetadataLengthError
 from rsocket_trio.reactivesocket.frames import LengthDecoder, as_fields, decode, encode_length
 
-# Of the malformed vectors, those whose bytes are no frame: the error, and whether to skip it.
+# The malformed vectors whose bytes cannot be decoded: the error, and whether to skip it.
 NO_FRAME = {
     "v0_metadata_length_r_bit": (MetadataLengthError, False),
     "v0_unknown_type": (MalformedFrame, False),
     "v0_unknown_type_ignorable": (MalformedFrame, True),
 }
 
-# Encoded again these differ: the NUL behind a MIME type is not kept.
+# These change when they are encoded again: the NUL behind a MIME type is dropped.
 NOT_KEPT = {"v0_setup_null_terminated_mime": "v0_setup_data_only"}
 
 
 def test_a_frame_decodes_to_the_fields_of_its_vector(vector):
-    """The fields are those of the vector, no more and no less."""
+    """The fields are exactly those of the vector."""
     assert as_fields(bytes.fromhex(vector["hex"])) == vector["fields"]
 
 
 def test_a_frame_encodes_to_the_bytes_of_its_vector(vector, vectors):
-    """Decoding loses nothing: encoding gives the same bytes again."""
+    """Encoding the decoded frame gives the same bytes."""
     frame = bytes.fromhex(vector["hex"])
     expected = frame
     if vector["name"] in NOT_KEPT:
@@ -40,7 +40,7 @@ def test_the_length_before_a_frame_counts_itself(vector):
 
 
 def test_a_frame_comes_out_of_the_stream_byte_by_byte(vector):
-    """A frame fed in single bytes comes out with its last one, and not before."""
+    """A frame fed in single bytes is returned with its last byte, and not before."""
     decoder = LengthDecoder(1000)
     stream = bytes.fromhex(vector["tcp_hex"])
     for number, byte in enumerate(stream, 1):
@@ -50,7 +50,7 @@ def test_a_frame_comes_out_of_the_stream_byte_by_byte(vector):
 
 
 def test_a_sequence_comes_out_of_the_stream_in_order(sequence):
-    """Frames that follow each other come out in order, wherever the stream is cut."""
+    """Frames that follow each other are returned in order, wherever the stream is cut."""
     stream = bytes.fromhex(sequence["hex"])
     frames = [bytes.fromhex(text) for text in sequence["frames"]]
     for cut in range(len(stream) + 1):
@@ -69,7 +69,7 @@ def decode_or_error(data):
 
 
 def test_every_prefix_of_a_frame_is_a_frame_or_malformed(vector):
-    """Cut anywhere, a frame is refused as malformed or is a shorter frame of the same stream."""
+    """A frame cut at any byte is refused as malformed or is a shorter frame of the same stream."""
     frame = bytes.fromhex(vector["hex"])
     for size in range(len(frame)):
         outcome = decode_or_error(frame[:size])
@@ -77,7 +77,7 @@ def test_every_prefix_of_a_frame_is_a_frame_or_malformed(vector):
 
 
 def test_malformed_vectors(malformed_vector):
-    """Bytes that are no frame raise; frames that are only out of place decode."""
+    """Malformed bytes raise; frames that are only out of place decode."""
     frame = bytes.fromhex(malformed_vector["hex"])
     expected = NO_FRAME.get(malformed_vector["name"])
     if expected is None:

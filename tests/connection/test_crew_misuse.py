@@ -1,0 +1,240 @@
+"""Workers and handlers that misuse context variables, cancel scopes and groups."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import (
+    ApplicationError,
+    ConnectionClosed,
+    Payload,
+    Responder,
+)
+from rsocket_trio.testing.in_memory import connected_pair
+
+SEEN = contextvars.ContextVar("SEEN", default="clean")
+
+
+async def ask(client, data=b""):
+    return (await client.request_response(Payload(data))).data
+
+
+async def at_rest():
+    """The worker of the last request is waiting for the next."""
+    await trio.testing.wait_all_tasks_blocked()
+
+
+class Uncomparable:
+    """As an array of numpy: ``==`` gives no truth value."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise ValueError("ambiguous")
+
+
+VALUE = contextvars.ContextVar("VALUE")
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_context_variables_that_cannot_be_compared(wait):
+    """A value that a handler sets stays with its request, and later requests are served."""
+
+    class Sets(Responder):
+        async def request_response(self, payload):
+            seen.append(VALUE.get())
+            VALUE.set(Uncomparable())
+            if wait:
+                await trio.lowlevel.checkpoint()
+            return payload
+
+    seen = []
+    VALUE.set(first := Uncomparable())
+    async with connected_pair(Sets()) as client:
+        for _ in range(3):
+            await client.request_response(Payload(b"x"))
+    assert all(value is first for value in seen)
+
+
+class Unusual(BaseException):
+    """Not an `Exception`, as the cancellations of other frameworks."""
+
+
+class Interrupts:
+    """Raises a `BaseException` when it is compared."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise Unusual
+
+
+class Alike:
+    """Equal to each other value of its class."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("make", [dict, list, Alike, Interrupts])
+async def test_context_variables_with_an_equal_value(make, wait):
+    """A different object is a different value, even if it is equal, e.g. a dict still empty."""
+
+    class Sets(Responder):
+        async def request_response(self, payload):
+            seen.append(VALUE.get())
+            VALUE.set(make())
+            if wait:
+                await trio.lowlevel.checkpoint()
+            return payload
+
+    seen = []
+    VALUE.set(first := make())
+    async with connected_pair(Sets()) as client:
+        for _ in range(5):
+            await client.request_response(Payload(b"x"))
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(client.request_response, Payload(b"x"))
+    assert all(value is first for value in seen)
+
+
+class Unsplittable(BaseExceptionGroup):
+    """A group that cannot be split: its `derive` fails."""
+
+    def derive(self, excs):
+        raise TypeError
+
+
+class Unsplit(Unsplittable):
+    def split(self, condition):
+        raise TypeError
+
+
+@pytest.mark.parametrize("group", [Unsplittable, Unsplit])
+@pytest.mark.parametrize("wait", ["", "wait", "cancelled"])
+async def test_a_group_that_cannot_be_split(group, wait, caplog):
+    """It is an ordinary failure, with a cancellation beside it or without."""
+
+    class Raises(Responder):
+        async def request_response(self, payload):
+            if payload.data:
+                return payload
+            try:
+                if wait:
+                    await (trio.lowlevel.checkpoint if wait == "wait" else trio.sleep_forever)()
+            finally:
+                raise group("", [Unusual(), ValueError()])
+
+    async with connected_pair(Raises()) as client:
+        if wait == "cancelled":
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.request_response)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        else:
+            with pytest.raises(ApplicationError):
+                await client.request_response()
+        assert await client.request_response(Payload(b"x")) == Payload(b"x")
+    assert "please report" not in caplog.text
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+async def test_a_scope_left_open_is_cancelled(wait, later, caplog):
+    """It is noticed, at once or while its task reads; the connection lives."""
+
+    class Leaves(Responder):
+        async def request_response(self, payload):
+            if payload.data:
+                scopes.append(trio.CancelScope())
+                scopes[-1].__enter__()
+                if not later:
+                    scopes[-1].cancel()
+                elif wait:
+                    await trio.lowlevel.checkpoint()
+            return payload
+
+    scopes = []
+    async with connected_pair(Leaves()) as client:
+        await ask(client)
+        await at_rest()
+        await ask(client)  # The scope of its task, opened just now, is open for some time.
+        assert await ask(client, b"x") == b"x"
+        await at_rest()
+        scopes[0].cancel()
+        await at_rest()
+        assert await ask(client) == b""
+    assert "left a cancel scope open" in caplog.text
+    assert "please report" not in caplog.text
+
+
+async def leave_scope():
+    trio.CancelScope().__enter__()
+    await trio.sleep_forever()
+
+
+async def leave_scope_late():
+    try:
+        await trio.sleep_forever()
+    finally:
+        trio.CancelScope().__enter__()
+
+
+async def leave_nursery():
+    await trio.open_nursery().__aenter__()
+    await trio.sleep_forever()
+
+
+async def raise_unusual():
+    try:
+        await trio.sleep_forever()
+    finally:
+        raise Unusual
+
+
+async def raise_unusual_in_a_nursery():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(raise_unusual)
+        nursery.start_soon(trio.sleep_forever)
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [leave_scope, leave_scope_late, leave_nursery, raise_unusual, raise_unusual_in_a_nursery],
+)
+@pytest.mark.parametrize("side", ["server", "client"])
+async def test_misuse_at_the_end_of_a_connection(misuse, side, caplog):
+    """The connection ends as any other: no server fails, and no block of a client fails."""
+
+    class Misuses(Responder):
+        async def request_response(self, payload):
+            begun.set()
+            await misuse()
+
+    async def accept(_setup, requester):
+        if side == "server":
+            return Misuses()
+        nursery.start_soon(unanswered, requester)
+        return Responder()
+
+    async def unanswered(requester):
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises((ConnectionClosed, trio.ClosedResourceError)):
+            await requester.request_response()
+
+    begun = trio.Event()
+    async with trio.open_nursery() as nursery:
+        async with connected_pair(accept, client_responder=Misuses()) as client:
+            if side == "server":
+                nursery.start_soon(unanswered, client)
+            await begun.wait()
+            await trio.testing.wait_all_tasks_blocked()
+    assert "please report" not in caplog.text
