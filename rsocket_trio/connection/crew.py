@@ -119,6 +119,7 @@ class Crew:
         self._nursery = nursery
         self._context = contextvars.copy_context()
         self._reader = reader
+        first_steps.reader = reader
         self._wake(1)
 
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
@@ -223,11 +224,13 @@ class Crew:
             elif not self._reading:
                 self._reading = True
                 first_steps.clean = clean
-                first_steps.left = 0 if queue else AT_ONCE
+                paused = reader.paused
+                first_steps.left = 0 if queue or paused else AT_ONCE
                 try:
-                    await (
-                        wait_received() if wait_received and not reader.frames else reader.wait()
-                    )
+                    if not paused:
+                        await (
+                            reader.wait() if reader.frames or not wait_received else wait_received()
+                        )
                     if not reader.deliver():
                         self.over = True
                 except READ_ERRORS as error:

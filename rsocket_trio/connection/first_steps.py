@@ -5,9 +5,10 @@ request_response is run right where its frame is dispatched; then there has been
 entry in the table of streams, no queue. All other requests, and those behind others that wait, go
 through the queue of the crew: requests begin in the order of their arrival.
 
-A handler that waits becomes an operation at its first wait. The dispatching goes on to the end of
-what was read; then the task that reads leaves the reading to others and stays with this handler
-(`rsocket_trio.connection.crew`). What is run in a row is limited in number and in time.
+A handler that waits becomes an operation at its first wait. The task that reads stays with this
+handler, and another one dispatches the rest of what was read (`rsocket_trio.connection.crew`). trio
+must learn of the wait before anything else happens: a frame may end it, and a task that trio does
+not know to wait must not be woken. What is run in a row is limited in number and in time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..interactions.operation import Handlers
     from .crew import Crew
     from .outbox import Outbox
+    from .reader import Reader
     from .shift import Shift
     from .streams import Streams
 
@@ -54,6 +56,7 @@ class FirstSteps:
         dirty: A handler has changed the context of the task that reads.
         operation: The request that waits in it now, if one does.
         rest: Its rest, to be awaited in that task.
+        reader: What has to pause where another task goes on. The crew sets it.
     """
 
     __slots__ = (
@@ -68,11 +71,13 @@ class FirstSteps:
         "dirty",
         "left",
         "operation",
+        "reader",
         "responder",
         "rest",
     )
 
     responder: Handlers
+    reader: Reader
 
     def __init__(self, streams: Streams, outbox: Outbox, crew: Crew) -> None:
         self._streams = streams
@@ -163,6 +168,7 @@ class FirstSteps:
         if differ(now, clean) if clean else now:
             self.dirty = True
             self.left = 0
+            self.reader.pause()
         return True
 
     def run_queued(
@@ -235,6 +241,7 @@ class FirstSteps:
     ) -> RequestResponseResponder[Payload]:
         """The request waits: it becomes an operation, and the next ones are for the queue."""
         self.left = 0
+        self.reader.pause()
         streams = self._streams
         operation = RequestResponseResponder(streams, stream_id, payload, self.responder)
         operation.size = size

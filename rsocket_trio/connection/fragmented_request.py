@@ -6,6 +6,7 @@ responder wants to read them while they arrive.
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, RemoteProtocolError
@@ -85,7 +86,10 @@ class FragmentedRequest(Operation):
             return
         interaction = _INTERACTIONS[self.frame_type]
         try:
-            responder = self.requests.responder.body_responder(interaction, assembling.metadata)
+            # What it does to the context must not reach a handler.
+            responder = copy_context().run(
+                self.requests.responder.body_responder, interaction, assembling.metadata
+            )
         except BaseException as error:
             # As where a handler fails: it ends this one request.
             self._drop()

@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint, current_clock
 from ..errors import ConnectionLost, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Iterator, Sequence
 
     from ..protocol.keepalive_clock import KeepaliveClock
     from ..transports.base import FrameTransport
@@ -47,6 +47,7 @@ class Reader:
 
     Attributes:
         frames: What has come and has not been dispatched.
+        paused: `pause` has left some of a read for another task.
         wait_received: What `wait` is while there is nothing of that, if the transport has it: the
             task that reads calls it by itself, to save a call for each read.
     """
@@ -68,6 +69,8 @@ class Reader:
         self._now = current_clock().current_time
         self.frames: Sequence[bytes] = frames
         self._position = 0  # what of these has been dispatched
+        self._batch: Iterator[bytes] = iter(())  # the rest of what is being dispatched
+        self.paused = False
         self.wait_received = transport.wait_received if transport.receives_nowait else None
 
     def wait(self) -> Awaitable[None]:
@@ -122,14 +125,28 @@ class Reader:
             if self._position >= len(self.frames):
                 self.frames = ()
                 self._position = 0
+        self.paused = False
+        batch = self._batch = iter(frames)
         if self._lifecycle.established:
-            self._dispatch_all(frames)
+            self._dispatch_all(batch)
         else:
             # One by one: what an ERROR means depends on the frames before it.
-            for frame in frames:
+            for frame in batch:
                 self._dispatch_all([frame])
                 self._zero.look_for_acceptance(frame)
         return True
+
+    def pause(self) -> None:
+        """Stop behind the frame that is being dispatched: another task dispatches the rest."""
+        rest = list(self._batch)  # so the loop over it ends
+        if not rest:
+            return
+        self.paused = True
+        if self.frames:
+            self._position -= len(rest)
+        else:
+            self.frames = rest
+            self._position = 0
 
     def failed(self, error: Exception) -> None:
         """`wait` or `deliver` has raised one of `READ_ERRORS`: the connection is over."""
