@@ -129,7 +129,7 @@ class FirstSteps:
         try:
             coroutine = self.responder.request_response(payload)
             try:
-                if type(coroutine) is CoroutineType:
+                if type(coroutine) is CoroutineType and not coroutine.cr_suspended:
                     trap = coroutine.send(None)
                 else:
                     coroutine, trap = step(coroutine)

@@ -163,7 +163,7 @@ class RequestResponseResponder(RequestOperation[R]):
         # As `ResponderOperation.begin`, with a coroutine and two calls less for what does not wait.
         coroutine = self.responder.request_response(self.request)
         try:
-            if type(coroutine) is CoroutineType:
+            if type(coroutine) is CoroutineType and not coroutine.cr_suspended:
                 trap = coroutine.send(None)
             else:
                 coroutine, trap = step(coroutine)

@@ -23,8 +23,11 @@ def step(awaitable: Awaitable[Any]) -> tuple[Coroutine[Any, Any, Any], object]:
         StopIteration: It ended without waiting; ``value`` is its result.
         BaseException: What it raised before it waited.
     """
-    coroutine = awaitable if type(awaitable) is types.CoroutineType else _awaited(awaitable)
-    return coroutine, coroutine.send(None)
+    # Of a coroutine that waits already (a handler that is cached, say) `await` says so; to send it
+    # anything would end the wait of another request.
+    if type(awaitable) is not types.CoroutineType or awaitable.cr_suspended:
+        awaitable = _awaited(awaitable)
+    return awaitable, awaitable.send(None)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

@@ -292,3 +292,30 @@ async def test_a_stain_of_who_decides_about_a_body_does_not_reach_a_handler():
         )
         await peer.receive(PayloadFrame)
         assert seen == ["clean"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+async def test_a_coroutine_that_is_returned_twice(queued):
+    """As of a handler that is cached: the second request fails, and does not disturb the first."""
+    gate = trio.Event()
+
+    async def answer():
+        await gate.wait()
+        return Payload(b"answer")
+
+    cached = answer()
+
+    class Cached(Responder):
+        async def fire_and_forget(self, payload):
+            """So that what comes behind it goes through the queue."""
+
+        def request_response(self, payload):
+            return cached
+
+    async with frame_peer_client(Cached()) as peer:
+        await peer.send(RequestResponseFrame(1))
+        await peer.expect_nothing()
+        await peer.send(*[RequestFnfFrame(3)] * queued, RequestResponseFrame(5))
+        assert (await peer.receive(ErrorFrame)).stream_id == 5
+        gate.set()
+        assert (await peer.receive(PayloadFrame)).stream_id == 1
