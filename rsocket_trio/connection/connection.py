@@ -143,9 +143,11 @@ class Connection:
         """
         lifecycle = self.lifecycle
         transport = self.transport
+        outbox = self.outbox
+        crew = self.crew
         clock = KeepaliveClock(interval, max_lifetime, trio.current_time())
         reader = Reader(transport, self._dispatcher, self._zero, lifecycle, clock, frames)
-        transport.wake_writer = self.outbox.wake_writer
+        transport.wake_writer = outbox.wake_writer
         try:
             async with trio.open_nursery() as outer:
                 outer.start_soon(self._write)
@@ -155,8 +157,8 @@ class Connection:
                             # Before the reading: the first lease leaves before any answer, so that
                             # a client which knows its SETUP to be accepted has it.
                             await nursery.start(run_leases, self.leases, transport)
-                        self.crew.start(nursery, reader, self._first_steps)
-                        nursery.start_soon(watch, clock, transport, self.outbox, lifecycle)
+                        crew.start(nursery, reader, self._first_steps)
+                        nursery.start_soon(watch, clock, transport, outbox, lifecycle)
                         task_status.started()
                         try:
                             await lifecycle.ended.wait()
@@ -170,7 +172,10 @@ class Connection:
                 outer.cancel_scope.cancel(reason="the connection is over")
         finally:
             lifecycle.close()
-            self.outbox.room.let_go()
+            outbox.room.let_go()
+            outbox.discard()
+            reader.forget()
+            crew.forget()
 
     def close_gracefully(self, reason: str = "") -> None:
         """Tell the peer CONNECTION_CLOSE, let the open streams finish, then end."""

@@ -126,6 +126,17 @@ class Crew:
         """The connection is over: nothing that has not begun begins any more."""
         self.over = True
 
+    def forget(self) -> None:
+        """The connection is over, and so are these tasks: drop what has not begun.
+
+        An application may keep its requester for long, and with it all of this.
+        """
+        for operation in self.queue:
+            self.active -= 1
+            self.size -= operation.size
+            operation.close(None)
+        self.queue.clear()
+
     # -- one task of the crew ---------------------------------------------------------------
 
     async def _attend(self) -> None:

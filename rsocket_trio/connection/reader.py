@@ -148,6 +148,11 @@ class Reader:
             self.frames = rest
             self._position = 0
 
+    def forget(self) -> None:
+        """The connection is over: drop what has not been dispatched."""
+        self.frames = ()
+        self._batch = iter(())
+
     def failed(self, error: Exception) -> None:
         """`wait` or `deliver` has raised one of `READ_ERRORS`: the connection is over."""
         if isinstance(error, RemoteProtocolError):
