@@ -252,7 +252,7 @@ class Crew:
                     first_steps.left = 0
                     shift.served += first_steps.count
                     first_steps.count = 0
-                self._ramp = 1
+                self._ramp = 3 if paused else 1  # after a pause one waits already
                 if first_steps.dirty:
                     first_steps.dirty = False
                     return False
