@@ -174,7 +174,10 @@ class Service:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
             if session is not None:
                 await session.close()  # the telling may take a moment
-            await refuse(transport, error, self.config)
+            try:
+                await refuse(transport, error, self.config)
+            finally:
+                error.__traceback__ = None  # an acceptor may raise one object again and again
         finally:
             if session is not None:
                 await session.close()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, RemoteProtocolError
 from ..frames.header import COMPLETE, FrameType
-from ..interactions.handler_errors import error_frame_for
+from ..interactions.handler_errors import error_frame_for, forget_frames
 from ..interactions.isolation import outcome_of
 from ..interactions.operation import Operation
 from ..protocol.interaction import Interaction
@@ -97,6 +97,7 @@ class FragmentedRequest(Operation):
             answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)
             if self.frame_type != _REQUEST_FNF:
                 self.outbound.send_control(answer)
+            forget_frames(failure)
             return
         if responder is not None:
             self.assembling = None

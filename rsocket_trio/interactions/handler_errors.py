@@ -21,7 +21,7 @@ from ..errors import (
 from ..frames.error import encode_error, encode_fitting_error
 from ..log_policy import logger
 
-__all__ = ["error_frame_for", "log_unheard"]
+__all__ = ["error_frame_for", "forget_frames", "log_unheard"]
 
 HANDLER_FAILED: Final = "the handler failed"
 """All that a peer learns of an exception that was not meant for it."""
@@ -39,6 +39,17 @@ def log_unheard(what: str, error: Exception) -> None:
         logger.info("%s refused: %s", what, alone)
     else:
         logger.error("%s failed", what, exc_info=error)
+
+
+def forget_frames(error: Exception) -> None:
+    """Drop the traceback of a `StreamError` that the peer has been told.
+
+    An application may raise one object again and again (a constant, say). Its traceback grows each
+    time, and keeps the frames of all these requests, with their payloads.
+    """
+    alone = single_error(error)
+    if isinstance(alone, StreamError):
+        alone.__traceback__ = error.__traceback__ = None
 
 
 def error_frame_for(
