@@ -177,7 +177,7 @@ class Service:
             try:
                 await refuse(transport, error, self.config)
             finally:
-                error.__traceback__ = None  # an acceptor may raise one object again and again
+                error.with_traceback(None)  # an acceptor may raise one object again and again
         finally:
             if session is not None:
                 await session.close()

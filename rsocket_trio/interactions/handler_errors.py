@@ -49,7 +49,9 @@ def forget_frames(error: Exception) -> None:
     """
     alone = single_error(error)
     if isinstance(alone, StreamError):
-        alone.__traceback__ = error.__traceback__ = None
+        # Not by assignment, which a frozen class refuses.
+        alone.with_traceback(None)
+        error.with_traceback(None)
 
 
 def error_frame_for(

@@ -351,7 +351,9 @@ def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
     alone = single_error(error)
     if not isinstance(alone, refusals):
         return None
-    alone.__traceback__ = error.__traceback__ = None  # it may be one that is raised each time
+    # It may be one that is raised each time. (A frozen class would refuse an assignment.)
+    alone.with_traceback(None)
+    error.with_traceback(None)
     return alone.data
 
 

@@ -116,3 +116,34 @@ async def test_authenticators(refused):
         async with connected_pair(router) as client:
             await client.request_response(metadata=Metadata(route="route"))
     no_frames(REFUSAL)
+
+
+class Frozen(Rejected):
+    """As of a frozen data class: nothing of it can be assigned, once it is made."""
+
+    def __setattr__(self, name, value):
+        if name not in {"code", "data", "stream_id"}:
+            raise TypeError("frozen")
+        super().__setattr__(name, value)
+
+
+class Hollow(ExceptionGroup):
+    """A group that says it holds nothing."""
+
+    @property
+    def exceptions(self):
+        return ()
+
+
+@pytest.mark.parametrize("error", [Frozen("no"), Hollow("", [KeyError()])])
+async def test_classes_with_ways_of_their_own(error):
+    class Raises(Responder):
+        async def request_response(self, payload):
+            if payload.data:
+                return payload
+            raise error
+
+    async with connected_pair(Raises()) as client:
+        with pytest.raises(StreamError):
+            await client.request_response()
+        assert await client.request_response(Payload(b"x")) == Payload(b"x")
