@@ -34,10 +34,8 @@ class TransportWrapper(FrameTransport):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "send_frames" in vars(cls):
-            cls._passes_nowait = "send_frames_nowait" in vars(cls)
-        if "receive_frames" in vars(cls):
-            cls._passes_received = "receive_frames_nowait" in vars(cls)
+        cls._passes_nowait = _keeps_up(cls, "send_frames_nowait", "send_frames")
+        cls._passes_received = _keeps_up(cls, "receive_frames_nowait", "receive_frames")
 
     def __init__(self, inner: FrameTransport) -> None:
         self.inner = inner
@@ -163,3 +161,8 @@ class TransportWrapper(FrameTransport):
         If cancelled: closed all the same, forcefully.
         """
         await self.inner.aclose()
+
+
+def _keeps_up(cls: type, nowait: str, other: str) -> bool:
+    """Whether the class that ``other`` comes from, a base class or a mixin too, has ``nowait``."""
+    return nowait in next(vars(each) for each in cls.__mro__ if other in vars(each))
