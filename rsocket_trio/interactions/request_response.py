@@ -196,7 +196,10 @@ class RequestResponseResponder(RequestOperation[R]):
                 except BaseException as error:
                     trap = coroutine.throw(error)
                 else:
-                    trap = coroutine.send(value)
+                    try:
+                        trap = coroutine.send(value)
+                    finally:
+                        del value  # no cycle: see `go_on`
         except StopIteration as done:
             response = done.value
         if response is not None and self.live and self.outbound.try_answer(self, response):

@@ -51,6 +51,11 @@ def go_on(coroutine: Coroutine[Any, Any, Any], trap: object) -> Generator[Any, A
             except BaseException as error:
                 trap = coroutine.throw(error)
             else:
-                trap = coroutine.send(value)
+                try:
+                    trap = coroutine.send(value)
+                finally:
+                    # It may hold the error that this raises (trio sends outcomes), whose traceback
+                    # holds this frame: a cycle, with the frames and the request of the handler.
+                    del value
     except StopIteration as done:
         return done.value
