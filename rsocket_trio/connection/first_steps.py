@@ -109,10 +109,14 @@ class FirstSteps:
         """
         room = self._room
         outbox = self._outbox
-        if self._crew.queue:
-            return False  # what the same read has brought before it begins first
-        if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
-            return False  # the answer would only have to wait
+        # What the same read has brought before it begins first; or its answer would have to wait.
+        if (
+            self._crew.queue
+            or room.used >= room.limit
+            or outbox.control_size > outbox.max_control_size
+        ):
+            self.left = 0
+            return False
         left = self.left
         if not left & LOOK:
             time = perf_counter()
