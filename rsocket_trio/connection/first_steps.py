@@ -139,27 +139,28 @@ class FirstSteps:
                     coroutine, trap = step(coroutine)
             except StopIteration as done:
                 response = done.value
-                if (
-                    type(response) is Payload
-                    and response.metadata is None
-                    and type(response.data) is bytes
-                    and len(response.data) <= self._whole
-                    and room.used < room.limit
-                    and streams.failure is None
-                ):
-                    # As `Streams.try_send_payload`, without its call.
-                    outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
-                elif response is None:
-                    streams.send_control(encode_payload(stream_id, COMPLETE, None, b""))
-                elif streams.failure is None and not streams.try_send_payload(
-                    stream_id, _ANSWER, response
-                ):
-                    operation = self._operation(stream_id, payload, size)
-                    self.rest = operation.respond(response)
-                    return True
             else:
                 operation = self._operation(stream_id, payload, size)
                 self.rest = operation.rest(coroutine, trap)
+                return True
+            # Not in the clause above: what is raised here would show the answer in its traceback.
+            if (
+                type(response) is Payload
+                and response.metadata is None
+                and type(response.data) is bytes
+                and len(response.data) <= self._whole
+                and room.used < room.limit
+                and streams.failure is None
+            ):
+                # As `Streams.try_send_payload`, without its call.
+                outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
+            elif response is None:
+                streams.send_control(encode_payload(stream_id, COMPLETE, None, b""))
+            elif streams.failure is None and not streams.try_send_payload(
+                stream_id, _ANSWER, response
+            ):
+                operation = self._operation(stream_id, payload, size)
+                self.rest = operation.respond(response)
                 return True
         except BaseException as error:
             self._failed(stream_id, payload, error)

@@ -169,15 +169,17 @@ class RequestResponseResponder(RequestOperation[R]):
                 coroutine, trap = step(coroutine)
         except StopIteration as done:
             response = done.value
-            if not self.live:
-                self.outbound.finish(self)
-            elif response is None:
-                self._complete()
-                self.outbound.finish(self)
-            elif not self.outbound.try_answer(self, response):
-                return self.respond(response)
-            return None
-        return self.rest(coroutine, trap)
+        else:
+            return self.rest(coroutine, trap)
+        # Not in the clause above: what is raised here would show the answer in its traceback.
+        if not self.live:
+            self.outbound.finish(self)
+        elif response is None:
+            self._complete()
+            self.outbound.finish(self)
+        elif not self.outbound.try_answer(self, response):
+            return self.respond(response)
+        return None
 
     @types.coroutine
     def rest(

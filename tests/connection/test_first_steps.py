@@ -319,3 +319,24 @@ async def test_a_coroutine_that_is_returned_twice(queued):
         assert (await peer.receive(ErrorFrame)).stream_id == 5
         gate.set()
         assert (await peer.receive(PayloadFrame)).stream_id == 1
+
+
+@pytest.mark.parametrize("how", ["at once", "queued", "wait"])
+@pytest.mark.parametrize("answer", [bytearray(b"secret"), "secret", None])
+async def test_the_log_does_not_show_an_answer_that_cannot_be_sent(how, answer, caplog):
+    """The traceback says where it failed; the answer may be secret, or of megabytes."""
+
+    class Wrong(Responder):
+        async def fire_and_forget(self, payload):
+            """So that what comes behind it goes through the queue."""
+
+        async def request_response(self, payload):
+            if how == "wait":
+                await trio.lowlevel.checkpoint()
+            return Payload(answer) if answer is not None else "secret"
+
+    async with frame_peer_client(Wrong()) as peer:
+        await peer.send(*[RequestFnfFrame(1)] * (how == "queued"), RequestResponseFrame(3))
+        assert (await peer.receive(ErrorFrame)).data == b"the handler failed"
+    assert "a handler failed on stream 3" in caplog.text
+    assert "secret" not in caplog.text
