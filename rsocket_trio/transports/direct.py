@@ -165,6 +165,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         If cancelled: closed all the same.
         """
         self._closed = True
+        self._rest.clear()  # see `ByteStreamTransport.aclose`
         await self.inner.aclose()
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:
