@@ -16,9 +16,9 @@ class TransportWrapper(FrameTransport):
 
     What the other one says of itself this one says too, at any time: facts, capabilities, whether
     it sends at once. What the connection sets on this one is set on the other. A subclass overrides
-    what it does otherwise. One that overrides `send_frames` and not `send_frames_nowait` is not
-    ``immediate``, so that no frame gets past it; and likewise with `receive_frames` and
-    `receive_frames_nowait`.
+    what it does otherwise. One that overrides `send_frames` and not `send_frames_nowait`, itself or
+    by a mixin, is not ``immediate``, so that no frame gets past it. The same holds for
+    `receive_frames` and `receive_frames_nowait`.
 
     It owns the other one: closing this closes that.
 
