@@ -361,7 +361,7 @@ def single_error(error: BaseException) -> BaseException:
     """
     alone = error
     while isinstance(alone, BaseExceptionGroup):
-        if len(alone.exceptions) > 1:
+        if len(alone.exceptions) != 1:
             return error
         alone = alone.exceptions[0]
     return alone

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -168,7 +170,8 @@ class PeerLog:
 
     def debug(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
         """Log at the level DEBUG, without a limit."""
-        self._logger.debug(message, *args, exc_info=exc_info, stacklevel=2)
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._write(logging.DEBUG, message, args, exc_info, 3)
 
     def info(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
         """Log a normal event, within the limit."""
@@ -203,7 +206,17 @@ class PeerLog:
             kind = message if fault is None else (message, type(fault), _origin(fault))
             if not limit.admits(kind, level, lambda: _text(message, args)):
                 level = logging.DEBUG
-        log.log(level, message, *args, exc_info=exc_info, stacklevel=3)
+        self._write(level, message, args, exc_info, 4)
+
+    def _write(
+        self, level: int, message: str, args: tuple[object, ...], exc_info: _ExcInfo, depth: int
+    ) -> None:
+        try:
+            self._logger.log(level, message, *args, exc_info=exc_info, stacklevel=depth)
+        except Exception as error:
+            # A filter or a handler of the application's. Many of these lines are about one request,
+            # which must not end a connection.
+            _complain(error)
 
     def settle(self, *, all_of_it: bool = False) -> None:
         """Log the summaries of the intervals that are over.
@@ -218,13 +231,20 @@ class PeerLog:
 
     def _report(self, suppressed: list[Suppressed]) -> None:
         for each in suppressed:
-            self._logger.log(
+            self._write(
                 each.level,
                 "%d more lines of this kind in %g s, the first of which was: %s",
-                each.count,
-                INTERVAL,
-                each.text,
+                (each.count, INTERVAL, each.text),
+                None,
+                1,
             )
+
+
+def _complain(error: Exception) -> None:
+    """What `logging` does where it catches an error of a handler: `logging.raiseExceptions`."""
+    if logging.raiseExceptions and sys.stderr is not None:
+        with suppress(Exception):  # there may be nothing to write to any more
+            traceback.print_exception(error)
 
 
 def _text(message: str, args: tuple[object, ...]) -> str:
@@ -236,7 +256,7 @@ def _text(message: str, args: tuple[object, ...]) -> str:
 
 def _origin(error: BaseException) -> tuple[str, int]:
     """Return file and line that raised the error; for a group, those of its first exception."""
-    while isinstance(error, BaseExceptionGroup):
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     place: TracebackType | None = error.__traceback__
     if place is None:

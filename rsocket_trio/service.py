@@ -174,7 +174,10 @@ class Service:
             logger.info("refused a connection from %s: %s", transport.info.peer, error)
             if session is not None:
                 await session.close()  # before `refuse`, which may take a moment
-            await refuse(transport, error, self.config)
+            try:
+                await refuse(transport, error, self.config)
+            finally:
+                error.with_traceback(None)  # an acceptor may raise one object again and again
         finally:
             if session is not None:
                 await session.close()

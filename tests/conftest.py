@@ -6,6 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from rsocket_trio import log_policy
 from tests import time_limit
 from tests.time_limit import pytest_runtest_protocol
 
@@ -68,6 +69,15 @@ def control_c_works():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def log_complaints(monkeypatch):
+    """What the log could not write: a fault of its line, unless a test says otherwise."""
+    complaints = []
+    monkeypatch.setattr(log_policy, "_complain", complaints.append)
+    yield complaints
+    assert not complaints
 
 
 class CountedBytes(bytes):

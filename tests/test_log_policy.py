@@ -13,6 +13,7 @@ import trio
 
 import rsocket_trio
 from rsocket_trio import Responder, serve, serve_transport
+from rsocket_trio.frames import RequestFnfFrame, RequestResponseFrame
 from rsocket_trio.log_policy import (
     BURST,
     INTERVAL,
@@ -23,6 +24,7 @@ from rsocket_trio.log_policy import (
     Suppressed,
     logger,
 )
+from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.transports.memory import memory_transport_pair
 
 ROOT = Path(rsocket_trio.__file__).parent
@@ -275,3 +277,50 @@ def test_all_modules_use_the_log_policy():
         if isinstance(node, ast.Attribute) and node.attr in {"getLogger", "basicConfig"}
     }
     assert found == {"log_policy.py", "cli/serve.py", "cli/logs.py"}
+
+
+class Broken(logging.Filter):
+    def filter(self, record):
+        raise KeyError("a filter of the application")
+
+
+class Hollow(ExceptionGroup):
+    """A group that says it holds nothing."""
+
+    @property
+    def exceptions(self):
+        return ()
+
+
+@pytest.mark.parametrize("frame", [RequestResponseFrame(1), RequestFnfFrame(1)])
+@pytest.mark.parametrize("fault", ["filter", "group"])
+async def test_what_cannot_be_logged_ends_nothing(frame, fault, log_complaints, monkeypatch):
+    """Neither the connection of a request, nor, with it, the server."""
+
+    class Fails(Responder):
+        async def request_response(self, payload):
+            if payload.data:
+                return payload
+            raise Hollow("", [KeyError()])
+
+        async def fire_and_forget(self, payload):
+            await self.request_response(payload)
+
+    if fault == "filter":
+        monkeypatch.setattr(logging.getLogger("rsocket_trio"), "filters", [Broken()])
+    async with frame_peer_client(Fails()) as peer:
+        await peer.send(frame, RequestResponseFrame(3, data=b"next"))
+        answers = [each.stream_id for each in await peer.drain()]
+        assert answers[-1] == 3
+    assert bool(log_complaints) == (fault == "filter")
+    log_complaints.clear()
+
+
+def test_a_complaint_goes_where_those_of_logging_go(monkeypatch, capsys):
+    monkeypatch.undo()
+    monkeypatch.setattr(logging.getLogger("rsocket_trio"), "filters", [Broken()])
+    logger.error("text")
+    assert "a filter of the application" in capsys.readouterr().err
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logger.error("text")
+    assert not capsys.readouterr().err

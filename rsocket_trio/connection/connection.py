@@ -160,9 +160,10 @@ class Connection:
         """
         lifecycle = self.lifecycle
         transport = self.transport
+        outbox = self.outbox
         clock = KeepaliveClock(interval, max_lifetime, trio.current_time())
         reader = Reader(transport, self._dispatcher, self._zero, lifecycle, clock, frames)
-        transport.wake_writer = self.outbox.wake_writer
+        transport.wake_writer = outbox.wake_writer
         try:
             async with trio.open_nursery() as outer:
                 outer.start_soon(self._write)
@@ -171,9 +172,9 @@ class Connection:
                         if self.leases is not None:
                             # Before the reading: the first lease leaves before any answer. So a
                             # client that knows that its SETUP was accepted has the lease.
-                            await nursery.start(run_leases, self.leases, self.outbox, transport)
+                            await nursery.start(run_leases, self.leases, outbox, transport)
                         self.crew.start(nursery, reader, self._first_steps)
-                        nursery.start_soon(watch, clock, transport, self.outbox, lifecycle)
+                        nursery.start_soon(watch, clock, transport, outbox, lifecycle)
                         task_status.started()
                         try:
                             await lifecycle.ended.wait()
@@ -187,7 +188,10 @@ class Connection:
                 outer.cancel_scope.cancel(reason="the connection is over")
         finally:
             lifecycle.close()
-            self.outbox.room.fail_waiting()
+            outbox.room.fail_waiting()
+            outbox.discard()
+            reader.forget()
+            self.workload.forget()
 
     def close_gracefully(self, reason: str = "") -> None:
         """Send CONNECTION_CLOSE, let the open streams finish, then end."""

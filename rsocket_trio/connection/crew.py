@@ -93,6 +93,7 @@ class Crew:
         self._nursery = nursery
         self._context = contextvars.copy_context()
         self._reader = reader
+        first_steps.reader = reader
         self._wake(1)
 
     # -- one task of the crew ---------------------------------------------------------------
@@ -197,11 +198,13 @@ class Crew:
             elif not self._reading:
                 self._reading = True
                 first_steps.clean = clean
-                first_steps.left = 0 if queue else AT_ONCE
+                paused = reader.paused
+                first_steps.left = 0 if queue or paused else AT_ONCE
                 try:
-                    await (
-                        wait_received() if wait_received and not reader.frames else reader.wait()
-                    )
+                    if not paused:
+                        await (
+                            reader.wait() if reader.frames or not wait_received else wait_received()
+                        )
                     if not reader.deliver():
                         workload.over = True
                 except READ_ERRORS as error:
@@ -212,7 +215,7 @@ class Crew:
                     first_steps.left = 0
                     shift.served += first_steps.count
                     first_steps.count = 0
-                self._wake_next = 1
+                self._wake_next = 3 if paused else 1  # after a pause one waits already
                 if first_steps.dirty:
                     first_steps.dirty = False
                     return False

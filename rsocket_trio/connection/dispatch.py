@@ -19,7 +19,7 @@ from ..frames.union import decode
 from ..protocol.frame_rules import REQUEST_TYPES, Verdict, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from ..interactions.operation import Operation
     from .incoming_requests import IncomingRequests
@@ -61,7 +61,7 @@ class Dispatcher:
         self._zero = zero
         self._client = client
 
-    def dispatch_all(self, frames: Sequence[bytes]) -> None:
+    def dispatch_all(self, frames: Iterable[bytes]) -> None:
         """Deliver frames, in order.
 
         Raises:

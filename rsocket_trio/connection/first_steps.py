@@ -6,9 +6,11 @@ operation, no entry in the table of streams and no queue. All other requests go 
 of the crew. So does a request_response behind queued requests: requests begin in the order of their
 arrival.
 
-A handler that waits becomes an operation at its first wait. The task that reads dispatches the rest
-of the frames it has read, leaves the reading to other tasks, and stays with this handler
-(`rsocket_trio.connection.crew`). The number of handlers run in a row, and their time, are limited.
+A handler that waits becomes an operation at its first wait. The task that reads stays with this
+handler, and another task dispatches the rest of what was read (`rsocket_trio.connection.crew`).
+trio must learn of the wait before anything else happens: a frame may end the wait, and a task that
+trio does not know to wait must not be woken. The number of handlers run in a row, and their time,
+are limited.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..interactions.operation import Handlers
     from .outbox import Outbox
+    from .reader import Reader
     from .shift import Shift
     from .stream_sender import StreamSender
     from .stream_table import StreamTable
@@ -56,6 +59,7 @@ class FirstSteps:
         dirty: Whether a handler has changed the context of the task that reads.
         operation: The request whose handler waits in the task that reads, if there is one.
         rest: The rest of that handler, to be awaited in that task.
+        reader: The reader, to be paused where another task goes on. The crew sets it.
     """
 
     __slots__ = (
@@ -71,11 +75,13 @@ class FirstSteps:
         "dirty",
         "left",
         "operation",
+        "reader",
         "responder",
         "rest",
     )
 
     responder: Handlers
+    reader: Reader
 
     def __init__(
         self, table: StreamTable, sender: StreamSender, outbox: Outbox, workload: Workload
@@ -110,10 +116,14 @@ class FirstSteps:
         """
         room = self._room
         outbox = self._outbox
-        if self._workload.queue:
-            return False  # earlier requests of the same read begin first
-        if room.used >= room.limit or outbox.control_size > outbox.max_control_size:
-            return False  # the answer would have to wait
+        # Earlier requests of the same read begin first; or the answer would have to wait.
+        if (
+            self._workload.queue
+            or room.used >= room.limit
+            or outbox.control_size > outbox.max_control_size
+        ):
+            self.left = 0
+            return False
         left = self.left
         if not left & LOOK:
             time = perf_counter()
@@ -131,33 +141,34 @@ class FirstSteps:
         try:
             coroutine = self.responder.request_response(payload)
             try:
-                if type(coroutine) is CoroutineType:
+                if type(coroutine) is CoroutineType and not coroutine.cr_suspended:
                     trap = coroutine.send(None)
                 else:
                     coroutine, trap = step(coroutine)
             except StopIteration as done:
                 response = done.value
-                if (
-                    type(response) is Payload
-                    and response.metadata is None
-                    and type(response.data) is bytes
-                    and len(response.data) <= self._max_whole
-                    and room.used < room.limit
-                    and table.failure is None
-                ):
-                    # Does the same as `StreamSender.try_send_payload`, but saves the call.
-                    outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
-                elif response is None:
-                    sender.send_control(encode_payload(stream_id, COMPLETE, None, b""))
-                elif table.failure is None and not sender.try_send_payload(
-                    stream_id, _ANSWER, response
-                ):
-                    operation = self._make_operation(stream_id, payload, size)
-                    self.rest = operation.respond(response)
-                    return True
             else:
                 operation = self._make_operation(stream_id, payload, size)
                 self.rest = operation.rest(coroutine, trap)
+                return True
+            # Not in the clause above: what is raised here would show the answer in its traceback.
+            if (
+                type(response) is Payload
+                and response.metadata is None
+                and type(response.data) is bytes
+                and len(response.data) <= self._max_whole
+                and room.used < room.limit
+                and table.failure is None
+            ):
+                # Does the same as `StreamSender.try_send_payload`, but saves the call.
+                outbox.put(_pack(stream_id, _ANSWER_HEAD) + response.data)
+            elif response is None:
+                sender.send_control(encode_payload(stream_id, COMPLETE, None, b""))
+            elif table.failure is None and not sender.try_send_payload(
+                stream_id, _ANSWER, response
+            ):
+                operation = self._make_operation(stream_id, payload, size)
+                self.rest = operation.respond(response)
                 return True
         except BaseException as error:  # any error of a handler ends its stream
             self._failed(stream_id, payload, error)
@@ -170,6 +181,7 @@ class FirstSteps:
         if differ(now, clean) if clean else now:
             self.dirty = True
             self.left = 0
+            self.reader.pause()
         return True
 
     def run_queued(
@@ -242,6 +254,7 @@ class FirstSteps:
     ) -> RequestResponseResponder[Payload]:
         """Make the request that waits an operation; the next requests go to the queue."""
         self.left = 0
+        self.reader.pause()
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
         self._workload.size += size

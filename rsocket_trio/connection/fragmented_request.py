@@ -6,11 +6,12 @@ responder wants to read them while they arrive.
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from ..errors import ErrorCode, RemoteProtocolError
 from ..frames.header import COMPLETE, FrameType
-from ..interactions.handler_errors import error_frame_for
+from ..interactions.handler_errors import error_frame_for, forget_frames
 from ..interactions.isolation import outcome_of
 from ..interactions.operation import Operation
 from ..protocol.interaction import Interaction
@@ -89,7 +90,10 @@ class FragmentedRequest(Operation):
             return
         interaction = _INTERACTIONS[self.frame_type]
         try:
-            responder = self.requests.responder.body_responder(interaction, assembling.metadata)
+            # What it does to the context must not reach a handler.
+            responder = copy_context().run(
+                self.requests.responder.body_responder, interaction, assembling.metadata
+            )
         except BaseException as error:
             # `BaseException`, as for a handler: its error ends this one request.
             self._drop()
@@ -97,6 +101,7 @@ class FragmentedRequest(Operation):
             answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)
             if self.frame_type != _REQUEST_FNF:
                 self.outbound.send_control(answer)
+            forget_frames(failure)
             return
         if responder is not None:
             self.assembling = None

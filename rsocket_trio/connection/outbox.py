@@ -225,6 +225,8 @@ class Outbox:
         self._broken = True
         self._frames.clear()
         self._urgent.clear()
+        self.control_size = 0
+        self.room.empty()
         self.writing = False
         self.writer.gone()
         self._release_watchers()

@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint, current_clock
 from ..errors import ConnectionLost, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Iterator, Sequence
 
     from ..protocol.keepalive_clock import KeepaliveClock
     from ..transports.base import FrameTransport
@@ -47,6 +47,7 @@ class Reader:
 
     Attributes:
         frames: The frames that are received and not dispatched.
+        paused: Whether `pause` has left some frames of a read for another task.
         wait_received: Waits for the transport, if the transport can receive without waiting. The
             task that reads calls it instead of `wait` while `frames` is empty, to save a call for
             each read.
@@ -69,6 +70,8 @@ class Reader:
         self._now = current_clock().current_time
         self.frames: Sequence[bytes] = frames
         self._position = 0  # how many of these have been dispatched
+        self._batch: Iterator[bytes] = iter(())  # the rest of what is being dispatched
+        self.paused = False
         self.wait_received = transport.wait_received if transport.receives_nowait else None
 
     def wait(self) -> Awaitable[None]:
@@ -124,14 +127,33 @@ class Reader:
             if self._position >= len(self.frames):
                 self.frames = ()
                 self._position = 0
+        self.paused = False
+        batch = self._batch = iter(frames)
         if self._lifecycle.established:
-            self._dispatch_all(frames)
+            self._dispatch_all(batch)
         else:
             # One by one: the meaning of an ERROR depends on the frames before it.
-            for frame in frames:
+            for frame in batch:
                 self._dispatch_all([frame])
                 self._zero.look_for_acceptance(frame)
         return True
+
+    def pause(self) -> None:
+        """Stop behind the frame that is being dispatched: another task dispatches the rest."""
+        rest = list(self._batch)  # so the loop over it ends
+        if not rest:
+            return
+        self.paused = True
+        if self.frames:
+            self._position -= len(rest)
+        else:
+            self.frames = rest
+            self._position = 0
+
+    def forget(self) -> None:
+        """The connection is over: drop what has not been dispatched."""
+        self.frames = ()
+        self._batch = iter(())
 
     def failed(self, error: Exception) -> None:
         """End the connection: `wait` or `deliver` has raised one of `READ_ERRORS`."""

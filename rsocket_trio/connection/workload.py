@@ -67,3 +67,14 @@ class Workload:
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
         """The connection is over: no request begins any more."""
         self.over = True
+
+    def forget(self) -> None:
+        """Drop the requests that have not begun, once the connection and its tasks are over.
+
+        An application may keep its requester for long, and with it all of this.
+        """
+        for operation in self.queue:
+            self.active -= 1
+            self.size -= operation.size
+            operation.close(None)
+        self.queue.clear()

@@ -22,7 +22,7 @@ from ..errors import (
 from ..frames.error import encode_error, encode_fitting_error
 from ..log_policy import logger
 
-__all__ = ["error_frame_for", "log_handler_failure"]
+__all__ = ["error_frame_for", "forget_frames", "log_handler_failure"]
 
 HANDLER_FAILED: Final = "the handler failed"
 """The text that a peer gets for an exception that is not meant for it."""
@@ -40,6 +40,19 @@ def log_handler_failure(what: str, error: Exception) -> None:
         logger.info("%s refused: %s", what, alone)
     else:
         logger.error("%s failed", what, exc_info=error)
+
+
+def forget_frames(error: Exception) -> None:
+    """Drop the traceback of a `StreamError` that the peer has been told.
+
+    An application may raise one object again and again (a constant, say). Its traceback grows each
+    time, and keeps the frames of all these requests, with their payloads.
+    """
+    alone = single_error(error)
+    if isinstance(alone, StreamError):
+        # Not by assignment, which a frozen class refuses.
+        alone.with_traceback(None)
+        error.with_traceback(None)
 
 
 def error_frame_for(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from ..frames.header import COMPLETE
 from ..payload import Payload
 from ..protocol.reassembly import is_followed
-from .handler_errors import error_frame_for
+from .handler_errors import error_frame_for, forget_frames
 from .stepping import go_on, step
 
 if TYPE_CHECKING:
@@ -269,6 +269,7 @@ class ResponderOperation(Operation):
         self.scope = None
         if error is not None:
             self.fail(error)
+            forget_frames(error)
         self.outbound.finish(self)
 
     def receive_cancel(self) -> None:

@@ -28,7 +28,7 @@ from .block import Block
 from .channel_operation import ChannelOperation
 from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
-from .handler_errors import error_frame_for
+from .handler_errors import error_frame_for, forget_frames
 from .isolation import being_cancelled, outcome_of
 from .operation import Handlers, Outbound, ResponderOperation
 from .sending import begin, close_iterator, send_items, send_stream
@@ -283,6 +283,7 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.scope = None
         if error is not None:
             self.fail(error)
+            forget_frames(error)
         # The handler reads no more, so the requester's half is cancelled if it is open.
         self.inbox.close()
         self.send_cancel()

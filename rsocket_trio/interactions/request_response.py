@@ -163,21 +163,23 @@ class RequestResponseResponder(RequestOperation[R]):
         # Like `ResponderOperation.begin`; saves a coroutine and two calls if it does not wait.
         coroutine = self.responder.request_response(self.request)
         try:
-            if type(coroutine) is CoroutineType:
+            if type(coroutine) is CoroutineType and not coroutine.cr_suspended:
                 trap = coroutine.send(None)
             else:
                 coroutine, trap = step(coroutine)
         except StopIteration as done:
             response = done.value
-            if not self.live:
-                self.outbound.finish(self)
-            elif response is None:
-                self._complete()
-                self.outbound.finish(self)
-            elif not self.outbound.try_answer(self, response):
-                return self.respond(response)
-            return None
-        return self.rest(coroutine, trap)
+        else:
+            return self.rest(coroutine, trap)
+        # Not in the clause above: what is raised here would show the answer in its traceback.
+        if not self.live:
+            self.outbound.finish(self)
+        elif response is None:
+            self._complete()
+            self.outbound.finish(self)
+        elif not self.outbound.try_answer(self, response):
+            return self.respond(response)
+        return None
 
     @types.coroutine
     def rest(
@@ -196,7 +198,10 @@ class RequestResponseResponder(RequestOperation[R]):
                 except BaseException as error:  # as `yield from` does
                     trap = coroutine.throw(error)
                 else:
-                    trap = coroutine.send(value)
+                    try:
+                        trap = coroutine.send(value)
+                    finally:
+                        del value  # no cycle: see `go_on`
         except StopIteration as done:
             response = done.value
         if response is not None and self.live and self.outbound.try_answer(self, response):

@@ -135,12 +135,14 @@ async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> o
         BaseException: The error of the generator, in most cases ``error``.
     """
     athrow: Callable[[BaseException], Awaitable[Any]] | None = getattr(iterator, "athrow", None)
-    if athrow is None:
-        raise error
     try:
+        if athrow is None:
+            raise error
         return await athrow(error)
     except StopAsyncIteration:
         return _ENDED
+    finally:
+        del error  # its traceback holds this frame: a cycle, with all that the handler has
 
 
 def begin(source: AsyncIterable[_T]) -> AsyncIterator[_T]:

@@ -24,8 +24,11 @@ def step(awaitable: Awaitable[Any]) -> tuple[Coroutine[Any, Any, Any], object]:
         StopIteration: It ended without waiting; ``value`` is its result.
         BaseException: It raised this before it waited.
     """
-    coroutine = awaitable if type(awaitable) is types.CoroutineType else _awaited(awaitable)
-    return coroutine, coroutine.send(None)
+    # Of a coroutine that waits already (a handler that is cached, say) `await` says so; to send it
+    # anything would end the wait of another request.
+    if type(awaitable) is not types.CoroutineType or awaitable.cr_suspended:
+        awaitable = _awaited(awaitable)
+    return awaitable, awaitable.send(None)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
@@ -49,6 +52,11 @@ def go_on(coroutine: Coroutine[Any, Any, Any], trap: object) -> Generator[Any, A
             except BaseException as error:  # as `yield from` does
                 trap = coroutine.throw(error)
             else:
-                trap = coroutine.send(value)
+                try:
+                    trap = coroutine.send(value)
+                finally:
+                    # It may hold the error that this raises (trio sends outcomes), whose traceback
+                    # holds this frame: a cycle, with the frames and the request of the handler.
+                    del value
     except StopIteration as done:
         return done.value

@@ -71,9 +71,12 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         If cancelled: as the handler's iterator does.
         """
         athrow = getattr(self._items, "athrow", None)
-        if athrow is None:
-            raise error
-        item = await athrow(error)
+        try:
+            if athrow is None:
+                raise error
+            item = await athrow(error)
+        finally:
+            del error  # its traceback holds this frame: a cycle, with all that the handler has
         return item if isinstance(item, READY) else Payload(self._encode(item))
 
     async def aclose(self) -> None:

@@ -349,7 +349,12 @@ def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
     frame, and with it all that a stranger has sent, until the garbage collector comes by.
     """
     alone = single_error(error)
-    return alone.data if isinstance(alone, refusals) else None
+    if not isinstance(alone, refusals):
+        return None
+    # It may be one that is raised each time. (A frozen class would refuse an assignment.)
+    alone.with_traceback(None)
+    error.with_traceback(None)
+    return alone.data
 
 
 async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:

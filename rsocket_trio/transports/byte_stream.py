@@ -75,7 +75,9 @@ class ByteStreamTransport(FrameTransport):
         self._direct = stream if isinstance(stream, DirectStream) else None
         self.immediate = self.receives_nowait = self._direct is not None
         note_progress(self, stream)
-        self._decoder = LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
+        self._decoder: FrameDecoder = (
+            LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
+        )
         self._encode_length = encode_length
         self._prefixes = encode_length is _ENCODE_LENGTH
         self._pushed: list[bytes] = []
@@ -136,7 +138,10 @@ class ByteStreamTransport(FrameTransport):
                 await self.wait_received()
                 frames = self.receive_frames_nowait()
             else:
-                frames = self._feed(await self.stream.receive_some(RECEIVE_SIZE))
+                data = await self.stream.receive_some(RECEIVE_SIZE)
+                if self._closed:
+                    raise trio.ClosedResourceError("this transport is closed")
+                frames = self._feed(data)
             if frames is not None:
                 return frames
 
@@ -211,4 +216,9 @@ class ByteStreamTransport(FrameTransport):
         If cancelled: closed nevertheless, forcefully.
         """
         self._closed = self._more = True
+        # What is left, half a frame of megabytes perhaps, must not wait for the garbage collector,
+        # as the parts of a connection do, which know each other.
+        self._pushed.clear()
+        self._unread.clear()
+        self._decoder = LengthPrefixDecoder(MAX_FRAME_SIZE)
         await self.stream.aclose()

@@ -177,6 +177,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+        self._rest.clear()  # see `ByteStreamTransport.aclose`
         await self.inner.aclose()
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:

@@ -93,7 +93,7 @@ class Readiness:
         """Have the kernel tell ``watch`` when ``fd`` becomes readable.
 
         Raises:
-            OSError: The kernel does not; or there is no such descriptor.
+            OSError: The kernel does not.
         """
         epoll = self._epoll
         if epoll is None:
@@ -164,6 +164,9 @@ class Watch:
     def wait(self) -> Awaitable[None]:
         """Wait until a read is worth a try. To be awaited at once, by one task at a time.
 
+        Raises:
+            trio.ClosedResourceError: The socket was closed.
+
         Checkpoint: always.
         If cancelled: nothing happens.
         """
@@ -173,10 +176,11 @@ class Watch:
             return wait_readable(self._socket)  # noqa: ASYNC105  # the caller awaits it
         if not self.registered:
             self._fd = self._socket.fileno()
+            if self._fd == -1:
+                raise trio.ClosedResourceError("this socket was closed")
             try:
                 self.readiness.register(self, self._fd)
-            except (OSError, ValueError):
-                # trio waits for it, or says that it is closed.
+            except OSError:  # the kernel has no room for more; it may have for trio's epoll
                 return wait_readable(self._socket)  # noqa: ASYNC105  # the caller awaits it
             self.registered = True
         if self.ready or self.ended:

@@ -132,6 +132,11 @@ class MessageReader:
             self._position = position
         return messages
 
+    def forget(self) -> None:
+        """Drop what is left. Feed it no more."""
+        self._data = b""
+        self._message = bytearray()
+
     def _take_whole_messages(
         self, data: bytes, position: int, messages: list[bytes], at_most: int
     ) -> int:

@@ -16,9 +16,9 @@ class TransportWrapper(FrameTransport):
 
     It has the facts, the capabilities and the other attributes of the inner transport. Attributes
     that the connection sets are set on the inner transport. A subclass overrides the methods that
-    it changes. A subclass that overrides `send_frames` but not `send_frames_nowait` is not
-    ``immediate``, so that all frames pass through it. In the same way, one that overrides
-    `receive_frames` but not `receive_frames_nowait` does not have ``receives_nowait``.
+    it changes. A subclass that overrides `send_frames` but not `send_frames_nowait`, itself or by a
+    mixin, is not ``immediate``, so that all frames pass through it. In the same way, one that
+    overrides `receive_frames` but not `receive_frames_nowait` does not have ``receives_nowait``.
 
     It owns the inner transport, and closes it.
 
@@ -34,10 +34,8 @@ class TransportWrapper(FrameTransport):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "send_frames" in vars(cls):
-            cls._passes_nowait = "send_frames_nowait" in vars(cls)
-        if "receive_frames" in vars(cls):
-            cls._passes_received = "receive_frames_nowait" in vars(cls)
+        cls._passes_nowait = _keeps_up(cls, "send_frames_nowait", "send_frames")
+        cls._passes_received = _keeps_up(cls, "receive_frames_nowait", "receive_frames")
 
     def __init__(self, inner: FrameTransport) -> None:
         self.inner = inner
@@ -163,3 +161,8 @@ class TransportWrapper(FrameTransport):
         If cancelled: closed nevertheless, forcefully.
         """
         await self.inner.aclose()
+
+
+def _keeps_up(cls: type, nowait: str, other: str) -> bool:
+    """Whether the class that ``other`` comes from, a base class or a mixin too, has ``nowait``."""
+    return nowait in next(vars(each) for each in cls.__mro__ if other in vars(each))

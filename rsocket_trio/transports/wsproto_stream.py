@@ -135,6 +135,8 @@ class WsprotoTransport(FrameTransport):
                 return self._outcome()
             else:
                 data = await self.stream.receive_some(RECEIVE_SIZE)
+                if self._closed:
+                    raise trio.ClosedResourceError("this transport is closed")
                 self.received_at = trio.current_time()
                 self._ended = not data
                 messages = reader.feed(data)
@@ -179,6 +181,9 @@ class WsprotoTransport(FrameTransport):
             if not (already or self._close_sent or self._sending or self._ended):
                 await self._send_close()
         finally:
+            # See `ByteStreamTransport.aclose`.
+            self._ready = []
+            self._reader.forget()
             await self.stream.aclose()
 
     async def _send_close(self) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 import trio
 import trio.testing
 
+from rsocket_trio import os_support
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame
 from rsocket_trio.transports.dial import open_transport
@@ -14,6 +15,7 @@ from rsocket_trio.transports.direct import DirectStream
 from rsocket_trio.transports.listen import serve_listener
 from rsocket_trio.transports.memory import memory_transport_pair
 from rsocket_trio.transports.patient_listener import PatientListener
+from rsocket_trio.transports.readiness import Watch
 from rsocket_trio.transports.tcp import connect_tcp, listen_tcp
 from rsocket_trio.transports.unix import connect_unix, listen_unix
 from rsocket_trio.transports.wrapper import TransportWrapper
@@ -200,6 +202,39 @@ async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.wait_received
+
+
+@row("transports.readiness.Watch.wait")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await other.send_all(b"data")
+    return watch_of(scene, stream).wait
+
+
+@row("transports.readiness.Watch.wait", "many connections, and bytes have arrived")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    watch = watch_of(scene, stream)
+    watch.readiness.shared = os_support.EPOLL
+    scene.stack.callback(setattr, watch.readiness, "shared", False)
+    await other.send_all(b"data")
+    return watch.wait
+
+
+@row("transports.readiness.Watch.wait", "many connections, and the stream has ended")
+async def _(scene: Scene) -> Call:
+    stream, _ = await sockets(scene)
+    watch = watch_of(scene, stream)
+    watch.readiness.shared = os_support.EPOLL
+    scene.stack.callback(setattr, watch.readiness, "shared", False)
+    watch.ended = True
+    return watch.wait
+
+
+def watch_of(scene: Scene, stream: DirectStream) -> Watch:
+    watch = Watch(stream.socket)
+    scene.stack.callback(watch.close)
+    return watch
 
 
 @row("transports.direct.DirectStream.send_eof")

@@ -15,12 +15,19 @@ from hypothesis import strategies as st
 
 from rsocket_trio import (
     ConnectionConfig,
+    ConnectionStatistics,
     Limits,
     Payload,
     Rejected,
     Responder,
 )
-from rsocket_trio.frames import CancelFrame, PayloadFrame, RequestResponseFrame, decode
+from rsocket_trio.frames import (
+    CancelFrame,
+    PayloadFrame,
+    RequestChannelFrame,
+    RequestResponseFrame,
+    decode,
+)
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
 
 SEEN = contextvars.ContextVar("SEEN", default="clean")
@@ -354,3 +361,48 @@ async def test_the_connection_ends_while_a_request_waits_for_room(end, autojump_
                 server.requester._connection.lifecycle.close()
                 await server.requester.wait_closed()
     assert made < 20
+
+
+@pytest.mark.parametrize("end", ["the client", "the server", "cancelled"])
+async def test_nothing_is_kept_of_a_connection_that_is_over(end, autojump_clock):
+    """An application may keep its requester: requests that never began go, and unsent frames."""
+    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=1)
+    kept = []
+
+    class Large(Responder):
+        async def accept(self, setup, requester):
+            kept.append(requester)
+            return self
+
+        async def request_response(self, payload):
+            return Payload(bytes(60_000))
+
+        async def request_channel(self, payload, payloads):
+            async for item in payloads:
+                yield item
+
+    async with trio.open_nursery() as nursery:
+        async with frame_peer_client(Large(), config=config) as peer:
+            await peer.send(
+                *[RequestResponseFrame(i) for i in range(1, 100, 2)],
+                *[RequestChannelFrame(i, 1, data=b"item") for i in range(101, 200, 2)],
+                *[RequestResponseFrame(i) for i in range(201, 9000, 2)],
+            )
+            await trio.testing.wait_all_tasks_blocked()
+            statistics = kept[0].statistics()
+            assert statistics.unread
+            assert statistics.queued
+            if end == "the server":
+                kept[0]._connection.lifecycle.close()
+                await kept[0].wait_closed()
+            elif end == "cancelled":
+                nursery.cancel_scope.cancel()
+                await trio.lowlevel.checkpoint()
+    connection = kept[0]._connection
+    assert kept[0].statistics() == ConnectionStatistics(
+        open_streams=0, running_requests=0, queued=0, unread=0
+    )
+    assert not connection.workload.queue
+    assert connection.workload.size == 0
+    assert connection.outbox.last is None
+    assert not connection.crew._reader.frames

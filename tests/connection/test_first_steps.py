@@ -202,3 +202,141 @@ async def test_a_handler_that_drains_its_connection_is_answered():
         await peer.send(RequestResponseFrame(1, data=b"last"))
         assert (await peer.receive(ErrorFrame)).code == ErrorCode.CONNECTION_CLOSE
         assert (await peer.receive(PayloadFrame)).data == b"last"
+
+
+class Waits(Responder):
+    """Waits in its first step for what frames bring, as the request says."""
+
+    async def accept(self, setup, requester):
+        self.requester = requester
+        return self
+
+    async def request_response(self, payload):
+        match payload.data:
+            case b"end":
+                await self.requester.wait_closed()
+            case b"ask":
+                return await self.requester.request_response(Payload())
+            case b"stream":
+                async with self.requester.request_stream(Payload()) as items:
+                    return await items.receive()
+        return payload
+
+
+ITEM = PayloadFrame(2, next=True, complete=True, data=b"item")
+
+
+@pytest.mark.parametrize(
+    ("what", "behind", "answer"),
+    [
+        (b"end", [b"junk"], None),
+        (b"end", [ErrorFrame(0, ErrorCode.CONNECTION_ERROR, b"bye")], None),
+        (b"ask", [ITEM], b"item"),
+        (b"ask", [ITEM, CancelFrame(1)], None),
+        (b"ask", [ErrorFrame(2, ErrorCode.REJECTED, b""), CancelFrame(1)], None),
+        (b"ask", [ITEM, b"junk"], None),
+        (b"stream", [ITEM], b"item"),
+        (b"stream", [ITEM, CancelFrame(1)], None),
+        (b"stream", [ITEM, b"junk"], None),
+    ],
+)
+async def test_frames_behind_it_that_end_its_wait(what, behind, answer):
+    """trio knows that the handler waits before the next frame of the same read wakes it."""
+    responder = Waits()
+    async with frame_peer_client(responder) as peer:
+        await peer.send(RequestResponseFrame(1, data=what), *behind)
+        received = await peer.drain()
+        answers = [each.data for each in received if each.stream_id == 1]
+        assert answers == ([] if answer is None else [answer])
+        statistics = responder.requester.statistics()
+        assert (statistics.running_requests, statistics.open_streams) == (0, 0)
+
+
+@pytest.mark.parametrize("data", [b"stain", b"stain and wait"])
+async def test_the_context_of_one_does_not_reach_what_is_dispatched_behind_it(data):
+    """Whoever decides about a request in fragments is called in a context of its own."""
+    seen = []
+
+    class Looks(Responder):
+        async def request_response(self, payload):
+            STAINED.set("stained")
+            if payload.data == b"stain and wait":
+                await trio.sleep_forever()
+            return payload
+
+        def body_responder(self, interaction, metadata):
+            seen.append(STAINED.get())
+
+    async with frame_peer_client(Looks()) as peer:
+        await peer.send(
+            RequestResponseFrame(1, data=data), RequestFnfFrame(3, follows=True, data=b"part")
+        )
+        await peer.drain()
+        assert seen == ["clean"]
+
+
+async def test_a_stain_of_who_decides_about_a_body_does_not_reach_a_handler():
+    seen = []
+
+    class Looks(Responder):
+        async def request_response(self, payload):
+            seen.append(STAINED.get())
+            return payload
+
+        def body_responder(self, interaction, metadata):
+            STAINED.set("stained")
+
+    async with frame_peer_client(Looks()) as peer:
+        await peer.send(
+            RequestFnfFrame(1, follows=True, data=b"part"), RequestResponseFrame(3, data=b"x")
+        )
+        await peer.receive(PayloadFrame)
+        assert seen == ["clean"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+async def test_a_coroutine_that_is_returned_twice(queued):
+    """As of a handler that is cached: the second request fails, and does not disturb the first."""
+    gate = trio.Event()
+
+    async def answer():
+        await gate.wait()
+        return Payload(b"answer")
+
+    cached = answer()
+
+    class Cached(Responder):
+        async def fire_and_forget(self, payload):
+            """So that what comes behind it goes through the queue."""
+
+        def request_response(self, payload):
+            return cached
+
+    async with frame_peer_client(Cached()) as peer:
+        await peer.send(RequestResponseFrame(1))
+        await peer.expect_nothing()
+        await peer.send(*[RequestFnfFrame(3)] * queued, RequestResponseFrame(5))
+        assert (await peer.receive(ErrorFrame)).stream_id == 5
+        gate.set()
+        assert (await peer.receive(PayloadFrame)).stream_id == 1
+
+
+@pytest.mark.parametrize("how", ["at once", "queued", "wait"])
+@pytest.mark.parametrize("answer", [bytearray(b"secret"), "secret", None])
+async def test_the_log_does_not_show_an_answer_that_cannot_be_sent(how, answer, caplog):
+    """The traceback says where it failed; the answer may be secret, or of megabytes."""
+
+    class Wrong(Responder):
+        async def fire_and_forget(self, payload):
+            """So that what comes behind it goes through the queue."""
+
+        async def request_response(self, payload):
+            if how == "wait":
+                await trio.lowlevel.checkpoint()
+            return Payload(answer) if answer is not None else "secret"
+
+    async with frame_peer_client(Wrong()) as peer:
+        await peer.send(*[RequestFnfFrame(1)] * (how == "queued"), RequestResponseFrame(3))
+        assert (await peer.receive(ErrorFrame)).data == b"the handler failed"
+    assert "a handler failed on stream 3" in caplog.text
+    assert "secret" not in caplog.text

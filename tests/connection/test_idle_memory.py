@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import socket
 import tracemalloc
 from contextlib import contextmanager
 
 import pytest
 import trio
 import trio.testing
+from wsproto.connection import Connection, ConnectionType
 
 from rsocket_trio import ConnectionConfig, Payload, Responder, connect, serve
 from rsocket_trio.testing.in_memory import connected_pair
+from rsocket_trio.transports import ByteStreamTransport, TransportInfo, WsprotoTransport
+from rsocket_trio.transports.direct import direct
 
 SIZE = 4_000_000
 
@@ -137,3 +141,45 @@ async def test_a_failed_reader_keeps_no_frames(interaction):
                     await read(number)
                 assert gone == [0, 1, 2]
     assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws", "memory stream", "unread"])
+async def test_a_transport_that_is_closed_in_the_middle_of_a_frame(scheme):
+    """It keeps nothing, as the collector may come late: peers could fill the memory with halves."""
+    info = TransportInfo(scheme="test")
+    there, here = trio.testing.memory_stream_pair()
+    if scheme == "ws":
+        transport = WsprotoTransport(here, Connection(ConnectionType.SERVER), info=info)
+        # RFC 6455, section 5.2: a masked binary message, its length in 8 bytes
+        head = b"\x82\xff" + (SIZE + 1).to_bytes(8, "big") + bytes(4)
+    else:
+        head = (SIZE + 1).to_bytes(3, "big")
+        if scheme != "memory stream":
+            one, other = socket.socketpair()
+            here = direct(trio.SocketStream(trio.socket.from_stdlib_socket(one)))
+            there = trio.SocketStream(trio.socket.from_stdlib_socket(other))
+        transport = ByteStreamTransport(here, info=info)
+    tracemalloc.start()
+    try:
+        with without_collector():
+            before, _ = tracemalloc.get_traced_memory()
+            if scheme == "unread":
+                assert not transport.send_frames_nowait([bytes(SIZE)])
+            else:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(transport.receive_frames)
+                    await there.send_all(head)
+                    for _ in range(SIZE // 50_000):
+                        await there.send_all(bytes(50_000))
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+                    nursery.cancel_scope.cancel()
+            middle, _ = tracemalloc.get_traced_memory()
+            assert middle - before > SIZE / 2
+            await transport.aclose()
+            await there.aclose()
+            after, _ = tracemalloc.get_traced_memory()
+            assert after - before < SIZE / 4
+            with pytest.raises(trio.ClosedResourceError):
+                await transport.receive_frames()
+    finally:
+        tracemalloc.stop()

@@ -215,7 +215,19 @@ async def test_sent_frames_do_not_bypass_a_wrapper():
         async def send_frames(self, frames):
             await super().send_frames(frames)
 
+    class Mixin:
+        async def send_frames(self, frames):
+            await super().send_frames(frames)
+
+        async def receive_frames(self):
+            return await super().receive_frames()
+
+    class Mixed(Mixin, TransportWrapper):
+        pass
+
     inner = Inner(Capabilities())
+    assert not Mixed(inner).immediate
+    assert not Mixed(inner).receives_nowait
     assert not Looks(inner).immediate
     assert not Derived(inner).immediate
     assert LooksTwice(inner).immediate
