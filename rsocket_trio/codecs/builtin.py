@@ -17,10 +17,11 @@ from uuid import UUID
 import cbor2
 
 from .annotations import ANY, NONE, members_of
+from .forms import Writer
 from .mismatch import Mismatch, Unconvertible
 from .reading import Readers
 from .shapes import Shape, exactly, from_text
-from .writing import Writer, Writers
+from .writing import Writers
 
 __all__ = ["CborCodec", "JsonCodec", "OctetStreamCodec", "TextCodec"]
 
@@ -57,7 +58,7 @@ class CborCodec:
 
     def __init__(self, *, any_keys_size: int = 64 * 2**10) -> None:
         self._readers = Readers({kind: exactly(kind) for kind in _CBOR_KINDS} | _PATHS)
-        self._writers = Writers({memoryview: bytes}, (*_CBOR_KINDS, bytearray), sets=True)
+        self._writers = Writers(_CBOR_WRITERS, (*_CBOR_KINDS, bytearray), sets=True)
         self._any_keys_size = any_keys_size
 
     def check_decode(self, annotation: Any) -> None:
@@ -149,6 +150,12 @@ _CBOR_KINDS: Final = (
 )
 """What CBOR has values for, beside what all formats have."""
 
+_CBOR_WRITERS: Final[dict[type, Writer]] = {
+    memoryview: bytes,
+    bytes: lambda value: bytes(value) if isinstance(value, memoryview) else value,
+    # A datetime is an instance of date, and would be written as a datetime.
+    date: lambda value: date(value.year, value.month, value.day),
+}
 _JSON_LEAVES: Final[dict[type, Shape]] = {
     bytes: from_text(bytes, lambda text: b64decode(text, validate=True)),
     datetime: from_text(datetime, datetime.fromisoformat),

@@ -5,9 +5,13 @@ Both name places and types, never values: those are a peer's, and may be long or
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from types import AsyncGeneratorType, CoroutineType
+from typing import Any, Final, NoReturn
 
-__all__ = ["Mismatch", "Unconvertible", "kind_of", "raise_missing"]
+__all__ = ["UNAWAITED", "Mismatch", "Unconvertible", "kind_of", "raise_missing", "unawaited"]
+
+UNAWAITED: Final = (CoroutineType, AsyncGeneratorType)
+"""Types of what an async function gives where an ``await`` or an ``async for`` is missing."""
 
 _MAX_STEPS: Final = 12
 """Of a place that many steps are named, the outermost and the innermost: data may be deep."""
@@ -16,6 +20,13 @@ _MAX_STEPS: Final = 12
 def kind_of(value: object) -> str:
     """The type of a value, as messages name it."""
     return "None" if value is None else type(value).__name__
+
+
+def unawaited(value: Any) -> str:
+    """Say what a coroutine or an async generator is, and what to do with it."""
+    if isinstance(value, CoroutineType):
+        return f"a coroutine: an `await` is missing before the call of {value.__qualname__}"
+    return f"an async generator: take the items of {value.__qualname__} with `async for`"
 
 
 class _Located(Exception):
@@ -49,7 +60,8 @@ class Mismatch(_Located):
     @classmethod
     def of(cls, expected: str, value: object) -> Mismatch:
         """For a value of another type than the one that is due."""
-        return cls(f"expected {expected}, got {kind_of(value)}")
+        got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
+        return cls(f"expected {expected}, got {got}")
 
 
 class Unconvertible(_Located, TypeError):

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from ..errors import RSocketError, StreamError
 from .annotations import ANY, NONE, annotation_name, members_of
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
-from .mismatch import Mismatch, Unconvertible
+from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
 
 __all__ = [
     "DEFAULT_CODECS",
@@ -122,10 +122,11 @@ class Codecs:
             return _failing(error)
 
         def encode(value: Any) -> bytes:
-            # Codecs meet values of any kind, and raise whatever attributes of these raise.
+            if isinstance(value, UNAWAITED):
+                raise CodecError(f"there is no value to write, but {unawaited(value)}")
             try:
                 return codec.encode(value, annotation)
-            except Exception as error:
+            except Exception as error:  # a codec raises what the attributes of the value raise
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 kind = type(value).__name__
                 raise CodecError(f"{kind} cannot be written as {mime_type}{where}") from error
@@ -256,7 +257,8 @@ def _raw(value: Any) -> bytes:
         return value
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    raise CodecError(f"bytes are due, not {type(value).__name__}")
+    got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
+    raise CodecError(f"expected bytes, got {got}")
 
 
 def _failing(error: CodecError) -> Callable[[Any], Any]:
