@@ -12,17 +12,17 @@ from ..protocol.interaction import Interaction
 from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
 from .converted_streams import READY, TracedItems
-from .finder import Finder, Registrations
+from .finder import Finder
 from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
 from .refusals import noted
+from .registered import Registrations
 from .request import Request
 
 if TYPE_CHECKING:
     import trio
 
     from ..requester import Requester
-    from ..tracing import Tracing
 
 __all__ = ["BoundRouter"]
 
@@ -36,14 +36,13 @@ class BoundRouter(Responder):
         context: Context,
         guards: Guards,
         *,
-        tracing: Tracing | None = None,
+        traced: bool,
         accept_resume: OnResume,
     ) -> None:
-        self._finder = finder = Finder(registered, context, guards, traced=tracing is not None)
+        self._finder = finder = Finder(registered, context, guards, traced=traced)
         self._find = finder.find
         self._context = context
         self._guards = guards
-        self._tracing = tracing
         self._accept_resume = accept_resume
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
@@ -198,7 +197,7 @@ class BoundRouter(Responder):
             self._note(request, error)
             raise
         arriving = body if payloads is None else payloads
-        tracing = self._tracing
+        tracing = request.tracing
         if request.trace is None or tracing is None:
             items = handler.stream(payload, arriving, principal)
             return await items if isinstance(items, Awaitable) else items
@@ -216,13 +215,14 @@ class BoundRouter(Responder):
     async def _run(self, request: Request, arrived: Payload | PayloadBody) -> tuple[Handler, Any]:
         handler, principal = await self._admit(request)
         payload, body = await _in_place(handler, arrived)
-        if request.trace is None or self._tracing is None:
+        tracing = request.tracing
+        if request.trace is None or tracing is None:
             return handler, await handler(payload, body, principal)
-        token = self._tracing.enter(request.trace)
+        token = tracing.enter(request.trace)
         try:
             return handler, await handler(payload, body, principal)
         finally:
-            self._tracing.leave(token)
+            tracing.leave(token)
 
     async def _admit(self, request: Request) -> tuple[Handler, Any]:
         """Handler and principal of a request; the guards are asked before all else."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..errors import MetadataError
 from ..metadata.authentication import decode_authentication
@@ -14,16 +13,14 @@ from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
 from .access import as_composite
-from .guards import Guards, Registered, read_auth
+from .guards import Guards, read_auth
 from .handler import Context, Handler, decode_trace
 from .refusals import named, unreadable
+from .registered import Registered, Registrations
 from .request import Request
 from .signature import Route, Signature
 
-__all__ = ["Finder", "Registrations"]
-
-Registrations: TypeAlias = dict[Interaction, dict[str | None, Registered]]
-"""What is registered: by interaction and route, where ``None`` is for requests without one."""
+__all__ = ["Finder"]
 
 _CACHED: Final = 64
 _CACHED_METADATA_SIZE: Final = 128
@@ -50,8 +47,7 @@ class Finder:
     ) -> None:
         self._registered = registered
         self._context = context
-        self._guarded_context = copy(context)
-        self._guarded_context.guarded = True
+        self._contexts: dict[tuple[int, int, int], Context] = {}
         self._guards = guards
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
@@ -126,7 +122,7 @@ class Finder:
             raise unreadable(error, named(self._context, interaction, Route())) from None
         request.mime_type = found.get(MIME.MIME_TYPE)
         request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
-        if MIME.TRACING_ZIPKIN in found:
+        if MIME.TRACING_ZIPKIN in found and request.is_traced:
             request.trace = decode_trace(found[MIME.TRACING_ZIPKIN])
         if not request.visits:
             handler = self.complete(request)
@@ -158,13 +154,13 @@ class Finder:
                 mime_type = mime_type_name(DataMimeType.decode(request.mime_type).mime_type)
             except MetadataError as error:
                 raise unreadable(error, self._named(request)) from None
-        answer_type, name = self._answer(signature, request.accept)
+        context = self._context_of(registered)
+        answer_type, name = self._answer(context, signature, request.accept)
         handlers = self._handlers[request.interaction]
         route = request.route
         key = (request.routed, route, mime_type, answer_type, name)
         handler = handlers.get(key)
         if handler is None:
-            context = self._context_of(registered)
             handler = Handler(context, signature, route, mime_type, answer_type, name)
             if len(route.tags) < _CACHED_PARTS:
                 _remember(handlers, key, handler)
@@ -172,13 +168,22 @@ class Finder:
         return handler
 
     def _context_of(self, registered: Registered) -> Context:
-        guarded = self._guards.know(registered)
-        return self._guarded_context if guarded else self._context
+        """The context of a handler: most handlers share one."""
+        settings = registered.settings
+        setup, guarded = self._guards.nearest(registered)
+        # All of these live as long as the connection, so no other object gets one of their ids.
+        key = (id(settings.codecs), id(settings.explain), id(setup))
+        context = self._contexts.get(key)
+        if context is None:
+            context = self._contexts[key] = self._context.of(settings, setup, guarded=guarded)
+        return context
 
     def _named(self, request: Request) -> str:
         return named(self._context, request.interaction, request.route, request.signature)
 
-    def _answer(self, signature: Signature, accept: bytes | None) -> tuple[str, bytes | None]:
+    def _answer(
+        self, context: Context, signature: Signature, accept: bytes | None
+    ) -> tuple[str, bytes | None]:
         """The MIME type to answer in, and metadata that name it where the requester must be told.
 
         PerStreamDataMimeTypesDefinition.md, "Introduction": without wishes the type of SETUP
@@ -188,13 +193,13 @@ class Finder:
         own = self._data_mime_type
         if not accept:
             return own, None
-        at_most = self._context.limits.max_accept_types
+        at_most = context.limits.max_accept_types
         try:
             for wanted in islice(each_mime_type(accept), at_most):
                 if isinstance(wanted, str):
                     if same_mime_type(wanted, own):
                         return own, None
-                    if self._context.codecs.can_encode(signature.result, wanted):
+                    if context.codecs.can_encode(signature.result, wanted):
                         return wanted, _named(wanted)
         except MetadataError:
             # They may be disregarded, so damage is no reason to refuse a request.

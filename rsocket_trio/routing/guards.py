@@ -19,6 +19,7 @@ import attrs
 from ..config import DEFAULT_LIMITS, Limits
 from ..connection.resume_server import NO_SESSION
 from ..errors import (
+    ApplicationError,
     InvalidSetup,
     MetadataError,
     MetadataTooLarge,
@@ -36,12 +37,15 @@ from ..protocol.interaction import Interaction
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
 from .access import Authenticate, RequestFacts, as_composite
-from .signature import Route, Signature
+from .hooks import NOT_ADMITTED, ask, failed, said
+from .refusals import shown
+from .signature import Route
 
 if TYPE_CHECKING:
     from ..metadata.composite import CompositeMetadata
+    from .registered import Registered
 
-__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Registered", "Visit", "read_auth"]
+__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Visit", "read_auth"]
 
 OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
 """See `rsocket_trio.Router`."""
@@ -49,9 +53,8 @@ OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
 OnResume: TypeAlias = Callable[[ResumeFacts], Awaitable[None]]
 """See `rsocket_trio.Router`."""
 
-_Refusal: TypeAlias = SetupError | StreamError | RejectedResume
-
 _UNREADABLE: Final = "the metadata of SETUP cannot be read"
+_REQUEST_NOT_ADMITTED: Final = "this request was not admitted"
 
 
 def read_auth(metadata: CompositeMetadata) -> Authentication | None:
@@ -111,30 +114,34 @@ class Guard:
                 raise RejectedSetup(str(error)) from None
             except MetadataError:
                 raise InvalidSetup(_UNREADABLE) from None
-            try:
-                principal = await self.authenticate(auth, setup)
-            except Exception as error:
-                refusal = _said(error, StreamError)
-                if refusal is not None:
-                    raise RejectedSetup(refusal) from error
-                raise
+            principal = await _about_setup("authenticate", self.authenticate, setup, auth, setup)
             setup = attrs.evolve(setup, principal=principal)
         if self.on_setup is not None:
-            await self.on_setup(setup, requester)
+            await _about_setup("on_setup", self.on_setup, setup, setup, requester)
         return setup
 
 
-@attrs.frozen
-class Registered:
-    """A handler, and the guards it came with, the outermost first.
+async def _about_setup(
+    option: str, hook: Callable[..., Awaitable[Any]], setup: Setup, *arguments: object
+) -> Any:
+    """Ask a hook about a connection; a failure of the hook refuses the connection.
 
-    Attributes:
-        signature: The handler.
-        guards: Of the routers it was included from; not that of the router it is in now.
+    Raises:
+        SetupError: It is refused.
     """
+    try:
+        return await ask(option, hook, *arguments)
+    except Exception as error:  # the hook is the application's
+        if isinstance(single_error(error), SetupError):
+            raise
+        refusal = said(error, StreamError, RejectedResume)
+        if refusal is None:
+            failed(option, hook, f"the connection from {_peer_of(setup)}")
+        raise RejectedSetup(NOT_ADMITTED if refusal is None else refusal) from error
 
-    signature: Signature
-    guards: tuple[Guard, ...] = ()
+
+def _peer_of(setup: Setup) -> str:
+    return setup.transport.peer or setup.transport.scheme
 
 
 @attrs.frozen
@@ -221,12 +228,16 @@ class Visit:
         if outer is not None:
             facts = RequestFacts(facts.interaction, facts.route, facts.setup, outer)
         try:
-            return await authenticate(auth, facts)
-        except Exception as error:
-            refusal = _said(error, SetupError, RejectedResume)
+            return await ask("authenticate", authenticate, auth, facts)
+        except Exception as error:  # the hook is the application's
+            if isinstance(single_error(error), StreamError):
+                raise
+            refusal = said(error, SetupError, RejectedResume)
             if refusal is not None:
                 raise Rejected(refusal) from error
-            raise
+            request = f"{facts.interaction.value} {shown(facts.route.name)}"
+            failed("authenticate", authenticate, f"{request} from {_peer_of(facts.setup)}")
+            raise ApplicationError(_REQUEST_NOT_ADMITTED) from error
 
 
 class Guards:
@@ -314,10 +325,17 @@ class Guards:
         name = route.name if routed else None
         return [fence.guards for fence in self._fences if fence.encloses(name)]
 
-    def know(self, registered: Registered) -> bool:
-        """Whether one of those before a handler says who is asking."""
-        guards = (self._served, *registered.guards)
-        return any(guard.authenticate is not None for guard in guards)
+    def nearest(self, registered: Registered) -> tuple[Setup, bool]:
+        """Return the SETUP as the nearest authenticator of a handler sees it.
+
+        Returns:
+            The SETUP, with the principal that this authenticator has returned for it; and whether
+            there is an authenticator.
+        """
+        for guard in (*reversed(registered.guards), self._served):
+            if guard.authenticate is not None:
+                return self._posts[guard].setup, True
+        return self.setup, False
 
     async def accept_resume(self, facts: ResumeFacts, default: OnResume) -> None:
         """Ask all guards that have let this connection in about its RESUME.
@@ -342,36 +360,36 @@ class Guards:
                 await _admit_resume(post, attrs.evolve(facts, setup=post.setup))
 
 
-def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
-    """What a refusal says, alone in a group too; ``None`` where it is none of these.
-
-    A text and no exception: one in a variable of a frame that is in its traceback would keep that
-    frame, and with it all that a stranger has sent, until the garbage collector comes by.
-    """
-    alone = single_error(error)
-    return alone.data if isinstance(alone, refusals) else None
-
-
 async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:
     """The guard of an included router on a connection, which it does not refuse as a whole."""
     try:
         return _Post(guard, await guard.accept(setup, requester, limits))
-    except Exception as error:
-        refusal = _said(error, SetupError, StreamError)
-        if refusal is not None:
-            return _Post(guard, setup, refusal)
-        # A fault of it costs what it guards, and its text stays here.
-        logger.exception("the guard of an included router failed")
-        return _Post(guard, setup, b"this connection was not admitted")
+    except Exception as error:  # a SetupError, which may be in a group
+        refusal = said(error, SetupError)
+        return _Post(guard, setup, NOT_ADMITTED if refusal is None else refusal)
 
 
 async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:
     guard = post.guard
     if guard.on_resume is not None:
-        await guard.on_resume(facts)
+        await _about_resume("on_resume", guard.on_resume, facts, facts)
     if guard.authenticate is not None and not facts.setup.ours:
-        principal = await guard.authenticate(None, facts)
+        principal = await _about_resume("authenticate", guard.authenticate, facts, None, facts)
         if facts.principal is not None and principal != facts.principal:
             peer = facts.transport.peer
             logger.info("a session was not resumed from %s: it is another principal's", peer)
             raise RejectedResume(NO_SESSION)
+
+
+async def _about_resume(
+    option: str, hook: Callable[..., Awaitable[Any]], facts: ResumeFacts, *arguments: object
+) -> Any:
+    """Ask a hook about a RESUME; a failure of the hook refuses it."""
+    try:
+        return await ask(option, hook, *arguments)
+    except Exception as error:  # the hook is the application's
+        if isinstance(single_error(error), SetupError | StreamError | RejectedResume):
+            raise
+        peer = facts.transport.peer or facts.transport.scheme
+        failed(option, hook, f"the resumption of a session from {peer}")
+        raise RejectedResume(NOT_ADMITTED) from error

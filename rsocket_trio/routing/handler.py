@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ..codecs import CodecError, Codecs
+from ..codecs import DEFAULT_CODECS, CodecError
+from ..codecs.mismatch import UNAWAITED, unawaited
 from ..codecs.registry import allows_none
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, Rejected
@@ -19,7 +20,9 @@ from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import DecodedChannel, EncodedItems
+from .hooks import failed
 from .refusals import data_refused, named, noted, unreadable
+from .registered import Settings
 from .signature import EMPTY, Parameter, Route, Signature, Source
 
 if TYPE_CHECKING:
@@ -37,35 +40,53 @@ Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
 
 
 class Context:
-    """What the handlers of one connection share.
+    """What the handlers of one connection share that have the same settings.
 
     Attributes:
         codecs: What converts data.
-        setup: The connection's SETUP.
+        setup: The connection's SETUP, with the principal as their authenticator says.
         requester: For the way back.
         guarded: Requests are authenticated.
         limits: How much of a request's metadata is read.
-        explains: The peer may learn which field of its data was refused, and why.
     """
 
-    __slots__ = ("codecs", "explains", "guarded", "limits", "requester", "setup")
+    __slots__ = ("_explain", "codecs", "guarded", "limits", "requester", "setup")
 
     def __init__(
         self,
-        codecs: Codecs,
+        settings: Settings,
         setup: Setup,
         requester: Requester,
         *,
         guarded: bool,
         limits: Limits = DEFAULT_LIMITS,
-        explains: bool = False,
     ) -> None:
-        self.codecs = codecs
+        self.codecs = DEFAULT_CODECS if settings.codecs is None else settings.codecs
         self.setup = setup
         self.requester = requester
         self.guarded = guarded
         self.limits = limits
-        self.explains = explains
+        self._explain = settings.explain
+
+    def of(self, settings: Settings, setup: Setup, *, guarded: bool) -> Context:
+        """Return the context of handlers with other settings on the same connection."""
+        return Context(settings, setup, self.requester, guarded=guarded, limits=self.limits)
+
+    @property
+    def explains(self) -> bool:
+        """Whether the peer may learn which field of its data was refused, and why."""
+        explain = self._explain
+        if callable(explain):
+            try:
+                answer: Any = explain(self.setup)
+            except Exception:  # the function is the application's
+                failed("explain", explain, "an explanation")
+                answer = False
+            if isinstance(answer, UNAWAITED):
+                logger.error("explain= of a Router returned %s", unawaited(answer))
+                answer = False
+            self._explain = explain = bool(answer)  # it is asked once for a connection
+        return bool(explain)
 
 
 class Handler:

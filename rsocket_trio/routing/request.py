@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
     from ..metadata.tracing_zipkin import ZipkinTracing
     from ..protocol.interaction import Interaction
-    from .guards import Registered, Visit
+    from ..tracing import Tracing
+    from .guards import Visit
     from .handler import Handler
+    from .registered import Registered
     from .signature import Route, Signature
 
 __all__ = ["Request"]
@@ -66,6 +68,18 @@ class Request:
     def signature(self) -> Signature | None:
         """The handler, where there is one."""
         return None if self.registered is None else self.registered.signature
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether its handler wants to know the trace that it belongs to."""
+        return self.registered is not None and self.registered.settings.tracing is not None
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """What takes in its trace, if it has one."""
+        if self.registered is None or self.trace is None:
+            return None
+        return self.registered.settings.tracing
 
     def missing(self) -> Invalid:
         """The answer where nobody does."""

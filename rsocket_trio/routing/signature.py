@@ -36,6 +36,7 @@ __all__ = [
     "Signature",
     "Source",
     "check_conversions",
+    "name_of",
     "read_signature",
 ]
 
@@ -145,7 +146,7 @@ class Signature:
     @property
     def name(self) -> str:
         """The handler's name with its module, for people."""
-        return _name(self.function)
+        return name_of(self.function)
 
 
 def read_signature(function: Callable[..., Any], interaction: Interaction) -> Signature:
@@ -192,13 +193,14 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
     )
 
 
-def _name(function: object) -> str:
+def name_of(function: object) -> str:
+    """Return the name of a function with its module, for people."""
     module = getattr(function, "__module__", "")
     return f"{module}.{getattr(function, '__qualname__', repr(function))}"
 
 
 def _wrong(function: object, interaction: Interaction, reason: str) -> TypeError:
-    return TypeError(f"{_name(function)} cannot be a {interaction.value} handler: {reason}")
+    return TypeError(f"{name_of(function)} cannot be a {interaction.value} handler: {reason}")
 
 
 def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
@@ -218,8 +220,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
-            f"{_name(function)} is annotated with {error.name!r}, which cannot be resolved at run "
-            "time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
+            f"{name_of(function)} is annotated with {error.name!r}, which cannot be resolved at "
+            "run time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
         ) from error
     names = inspect.unwrap(function).__globals__
     return {name: with_names(hint, names) for name, hint in hints.items()}

@@ -13,7 +13,7 @@ from trio.abc import ReceiveChannel
 
 from rsocket_trio import Metadata, Payload, Router
 from rsocket_trio.codecs.mismatch import Mismatch
-from rsocket_trio.errors import Invalid
+from rsocket_trio.errors import ApplicationError, Invalid
 from rsocket_trio.metadata import MIME, CompositeMetadata
 from rsocket_trio.responder import Setup
 from rsocket_trio.routing import RequestFacts
@@ -326,17 +326,22 @@ async def test_a_failure_says_of_which_request_it_came(interaction, route):
 
 
 @pytest.mark.parametrize("interaction", ["request_response", "request_stream"])
-async def test_an_authenticator_that_fails(interaction):
-    """Its failure has the note as well, also for a route that nobody has registered."""
+async def test_an_authenticator_that_fails(interaction, caplog):
+    """The log names it, also for a route that nobody has registered; the peer learns nothing."""
 
     async def authenticate(auth, facts):
         if isinstance(facts, RequestFacts):
-            raise RuntimeError("ouch")
+            raise RuntimeError(SECRET)
 
     bound = await connected(make_router(authenticate=authenticate))
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises(ApplicationError, match="APPLICATION_ERROR: this request was not admitted"):
         await ask(bound, interaction, Payload(b"", Metadata(route="nowhere").encode()))
-    assert caught.value.__notes__ == [f"while answering {interaction} 'nowhere' from 10.0.0.1:4711"]
+    [record] = caplog.records
+    assert record.getMessage() == (
+        f"authenticate= of a Router failed, so {interaction} 'nowhere' from 10.0.0.1:4711 was "
+        f"refused: mend {__name__}.test_an_authenticator_that_fails.<locals>.authenticate"
+    )
+    assert str(record.exc_info[1]) == SECRET
 
 
 async def test_what_is_meant_for_the_peer_has_no_note():

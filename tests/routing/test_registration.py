@@ -178,14 +178,6 @@ async def test_a_codec_of_ones_own_may_convert_what_others_do_not(bind):
     metadata = Metadata(route="double").encode()
     assert await bound.request_response(Payload(b"21", metadata)) == Payload(b"42")
 
-    other = Router()
-    with pytest.raises(TypeError, match="double cannot be a request_response handler: its param"):
-        other.include(router)
-    assert other.routes == ()
-    included = Router(codecs=Codecs({"x/plain": PlainCodec()}))
-    included.include(router)
-    assert len(included.routes) == 1
-
 
 def test_what_no_codec_converts():
     """Nor one that says so itself."""
