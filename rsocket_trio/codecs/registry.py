@@ -16,10 +16,14 @@ __all__ = [
     "Codec",
     "CodecError",
     "Codecs",
+    "NoCodec",
     "allows_none",
     "annotation_name",
+    "is_bytes",
 ]
 
+_MAX_SHOWN: Final = 64
+"""Characters of a MIME type that an error shows: it may be a peer's own text."""
 _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -41,6 +45,10 @@ class CodecError(RSocketError):
             return f"{root}: no JSON, at character {cause.pos}"
         # Texts of other exceptions may show values.
         return f"{root}: {self if cause is None else type(cause).__name__}"
+
+
+class NoCodec(CodecError):
+    """There is no codec for a MIME type, or none for its charset."""
 
 
 class Codec(Protocol):
@@ -114,7 +122,7 @@ class Codecs:
 
     def encoder(self, annotation: Any, mime_type: str) -> Callable[[Any], bytes]:
         """`encode` for many values of one annotation and MIME type, with all looked up once."""
-        if _is_bytes(annotation):
+        if is_bytes(annotation):
             return _raw
         try:
             codec = self._find(mime_type)
@@ -135,7 +143,7 @@ class Codecs:
 
     def decoder(self, annotation: Any, mime_type: str) -> Callable[[bytes], Any]:
         """`decode` for many data of one annotation and MIME type, with all looked up once."""
-        if _is_bytes(annotation):
+        if is_bytes(annotation):
             return bytes
         try:
             codec = self._find(mime_type)
@@ -178,7 +186,7 @@ class Codecs:
         self._check("check_encode", annotation)
 
     def _check(self, method: str, annotation: Any) -> None:
-        if _is_bytes(annotation):
+        if is_bytes(annotation):
             return
         refusal: TypeError | None = None
         for codec in self._codecs.values():
@@ -198,7 +206,7 @@ class Codecs:
 
         Not so for bytes, which are not converted, and so are of the type they are.
         """
-        if _is_bytes(annotation):
+        if is_bytes(annotation):
             return False
         try:
             codec = self._find(mime_type)
@@ -206,17 +214,30 @@ class Codecs:
             return False
         return not isinstance(codec, OctetStreamCodec) or annotation is str
 
+    def check_type(self, mime_type: str) -> None:
+        """Refuse a MIME type whose data cannot be converted, but only be had as bytes.
+
+        Raises:
+            CodecError: There is no codec for it; the text names those that there are.
+        """
+        self._find(mime_type)
+
     def _find(self, mime_type: str) -> Codec:
         codec = self._codecs.get(_essence(mime_type))
         if codec is None:
-            raise CodecError(
-                f"there is no codec for {mime_type!r}, so its data are read and written as bytes "
-                f"only; there are codecs for {', '.join(self.mime_types)}"
+            raise NoCodec(
+                f"there is no codec for {_shown(mime_type)}, whose data are read and written as "
+                f"bytes only; there are codecs for {', '.join(self.mime_types)}"
             )
         charset = _charset(mime_type)
         if charset not in _UTF_8:
-            raise CodecError(f"text is UTF-8 here, not {charset!r}: {mime_type!r}")
+            raise NoCodec(f"text is UTF-8 here, not {charset[:_MAX_SHOWN]!a}")
         return codec
+
+
+def _shown(mime_type: str) -> str:
+    dots = "..." if len(mime_type) > _MAX_SHOWN else ""
+    return f"{mime_type[:_MAX_SHOWN]!a}{dots}"
 
 
 def _essence(mime_type: str) -> str:
@@ -247,7 +268,8 @@ def _names_none(annotation: Any) -> bool:
     return any(member in (None, NONE) for member in _members(annotation))
 
 
-def _is_bytes(annotation: Any) -> bool:
+def is_bytes(annotation: Any) -> bool:
+    """Whether values of an annotated type are the data as they are."""
     members = _members(annotation)
     return bytes in members and all(member in (bytes, None, NONE) for member in members)
 
@@ -264,7 +286,7 @@ def _raw(value: Any) -> bytes:
 def _failing(error: CodecError) -> Callable[[Any], Any]:
     # Made anew each time: a raised exception collects tracebacks.
     def fail(_: object) -> Any:
-        raise CodecError(*error.args)
+        raise type(error)(*error.args)
 
     return fail
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any
 
+from ..codecs.mismatch import UNAWAITED, unawaited
 from ..errors import StreamError
 from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
@@ -116,7 +117,7 @@ class BoundRouter(Responder):
             await self.take(request, payload)
             return
         try:
-            await request.plain(payload)
+            _nothing(request, await request.plain(payload))
         except Exception as error:
             self._note(request, error)
             raise
@@ -174,7 +175,7 @@ class BoundRouter(Responder):
         If cancelled: as `respond`.
         """
         try:
-            await self._run(request, arrived)
+            _nothing(request, (await self._run(request, arrived))[1])
         except Exception as error:
             self._note(request, error)
             raise
@@ -246,6 +247,12 @@ async def _in_place(
     if handler.takes_body:
         return Payload(b"", arrived.metadata), arrived
     return await whole(arrived), None
+
+
+def _nothing(request: Request, result: object) -> None:
+    """Refuse the result of a handler that has not run: without this, it would be lost."""
+    if result is not None and isinstance(result, UNAWAITED) and request.signature is not None:
+        raise TypeError(f"{request.signature.name} returned {unawaited(result)}")
 
 
 class _RequestOfBody(BodyResponder):

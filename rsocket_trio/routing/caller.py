@@ -17,7 +17,7 @@ from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import Payload
 from ..sealed import Sealed, make
-from .converted_streams import EncodedItems
+from .converted_streams import READY, EncodedItems
 
 if TYPE_CHECKING:
     from ..interactions.demand import PayloadStream, StreamStatistics
@@ -27,6 +27,7 @@ __all__ = ["Caller", "ItemStream"]
 
 T = TypeVar("T")
 _NOTHING: Final[Any] = object()
+_MAX_CHECKED: Final = 256
 
 
 class Caller:
@@ -43,10 +44,16 @@ class Caller:
     """
 
     def __init__(self, requester: Requester, *, codecs: Codecs = DEFAULT_CODECS) -> None:
+        if not hasattr(requester, "data_mime_type"):
+            raise TypeError(
+                f"Caller takes a Requester, not {type(requester).__name__}: `async with "
+                "connect(...) as requester` gives one"
+            )
         self._requester = requester
         self._codecs = codecs
         self._limits = requester.limits
         self._mime_type = requester.data_mime_type
+        self._checked: set[Any] = set()
         self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
 
     # -- conversion -------------------------------------------------------------------------
@@ -56,7 +63,13 @@ class Caller:
 
         Raises:
             CodecError: It cannot be written so.
+            TypeError: It is a `Payload` or a `StreamedPayload`: those go out by `Requester`.
         """
+        if isinstance(value, READY):
+            raise TypeError(
+                f"a Caller takes an object and makes the {type(value).__name__} of it: to send one "
+                "of your own, call the same method of the Requester"
+            )
         return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
 
     @overload
@@ -138,13 +151,15 @@ class Caller:
 
         Raises:
             CodecError: The value cannot be written, or the answer is not what ``returns`` says.
+            TypeError: The value is a `Payload`, or nothing can be converted to ``returns``.
             StreamError: And all else as `Requester.request_response`.
 
         Checkpoint: always.
         If cancelled: as `Requester.request_response`.
         """
+        self._check(returns)
         response = await self._requester.request_response(
-            self._request(value, metadata), route=route, metadata=metadata
+            self._request(route, value, metadata), route=route, metadata=metadata
         )
         return self.decode(response, returns)
 
@@ -159,7 +174,7 @@ class Caller:
         Checkpoint: as `Requester.fire_and_forget`.
         If cancelled: as `Requester.fire_and_forget`.
         """
-        payload = self._request(value, metadata)
+        payload = self._request(route, value, metadata)
         await self._requester.fire_and_forget(payload, route=route, metadata=metadata)
 
     @overload
@@ -206,13 +221,15 @@ class Caller:
 
         Raises:
             CodecError: The value cannot be written.
+            TypeError: As `request_response`.
             Exception: All else as `Requester.request_stream`.
 
         Checkpoint: as `Requester.request_stream`.
         If cancelled: as `Requester.request_stream`.
         """
+        self._check(returns)
         opened = self._requester.request_stream(
-            self._request(value, metadata), route=route, metadata=metadata, prefetch=prefetch
+            self._request(route, value, metadata), route=route, metadata=metadata, prefetch=prefetch
         )
         return self._items(opened, returns)
 
@@ -265,14 +282,15 @@ class Caller:
         Checkpoint: as `Requester.request_channel`.
         If cancelled: as `Requester.request_channel`.
         """
-        mime_type = self._type_of(metadata)
+        self._check(returns)
+        mime_type = self._type_of(route, metadata)
 
         def encode(value: object) -> bytes:
             return self.encode(value, mime_type).data
 
         source: AsyncIterable[Any] | Iterable[Any]
         if isinstance(values, AsyncIterable):
-            source = EncodedItems(values, encode)
+            source = EncodedItems(values, encode, ready=())
         else:
             source = (Payload(encode(value)) for value in values)
         opened = self._requester.request_channel(
@@ -287,12 +305,38 @@ class Caller:
         async with opened as payloads:
             yield make(ItemStream, payloads, lambda metadata: self.decoder(returns, metadata))
 
-    def _request(self, value: object, metadata: Metadata | None) -> Payload:
-        return Payload() if value is _NOTHING else self.encode(value, self._type_of(metadata))
+    def _request(self, route: object, value: object, metadata: Metadata | None) -> Payload:
+        mime_type = self._type_of(route, metadata)
+        return Payload() if value is _NOTHING else self.encode(value, mime_type)
 
-    def _type_of(self, metadata: Metadata | None) -> str | None:
-        named = None if metadata is None else metadata.data_mime_type
+    def _type_of(self, route: object, metadata: Metadata | None) -> str | None:
+        if not isinstance(route, str):
+            raise TypeError(
+                f"the first argument is the route, a str, and not {type(route).__name__}: "
+                "for requests without a route, call the Requester"
+            )
+        if metadata is None:
+            return None
+        if not isinstance(metadata, Metadata):
+            raise TypeError(f"metadata= takes a Metadata, not {type(metadata).__name__}")
+        named = metadata.data_mime_type
         return None if named is None else mime_type_name(named)
+
+    def _check(self, returns: Any) -> None:
+        """Refuse a type that no answer can be converted to, before anything is sent."""
+        if returns is Any:
+            return
+        if returns in READY:
+            raise TypeError(f"returns={returns.__name__}: call the same method of the Requester")
+        try:
+            known = returns in self._checked
+        except TypeError:  # something in it has no hash
+            self._codecs.check_decode(returns)
+            return
+        if not known:
+            self._codecs.check_decode(returns)
+            if len(self._checked) < _MAX_CHECKED:
+                self._checked.add(returns)
 
 
 @final

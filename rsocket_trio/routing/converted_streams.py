@@ -28,9 +28,10 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         encode: Converts an item.
         name: Metadata of the first item that is converted.
         note: Gets what the handler fails with, before that is raised.
+        ready: Items of these types are sent as they are.
     """
 
-    __slots__ = ("_encode", "_items", "_name", "_next", "_note")
+    __slots__ = ("_encode", "_items", "_name", "_next", "_note", "_ready")
 
     def __init__(
         self,
@@ -38,18 +39,20 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         encode: Callable[[Any], bytes],
         name: bytes | None = None,
         note: Callable[[Exception], None] | None = None,
+        ready: tuple[type, ...] = READY,
     ) -> None:
         self._items = aiter(items)
         self._next = self._items.__anext__
         self._encode = encode
         self._name = name
         self._note = note
+        self._ready = ready
 
     async def __anext__(self) -> AnyPayload:
         try:
-            item = await self._next()
-            if isinstance(item, READY):
-                return item
+            item: Any = await self._next()
+            if isinstance(item, self._ready):
+                return cast("AnyPayload", item)
             if self._name is None:
                 return Payload(self._encode(item))
             name, self._name = self._name, None
@@ -74,7 +77,11 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         if athrow is None:
             raise error
         item = await athrow(error)
-        return item if isinstance(item, READY) else Payload(self._encode(item))
+        return (
+            cast("AnyPayload", item)
+            if isinstance(item, self._ready)
+            else Payload(self._encode(item))
+        )
 
     async def aclose(self) -> None:
         """Close the handler's iterator, if it can be closed.

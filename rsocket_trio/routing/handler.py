@@ -6,8 +6,8 @@ from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..codecs import DEFAULT_CODECS, CodecError
-from ..codecs.mismatch import UNAWAITED, unawaited
-from ..codecs.registry import allows_none
+from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
+from ..codecs.registry import allows_none, is_bytes
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, Rejected
 from ..interactions.payload_body import PayloadBody, body_of
@@ -21,7 +21,7 @@ from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import DecodedChannel, EncodedItems
 from .hooks import failed
-from .refusals import data_refused, named, noted, unreadable
+from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
 from .signature import EMPTY, Parameter, Route, Signature, Source
 
@@ -135,7 +135,7 @@ class Handler:
                 self._fill_keywords[parameter.name] = fill
             else:
                 self._fill.append(fill)
-        self.encode = context.codecs.encoder(signature.result, answer_type)
+        self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
 
@@ -160,18 +160,27 @@ class Handler:
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         result: Any = self(payload, arriving, principal)
-        if self._raw:
-            return cast("AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]", result)
         return self._encoded(result) if self._is_generator else self._later(result)
 
     async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
         try:
-            return self._encoded(await result)
-        except Exception as error:
+            return self._encoded(self._stream_of(await result))
+        except Exception as error:  # to be raised again, with a note
             self.note(error)
             raise
 
+    def _stream_of(self, result: Any) -> AsyncIterable[Any]:
+        if isinstance(result, AsyncIterable):
+            return result
+        got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
+        raise TypeError(
+            f"{self._signature.name} returned {got}: a {self._signature.interaction.value} handler "
+            "yields its items, or returns an async iterable of them"
+        )
+
     def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
+        if self._raw:
+            return items
         return EncodedItems(items, self.encode, self.name, self.note)
 
     def note(self, error: Exception) -> None:
@@ -263,6 +272,38 @@ def _decoder(
             del refusal  # else its traceback keeps this frame, and with it the data
 
     return decode_or_refuse
+
+
+def _no_payload(result: Any) -> bytes:
+    got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
+    raise CodecError(f"expected a payload, as the result is annotated, got {got}")
+
+
+def _encoder(
+    context: Context, signature: Signature, route: Route, mime_type: str
+) -> Callable[[Any], bytes]:
+    """What writes the results of a handler.
+
+    Raises:
+        Invalid: No result can be written in that MIME type.
+    """
+    codecs = context.codecs
+    annotation = signature.written
+    if annotation is None and signature.result is not None:
+        return _no_payload
+    if signature.is_answered and not is_bytes(annotation):
+        try:
+            codecs.check_type(mime_type)
+        except CodecError as error:
+            if signature.is_converted:  # nothing has happened yet
+                raise answer_refused(context, signature, route, error) from None
+            text = str(error)
+
+            def refuse(_: Any) -> bytes:
+                raise answer_refused(context, signature, route, CodecError(text))
+
+            return refuse
+    return codecs.encoder(annotation, mime_type)
 
 
 def _reading(

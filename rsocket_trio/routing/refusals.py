@@ -10,8 +10,7 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from ..codecs import CodecError
-from ..codecs.annotations import annotation_name
+from ..codecs.registry import CodecError, NoCodec, annotation_name
 from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
 from ..log_policy import logger
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from .handler import Context
     from .signature import Parameter, Route, Signature
 
-__all__ = ["data_refused", "named", "noted", "shown", "unreadable"]
+__all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreadable"]
 
 _MAX_SHOWN: Final = 64
 """Characters of a peer's own text that we send back to it."""
@@ -52,7 +51,12 @@ def data_refused(
     error: CodecError,
 ) -> Invalid:
     """The answer to data that cannot be converted."""
-    where = f"route {shown(route.name)}" if route.name else "this request"
+    where = _where(route)
+    if isinstance(error, NoCodec):
+        logger.info(
+            "data refused: %s: %s", named(context, signature.interaction, route, signature), error
+        )
+        return Invalid(f"{where} cannot read these data: {error}")
     text = f"{where} expects {annotation_name(parameter.annotation)} as {shown(mime_type)}"
     reason = error.explained(parameter.name)
     if len(reason) > _MAX_REASON:
@@ -63,6 +67,19 @@ def data_refused(
     if logger.enabled_for(logging.DEBUG):
         logger.debug("data refused: %s\n%s", request, _places(error))
     return Invalid(f"{text}: {reason}" if context.explains else text)
+
+
+def answer_refused(
+    context: Context, signature: Signature, route: Route, error: CodecError
+) -> Invalid:
+    """The answer to a request whose answer cannot be written in the MIME type that is due."""
+    request = named(context, signature.interaction, route, signature)
+    logger.info("request refused: %s: the answer cannot be written: %s", request, error)
+    return Invalid(f"{_where(route)} cannot be answered: {error}")
+
+
+def _where(route: Route) -> str:
+    return f"route {shown(route.name)}" if route.name else "this request"
 
 
 def _places(error: BaseException | None) -> str:

@@ -10,13 +10,13 @@ import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from enum import Enum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Union
 
 import attrs
 import trio
 
 from ..codecs import Codecs
-from ..codecs.annotations import NONE, annotation_name, members_of, with_names
+from ..codecs.annotations import ANY, NONE, annotation_name, members_of, with_names
 from ..codecs.mismatch import Unconvertible
 from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
@@ -45,7 +45,7 @@ _CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
 
 
 _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
-"""Nobody hears of the results of these."""
+"""The results of these are not sent."""
 
 
 @attrs.frozen
@@ -142,6 +142,26 @@ class Signature:
     def takes_body(self) -> bool:
         """Whether the request's data are read while they arrive."""
         return any(parameter.source is Source.BODY for parameter in self.parameters)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the requester gets its results."""
+        return self.interaction not in _UNHEARD
+
+    @property
+    def written(self) -> Any:
+        """The annotation of the results that are converted; ``None`` if all are payloads."""
+        members = _members(self.result)
+        converted = [member for member in members if member not in READY]
+        if len(converted) == len(members):
+            return self.result
+        return Union[tuple(converted)] if converted else None  # noqa: UP007 - of a tuple
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether all its results are converted: there are no payloads, bytes or None."""
+        other = (*READY, *ANY, None, NONE, bytes)
+        return not any(member in other for member in _members(self.result))
 
     @property
     def name(self) -> str:

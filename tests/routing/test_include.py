@@ -1,6 +1,7 @@
 """An included router keeps its settings, and is alive: what it gets later is served."""
 
 import gc
+import re
 import weakref
 from typing import Annotated, Any
 
@@ -170,7 +171,7 @@ async def test_explain_that_fails_explains_nothing(bind, caplog, explain, text):
     with pytest.raises(Invalid, match=r"expects Item as 'application/json'$"):
         await bound.request_response(asked("take", b"[]"))
     assert caplog.messages
-    assert __import__("re").search(text, caplog.messages[0])
+    assert re.search(text, caplog.messages[0])
 
 
 async def test_tracing_is_kept():
