@@ -67,12 +67,19 @@ class Field:
         argument: Its name for the class's ``__init__``.
         annotation: Its type.
         required: There is no default.
+        given: The type of the argument, if a converter of the class makes the field of it.
     """
 
     key: str
     argument: str
     annotation: Any
     required: bool
+    given: Any = None
+
+    @property
+    def read_as(self) -> Any:
+        """The type that its data are converted to."""
+        return self.annotation if self.given is None else self.given
 
 
 def annotation_name(annotation: Any) -> str:
@@ -176,6 +183,7 @@ def class_fields(annotation: Any) -> list[Field]:
                 a.alias or a.name,
                 hints.get(a.name, Any if a.type is None else a.type),
                 a.default is attrs.NOTHING,
+                _given_to(a.converter),
             )
             for a in attrs.fields(cls)
             if a.init
@@ -190,6 +198,18 @@ def class_fields(annotation: Any) -> list[Field]:
         for field in dataclasses.fields(cls)
         if field.init
     ]
+
+
+def _given_to(converter: Any) -> Any:
+    """The annotation of what a converter of attrs takes; ``None`` if there is none."""
+    function = getattr(converter, "converter", converter)  # attrs.Converter, or a function
+    if not inspect.isroutine(function):
+        return None  # a class is the type of the field, as a rule
+    try:
+        first = next(iter(inspect.signature(function).parameters))
+        return typing.get_type_hints(function, include_extras=True).get(first)
+    except Exception:  # it is no function of Python's, or its annotations cannot be resolved
+        return None
 
 
 def typed_dict_fields(annotation: Any) -> list[Field]:

@@ -158,9 +158,7 @@ class _Compiler(Compiler[Shape]):
     def _mapping(self, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
         values = (int,) if cls is Counter and arguments else arguments[1:]
         check = _check_of(arguments)
-        read_key = self._part("[key]", arguments)
-        if arguments and stripped(arguments[0]) is int and self._readers.key is not None:
-            read_key = self._readers.key.read
+        read_key = self._key(arguments)
         make: Callable[[Any], Any] = dict
         if cls in (OrderedDict, Counter):
             make = cls
@@ -168,6 +166,19 @@ class _Compiler(Compiler[Shape]):
             factory = typing.get_origin(values[0]) or values[0] if values else None
             make = partial(defaultdict, factory if isinstance(factory, type) else None)
         return mapping(read_key, self._part("[value]", values), name, make, check)
+
+    def _key(self, arguments: tuple[Any, ...]) -> Reader:
+        int_key = self._readers.key
+        if not arguments or int_key is None:
+            return self._part("[key]", arguments)
+        if stripped(arguments[0]) is int:
+            return int_key.read
+        self._part("[key]", arguments)
+        takes = self.compiled(arguments[0]).takes
+        if takes and str not in takes:
+            name = annotation_name(stripped(arguments[0]))
+            raise Unconvertible(f"keys are text, and {name} is not read from text")
+        return self.compiled(arguments[0]).read
 
     def _class(self, plain: Any, cls: Any, name: str) -> Shape:
         fields = class_fields(plain)
@@ -188,9 +199,9 @@ class _Compiler(Compiler[Shape]):
     def _fields(self, fields: list[Field], name: str) -> Reader:
         required, optional = [], []
         for field in fields:
-            read_field = self._part(f".{field.key}", (field.annotation,))
+            read_field = self._part(f".{field.key}", (field.read_as,))
             if field.required:
-                expected = annotation_name(stripped(field.annotation))
+                expected = annotation_name(stripped(field.read_as))
                 required.append((field.key, field.argument, read_field, expected))
             else:
                 optional.append((field.key, field.argument, read_field))

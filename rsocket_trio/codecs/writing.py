@@ -136,6 +136,8 @@ class _Compiler(Compiler[Form]):
             raise no_way(plain)
         if issubclass(cls, Enum):
             anything = self._all.anything
+            for kind in {type(member.value) for member in cls}:
+                self._part(".value", (kind,))
             return Form(instances((cls,), name, lambda member: anything(member.value)))
         if has_fields(cls):
             return Form(self._object(class_fields(plain), cls, name))
@@ -236,7 +238,7 @@ class _Compiler(Compiler[Form]):
         return write
 
     def _mapping(self, arguments: tuple[Any, ...], name: str) -> Writer:
-        key_form = self._part("[key]", arguments)
+        key_form = self._key(arguments)
         value_form = self._part("[value]", arguments[1:])
         write_key, plain_keys = key_form.write, key_form.plain
         write_value, plain_values = value_form.write, value_form.plain
@@ -265,10 +267,24 @@ class _Compiler(Compiler[Form]):
 
         return write
 
+    def _key(self, arguments: tuple[Any, ...]) -> Form:
+        """The form of keys.
+
+        Raises:
+            Unconvertible: They are written as what cannot be a key.
+        """
+        form = self._part("[key]", arguments)
+        for member in members_of(arguments[0]) if arguments else ():
+            cls = typing.get_origin(member) or member
+            maps = has_fields(cls) or (isinstance(cls, type) and issubclass(cls, abc.Mapping))
+            if maps or (not self._all.sets and isinstance(cls, type) and issubclass(cls, tuple)):
+                raise Unconvertible(f"{annotation_name(member)} cannot be written as a key")
+        return form
+
     def _positions(self, parts: Iterable[tuple[str, Any]], name: str) -> Writer:
         writers = [(step, self._part(step, (annotation,)).write) for step, annotation in parts]
 
-        def write(value: Any) -> list[Any]:
+        def write(value: Any) -> tuple[Any, ...]:
             if not isinstance(value, _LISTS):
                 raise Mismatch.of(name, value)
             if len(value) != len(writers):
@@ -280,7 +296,7 @@ class _Compiler(Compiler[Form]):
             except Mismatch as error:
                 error.within(writers[len(done)][0])
                 raise
-            return done
+            return tuple(done)  # which can be a key, and is written as a list is
 
         return write
 

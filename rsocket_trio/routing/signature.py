@@ -10,6 +10,7 @@ import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Final, Union
 
 import attrs
@@ -175,12 +176,14 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
     """
-    _check_kind(function, interaction)
-    hints = _hints(function)
+    inner, bound = _unpacked(function)
+    _check_kind(inner, interaction)
+    hints = _hints(inner)
     parameters = tuple(
         [
             _parameter(function, interaction, parameter, hints)
             for parameter in inspect.signature(function).parameters.values()
+            if parameter.name not in bound
         ]
     )
     for source in (Source.DATA, Source.CHANNEL):
@@ -209,14 +212,29 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
         interaction=interaction,
         parameters=parameters,
         result=_result(function, interaction, hints),
-        is_generator=inspect.isasyncgenfunction(function),
+        is_generator=inspect.isasyncgenfunction(inner),
     )
 
 
 def name_of(function: object) -> str:
     """Return the name of a function with its module, for people."""
-    module = getattr(function, "__module__", "")
-    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+    inner, _ = _unpacked(function)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+
+
+def _unpacked(function: Any) -> tuple[Any, frozenset[str]]:
+    """Return the function with the annotations, and the names of parameters that are bound.
+
+    That is the function of a `functools.partial`, and the ``__call__`` of an object.
+    """
+    bound: frozenset[str] = frozenset()
+    while isinstance(function, partial):
+        bound |= frozenset(function.keywords)
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = getattr(function, "__call__", function)  # noqa: B004 - it is what is called
+    return function, bound
 
 
 def _wrong(function: object, interaction: Interaction, reason: str) -> TypeError:
@@ -225,14 +243,24 @@ def _wrong(function: object, interaction: Interaction, reason: str) -> TypeError
 
 def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
     if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise _wrong(function, interaction, "it is neither a function nor a method")
+        reason = "it is neither a function, nor a method, nor an object that can be called"
+        raise _wrong(function, interaction, reason)
     if inspect.iscoroutinefunction(function):
         return
     if not inspect.isasyncgenfunction(function):
-        raise _wrong(function, interaction, "it is not async: write `async def`")
+        reason = "it is not async: write `async def`"
+        if _is_async(inspect.unwrap(function)):
+            reason = (
+                "a decorator of it returns a function that is not async: write `async def` there"
+            )
+        raise _wrong(function, interaction, reason)
     if not interaction.is_stream:
         reason = "it yields, and there is no stream to answer with: `return` the result"
         raise _wrong(function, interaction, reason)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -260,6 +288,9 @@ def _parameter(
         reason = f"its parameter {name!r} has no annotation, which says what it receives"
         raise _wrong(function, interaction, reason)
     annotation, notes = _plain(hints[name])
+    if annotation is Principal:
+        reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
+        raise _wrong(function, interaction, f"{reason} of what authenticate= returns")
     source = Source.DATA
     if any(note is Principal or isinstance(note, Principal) for note in notes):
         source = Source.PRINCIPAL
