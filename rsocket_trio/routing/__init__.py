@@ -1,4 +1,4 @@
-"""Handlers by route: `Router`, its decorators, and what they understand of a function.
+"""Handlers by route: `Router`, its decorators, and the client's side, `Caller`.
 
 The modules, in reading order:
 

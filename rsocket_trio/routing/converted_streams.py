@@ -15,19 +15,19 @@ __all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
 T = TypeVar("T")
 
 READY: Final = (Payload, StreamedPayload)
-"""What a handler may give that is sent as it is."""
+"""Results of these types are sent as they are."""
 
 
 class EncodedItems(AsyncIterator[AnyPayload]):
-    """The items of a handler as payloads. Whoever iterates closes it, in the same task.
+    """The items of a handler as payloads. The task that iterates closes it.
 
-    Not a generator: a generator that has never been started would not close the handler's.
+    It is no generator: a generator that has not started would not close the one of the handler.
 
     Args:
-        items: What the handler gives.
+        items: The items.
         encode: Converts an item.
         name: Metadata of the first item that is converted.
-        note: Gets what the handler fails with, before that is raised.
+        note: Gets an error of the handler before it is raised.
         ready: Items of these types are sent as they are.
     """
 
@@ -59,16 +59,16 @@ class EncodedItems(AsyncIterator[AnyPayload]):
             return Payload(self._encode(item), name)
         except StopAsyncIteration:
             raise
-        except Exception as error:
+        except Exception as error:  # to be raised again, with a note
             if self._note is not None:
                 self._note(error)
             raise
 
     async def athrow(self, error: BaseException) -> AnyPayload:
-        """Let ``error`` happen where the handler's generator waits.
+        """Raise ``error`` where the handler's generator waits.
 
         Raises:
-            BaseException: ``error`` itself, where the handler's iterator is no generator.
+            BaseException: ``error`` itself, if the handler's iterator is no generator.
 
         Checkpoint: as the handler's iterator does.
         If cancelled: as the handler's iterator does.
@@ -95,7 +95,7 @@ class EncodedItems(AsyncIterator[AnyPayload]):
 
 
 class TracedItems(EncodedItems):
-    """Payloads made while a trace is current; ``leave`` is called when they are closed."""
+    """Payloads that are made in a trace; ``leave`` is called when they are closed."""
 
     __slots__ = ("_leave",)
 
@@ -120,7 +120,7 @@ def _nothing() -> None: ...
 
 
 class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
-    """What the requester of a channel sends, as objects."""
+    """The items that the requester of a channel sends, as objects."""
 
     def __init__(
         self, payloads: trio.abc.ReceiveChannel[Payload], decode: Callable[[bytes], T]
@@ -134,7 +134,7 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
         """Receive the next item.
 
         Raises:
-            Invalid: The item cannot be converted. It is gone; the next may be received.
+            Invalid: The item cannot be converted. The next item may be received.
             trio.EndOfChannel: The requester has completed.
 
         Checkpoint: always.
@@ -146,9 +146,9 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
         return self._decode((await self._next()).data)
 
     async def aclose(self) -> None:
-        """Tell the requester that no more is wanted.
+        """Cancel what the requester sends.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: it is closed nevertheless.
         """
         await self._payloads.aclose()

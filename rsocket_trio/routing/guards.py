@@ -1,12 +1,12 @@
-"""Guards: what stands between a connection and the handlers of a router.
+"""Guards decide which connections and requests reach the handlers of a router.
 
-A `Guard` is what a router was given to say who may come in. It belongs to that router's handlers
-and goes with them where they are included. `Guards` are those of one connection: each has been
-asked about the SETUP, and is asked about every request to what it guards, and about every RESUME.
+A `Guard` has the hooks of one router. It belongs to the handlers of that router, also where they
+are included. `Guards` are the guards of one connection: each is asked about the SETUP, about every
+request to its handlers, and about every RESUME.
 
-The router that is served may refuse the connection. One that is included refuses what is its own:
-a connection it would have refused meets that refusal at each of its routes, and at those that begin
-like its own, so that a stranger does not learn which there are.
+The router that is served may refuse the connection. An included router refuses only requests: if it
+refuses the SETUP, it refuses every request to its routes, and to routes that begin with its prefix
+and have no handler. So a stranger does not learn which routes exist.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def read_auth(metadata: CompositeMetadata) -> Authentication | None:
 
 @attrs.frozen(eq=False)
 class Guard:
-    """What a router was given to say who may come in.
+    """The hooks of one router.
 
     Attributes:
         authenticate: See `rsocket_trio.Router`.
-        on_setup: Likewise.
-        on_resume: Likewise.
+        on_setup: See there.
+        on_resume: See there.
     """
 
     authenticate: Authenticate | None
@@ -83,7 +83,7 @@ class Guard:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether there is a hook."""
         asked = (self.authenticate, self.on_setup, self.on_resume)
         return any(function is not None for function in asked)
 
@@ -94,7 +94,7 @@ class Guard:
 
         Args:
             setup: Its SETUP.
-            requester: For the way back.
+            requester: For requests to the peer.
             limits: How much of the metadata is read.
 
         Returns:
@@ -106,7 +106,7 @@ class Guard:
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
         """
-        # A client's own SETUP says who the client is, and nothing of the server that will ask it.
+        # A client's own SETUP says who the client is, and nothing about the server.
         if self.authenticate is not None and not setup.ours:
             try:
                 auth = read_auth(as_composite(setup.metadata, setup.metadata_mime_type, limits))
@@ -146,11 +146,11 @@ def _peer_of(setup: Setup) -> str:
 
 @attrs.frozen
 class Fence:
-    """What guards the routes of an included router, those that nobody has registered too.
+    """The guards of the routes of an included router, routes without a handler included.
 
     Attributes:
-        prefix: Of its routes.
-        guards: The outermost first.
+        prefix: The prefix of its routes.
+        guards: The guards, the outermost first.
         routeless: It has handlers for requests without a route.
     """
 
@@ -159,11 +159,11 @@ class Fence:
     routeless: bool
 
     def within(self, prefix: str, guards: tuple[Guard, ...]) -> Fence:
-        """This fence in a router that is included itself."""
+        """Return this fence for the router around the including one."""
         return Fence(prefix + self.prefix, guards + self.guards, self.routeless)
 
     def encloses(self, route: str | None) -> bool:
-        """Whether a stranger could take a route for one of these."""
+        """Whether a route could be one of these."""
         return self.routeless if route is None else route.startswith(self.prefix)
 
 
@@ -173,7 +173,7 @@ class _Post:
     Attributes:
         guard: The guard.
         setup: The SETUP, with the principal it was given.
-        refusal: What it says to this connection, if it has refused it.
+        refusal: The text for the peer, if the guard has refused the SETUP.
     """
 
     __slots__ = ("guard", "refusal", "setup")
@@ -190,10 +190,10 @@ class _Post:
 
 
 class Visit:
-    """A request at one of the guards it has to pass.
+    """A request at one of the guards that it has to pass.
 
     Attributes:
-        before: At the guard around this one, if there is one; in line it comes before this.
+        before: The visit to the guard around this one, if there is one; it comes first.
     """
 
     __slots__ = ("_facts", "_post", "before")
@@ -206,11 +206,11 @@ class Visit:
         self.before = before
 
     async def admit(self, auth: Authentication | None, outer: Any) -> Any:
-        """The principal of the request.
+        """Ask the guard, and return the principal of the request.
 
         Args:
-            auth: What the request says of itself.
-            outer: The principal as the guard around this one says.
+            auth: The authentication of the request.
+            outer: The principal that the guard around this one has returned.
 
         Raises:
             StreamError: It is refused.
@@ -244,8 +244,8 @@ class Guards:
     """The guards of a router on one connection. Make it with `accept`.
 
     Attributes:
-        any: There is one that requests have to pass; where there is none, ask no further.
-        setup: The SETUP, with the principal of the router that is served.
+        any: There is a guard that requests have to pass.
+        setup: The SETUP, with the principal that the router that is served has returned.
     """
 
     def __init__(self, served: Guard, setup: Setup, fences: Iterable[Fence]) -> None:
@@ -253,7 +253,7 @@ class Guards:
         self.setup = setup
         self._served = served
         self._posts = {served: _Post(served, setup)}
-        # The closest first: who refuses a route that is nowhere answers as for those beside it.
+        # The longest prefix first: an unknown route is refused as the routes beside it are.
         self._fences = sorted(fences, key=lambda fence: -len(fence.prefix))
 
     @classmethod
@@ -265,17 +265,17 @@ class Guards:
         requester: Requester,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Guards:
-        """Ask all guards about a connection: that of the router that is served first.
+        """Ask all guards about a connection, that of the router that is served first.
 
         Args:
-            served: That one.
-            fences: Of the routers it has included.
+            served: The guard of the router that is served.
+            fences: The fences of the routers that it includes.
             setup: The SETUP.
-            requester: For the way back.
-            limits: How much of its metadata is read.
+            requester: For requests to the peer.
+            limits: How much of the metadata is read.
 
         Raises:
-            SetupError: That one refuses. What the others say is kept for the requests.
+            SetupError: The first guard refuses. Refusals of the others are kept for the requests.
 
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
@@ -291,13 +291,13 @@ class Guards:
     def visits(
         self, registered: Registered | None, interaction: Interaction, route: Route, routed: bool
     ) -> tuple[Visit, ...]:
-        """All the guards a request has to pass, one behind those around it.
+        """Return the visits of a request to its guards, from the outside to the inside.
 
         Args:
             registered: Its handler, if there is one.
-            interaction: What is asked for.
-            route: Of whom.
-            routed: Whether it names a route at all.
+            interaction: Its interaction.
+            route: Its route.
+            routed: Whether it names a route.
         """
         first: Visit | None = None
         visits: dict[tuple[Visit | None, Guard], Visit] = {}
@@ -319,7 +319,7 @@ class Guards:
     def _lines(
         self, registered: Registered | None, route: Route, routed: bool
     ) -> Iterable[tuple[Guard, ...]]:
-        """The guards behind that of the router that is served: one line, or those of a fence."""
+        """The guards after that of the router that is served: of the handler, or of the fences."""
         if registered is not None:
             return (registered.guards,)
         name = route.name if routed else None
@@ -338,17 +338,17 @@ class Guards:
         return self.setup, False
 
     async def accept_resume(self, facts: ResumeFacts, default: OnResume) -> None:
-        """Ask all guards that have let this connection in about its RESUME.
+        """Ask all guards that have accepted this connection about its RESUME.
 
         Args:
-            facts: What is known of it.
-            default: `Responder.accept_resume` of the router that is served, which is asked in
-                place of ``on_resume`` where it has none.
+            facts: The facts about the RESUME.
+            default: `Responder.accept_resume` of the router that is served. It is called if that
+                router has no ``on_resume``.
 
         Raises:
             RejectedResume: It is refused.
-            StreamError: Likewise.
-            SetupError: Likewise.
+            StreamError: It is refused.
+            SetupError: It is refused.
 
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
@@ -361,7 +361,7 @@ class Guards:
 
 
 async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:
-    """The guard of an included router on a connection, which it does not refuse as a whole."""
+    """Ask the guard of an included router, which cannot refuse the connection as a whole."""
     try:
         return _Post(guard, await guard.accept(setup, requester, limits))
     except Exception as error:  # a SetupError, which may be in a group

@@ -1,4 +1,4 @@
-"""A handler on one connection, with all that its parameters and its result need: `Handler`."""
+"""A handler on one connection, with what fills its parameters and writes its result: `Handler`."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Handler", "decode_trace"]
 
 Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PayloadBody | None"
-"""What is still to come of a request: the items of a channel, or its data."""
+"""The part of a request that is still to come: the items of a channel, or the data."""
 
 Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
 
 
 class Context:
-    """What the handlers of one connection share that have the same settings.
+    """What the handlers of one connection with the same settings share.
 
     Attributes:
-        codecs: What converts data.
-        setup: The connection's SETUP, with the principal as their authenticator says.
-        requester: For the way back.
+        codecs: The codecs.
+        setup: The SETUP, with the principal that the authenticator of these handlers has returned.
+        requester: For requests to the peer.
         guarded: Requests are authenticated.
         limits: How much of a request's metadata is read.
     """
@@ -95,7 +95,7 @@ class Handler:
     Attributes:
         takes_body: It reads the request's data while they arrive.
         encode: Converts its results.
-        name: Metadata that name their MIME type, where the requester has to be told.
+        name: Metadata that name the MIME type of the results, if the requester needs them.
     """
 
     __slots__ = (
@@ -140,12 +140,12 @@ class Handler:
         self.takes_body = signature.takes_body
 
     def __call__(self, payload: Payload, arriving: Arriving = None, principal: Any = None) -> Any:
-        """Call the function: a coroutine or an async generator.
+        """Call the function, and return its coroutine or async generator.
 
         Args:
-            payload: The request; its metadata only, where the data are arriving.
-            arriving: What is still to come.
-            principal: Who is asking.
+            payload: The request; only its metadata, if the data are still arriving.
+            arriving: The part that is still to come.
+            principal: The principal of the request.
         """
         arguments = [fill(payload, arriving, principal) for fill in self._fill]
         if not self._fill_keywords:
@@ -184,7 +184,7 @@ class Handler:
         return EncodedItems(items, self.encode, self.name, self.note)
 
     def note(self, error: Exception) -> None:
-        """Say in a failure of the function which request it came of."""
+        """Add a note with the request to an error of the function."""
         signature = self._signature
         noted(error, self._context, signature.interaction, self._route, signature)
 
@@ -192,7 +192,7 @@ class Handler:
 def _filler(
     context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
 ) -> Fill:
-    """What fills a parameter from a request."""
+    """Return a function that fills a parameter from a request."""
     metadata_mime_type = context.setup.metadata_mime_type
     limits = context.limits
     match parameter.source:
@@ -238,10 +238,10 @@ def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:
 
 def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
     if not context.guarded:
-        # Rather no answer than one to somebody whom nobody has looked at.
+        # Without an authenticator the handler must not answer.
         raise TypeError(
-            f"the handler of route {route.name!r} wants the principal as {parameter.name!r}, and "
-            "this Router authenticates nobody: give it authenticate="
+            f"the handler of route {route.name!r} takes the principal as {parameter.name!r}, and "
+            "its Router has no authenticator: give it authenticate="
         )
     if allows_none(parameter.annotation):
         return lambda _payload, _arriving, principal: principal
@@ -269,7 +269,7 @@ def _decoder(
         try:
             raise refusal
         finally:
-            del refusal  # else its traceback keeps this frame, and with it the data
+            del refusal  # its traceback keeps this frame, which would keep the error and the data
 
     return decode_or_refuse
 
@@ -282,7 +282,7 @@ def _no_payload(result: Any) -> bytes:
 def _encoder(
     context: Context, signature: Signature, route: Route, mime_type: str
 ) -> Callable[[Any], bytes]:
-    """What writes the results of a handler.
+    """Return a function that writes the results of a handler.
 
     Raises:
         Invalid: No result can be written in that MIME type.
@@ -312,7 +312,7 @@ def _reading(
     route: Route,
     read: Callable[[bytes | None, str, Limits], Any],
 ) -> Fill:
-    """What reads the metadata of a request, whole."""
+    """Return a function that reads all metadata of a request."""
     mime_type, limits = context.setup.metadata_mime_type, context.limits
 
     def read_or_refuse(payload: Payload, _arriving: Arriving, _principal: Any) -> Any:
@@ -339,7 +339,7 @@ def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> Zipki
 
 
 def decode_trace(content: bytes) -> ZipkinTracing | None:
-    """The trace a request belongs to; a damaged one is none, and no reason to refuse a request."""
+    """Return the trace of a request; a damaged trace is ignored, and refuses nothing."""
     try:
         return ZipkinTracing.decode(content)
     except MetadataError as error:

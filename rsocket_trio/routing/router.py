@@ -35,7 +35,7 @@ class RegisteredRoute:
     """One line of `Router.routes`.
 
     Attributes:
-        interaction: What is answered.
+        interaction: The interaction.
         route: The route; ``None`` for requests without one.
         handler: The handler's name, with its module.
     """
@@ -49,56 +49,56 @@ class Router(Responder):
     """Answers requests with functions, chosen by route.
 
     The decorators register a function for a route (the first routing tag of a request). Without a
-    route they register the one for requests that carry no routing metadata. A route that nobody
-    registered is answered with INVALID.
+    route they register the handler of requests that have no routing metadata. A route without a
+    handler is answered with INVALID.
 
     Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
-    `Setup`, `TransportInfo`, `Route` and ``ZipkinTracing | None`` receive what they say;
-    ``Annotated[User, Principal]`` who is asking; `ReceiveChannel[T]` or `AsyncIterable[T]`
-    what the requester of a channel sends, the first item included. At most one other parameter
-    receives the request's data, converted to its annotation by `Codecs`; if it has a default, the
-    default stands in for empty data. A `PayloadBody` instead gets the data in chunks, while they
-    arrive. Data that cannot be converted are answered with INVALID. A
-    class of the application's may itself raise `Invalid` with a text for the requester. What no
-    data could ever be converted to, and no result from, is a `TypeError` at registration.
+    `Setup`, `TransportInfo`, `Route` and ``ZipkinTracing | None`` receive these objects.
+    ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]` or
+    `AsyncIterable[T]` receives the items that the requester of a channel sends, the first
+    included. At most one other parameter receives the data, converted to its annotation by
+    `Codecs`; if it has a default, the default is used for empty data. A `PayloadBody` gets the
+    data in chunks instead, while they arrive. Data that cannot be converted are answered with
+    INVALID. A class of the application may raise `Invalid` with a text for the requester. A type
+    that data can never be converted to or from is a `TypeError` at registration.
 
-    Results are converted by the annotation of the result and the connection's data MIME type, or
-    the first of the types the requester accepts that there is a codec for: then the response (of
-    a stream, the first item) names it. ``bytes`` are always of the connection's own type, and
-    a `Payload` goes as it is. A request_response handler that returns ``None`` completes without
-    a value; an item of a stream that is ``None`` is sent as the MIME type writes it.
+    Results are converted by the annotation of the result, which is checked. Their MIME type is
+    the data MIME type of the connection, or the first type that the requester accepts and that
+    there is a codec for: then the response (of a stream, the first item) names it. ``bytes`` are
+    always of the connection's type, and a `Payload` goes as it is. A request_response handler that
+    returns ``None`` completes without a value; an item ``None`` of a stream is sent as the MIME
+    type writes it.
 
     One router serves any number of connections. Handlers registered later serve the connections
     that are accepted later.
 
     Args:
-        codecs: What converts data. The default is that of the router that includes this one, and
-            `DEFAULT_CODECS` where there is none.
+        codecs: The codecs. The default are those of the router that includes this one, and
+            `DEFAULT_CODECS` for a router that is not included.
         on_setup: Called with the setup (and its principal) and the requester of each new
             connection; raises `RejectedSetup` to refuse it.
         on_resume: Called with `ResumeFacts` when a client wants to go on with a session over
-            another transport; raises `RejectedResume` to refuse. It is called in place of what
-            holds without it: the transport must be of the same listener and the same client as
-            that of the SETUP, as far as transports know (`ResumeFacts.differences`).
-        authenticate: Says who is asking: ``await authenticate(auth, facts)`` returns a principal
-            or raises `Rejected`. It is asked about each connection (``facts`` is the `Setup`),
-            each request (`RequestFacts`) and each resumption of a session (`ResumeFacts`), before
-            anything else is looked at. ``auth`` is the authentication in the metadata of that
-            SETUP or request, ``None`` where there is none; a resumption has none ever.
-            ``facts.principal`` is what was returned for the SETUP: return it again to let that
-            hold. A resumption has to be given the same principal as the SETUP, if that has one.
-            The SETUP of a client is its own and says nothing of the server's requests, so a
-            client's router is asked about those only.
-        tracing: Takes in the traces that requests carry, for `current_trace` and for the
-            requests that handlers make to this peer.
-        explain: Whether the peer of a connection learns which field of its data was refused, and
-            which type was due: True, or a function of the connection's `Setup` (with its principal)
-            that says so, for the connections that are trusted to know the names of the fields. The
-            log has it in any case.
+            another transport; raises `RejectedResume` to refuse. It replaces the default rule:
+            the transport must be of the same listener and the same client as that of the SETUP,
+            as far as transports know (`ResumeFacts.differences`).
+        authenticate: ``await authenticate(auth, facts)`` returns a principal or raises
+            `Rejected`. It is called for each connection (``facts`` is the `Setup`), each request
+            (`RequestFacts`) and each resumption of a session (`ResumeFacts`), before all else.
+            ``auth`` is the authentication in the metadata of the SETUP or the request, or
+            ``None``; a resumption never has one. ``facts.principal`` is what was returned for the
+            SETUP: return it to give the request the same principal. A resumption must get the
+            same principal as the SETUP, if the SETUP has one. A client's own SETUP says nothing
+            about the server, so the router of a client is asked about requests only.
+        tracing: Takes in the traces of requests, for `current_trace` and for the requests that
+            handlers make to this peer.
+        explain: Whether the peer learns which field of its data was refused, and which type was
+            expected: True, or a function of the connection's `Setup` (with its principal) that
+            returns a bool, for connections that may know the names of the fields. The log always
+            has them.
     """
 
-    # A router answers nothing itself: `accept` gives each connection a responder of its own. That
-    # frees the names of the interactions for the decorators.
+    # `accept` returns a responder of its own for each connection. So the names of the interactions
+    # are free for the decorators.
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Router(Responder):
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`. Calls ``authenticate``, then ``on_setup``.
 
-        Checkpoint: as they do.
+        Checkpoint: as these functions do.
         If cancelled: nothing has happened.
         """
         table = self._table
@@ -153,7 +153,7 @@ class Router(Responder):
         return self._register(Interaction.REQUEST_RESPONSE, route)
 
     def fire_and_forget(self, route: str | None = None) -> Callable[[F], F]:  # type: ignore[override]  # decorator, see above
-        """Register an async function whose result, or failure, nobody hears of.
+        """Register an async function whose result or failure is not sent.
 
         Raises:
             TypeError: The function cannot be such a handler.
@@ -165,8 +165,8 @@ class Router(Responder):
         """Register an async generator, or an async function that returns an async iterable.
 
         It is iterated and closed in one task. It also answers the REQUEST_SUB of clients that
-        speak the ReactiveSocket draft, which has no word for an end: there a handler that returns
-        ends it with an ERROR.
+        speak the ReactiveSocket draft. A subscription of the draft has no end, so a handler that
+        returns ends it with an ERROR.
 
         Raises:
             TypeError: The function cannot be such a handler.
@@ -230,7 +230,7 @@ class Router(Responder):
 
     @property
     def routes(self) -> tuple[RegisteredRoute, ...]:
-        """What is registered, by interaction and in the order of registration."""
+        """The handlers, by interaction and in the order of registration."""
         return tuple(
             [
                 RegisteredRoute(interaction, route, registered.signature.name)
@@ -242,8 +242,9 @@ class Router(Responder):
     def _register(self, interaction: Interaction, route: str | None) -> Callable[[F], F]:
         if isinstance(route, Payload):
             raise TypeError(
-                "a Router answers no requests itself: return it from an acceptor, or ask what its "
-                "accept(setup, requester) returns, which answers those of one connection"
+                "a Router is given to serve or returned by an acceptor. To call a handler without "
+                "a connection, use the responder that `await router.accept(setup, requester)` "
+                "returns"
             )
         if route is not None and not isinstance(route, str):
             raise TypeError(

@@ -1,7 +1,6 @@
-"""What a handler wants and gives, read once from its annotations: `read_signature`.
+"""What a handler takes and returns, read once from its annotations: `read_signature`.
 
-All that can be wrong with a handler is found here, when it is registered, and not when the first
-request comes.
+Mistakes in a handler are found here, when it is registered, and not when the first request comes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
 
 @attrs.frozen
 class Route:
-    """Where a request was sent; a handler's parameter annotated so receives it.
+    """The route of a request; a parameter of a handler with this annotation receives it.
 
     Attributes:
         name: The first routing tag, which chose the handler; empty for a request without one.
@@ -63,11 +62,11 @@ class Route:
 
 
 class Principal:
-    """Marks the parameter of a handler that receives who is asking.
+    """Marks the parameter of a handler that receives the principal.
 
-    ``user: Annotated[User, Principal]`` is filled with what the router's ``authenticate`` has
-    returned. Where that is ``None`` the request is refused with REJECTED, unless the annotation
-    allows it: ``Annotated[User | None, Principal]``.
+    ``user: Annotated[User, Principal]`` receives what the router's ``authenticate`` has returned.
+    If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
+    ``Annotated[User | None, Principal]``.
     """
 
 
@@ -109,8 +108,8 @@ class Parameter:
     Attributes:
         name: Its name.
         source: Where its value comes from.
-        annotation: What data, or the items of a channel, are converted to.
-        default: Stands in for empty data; `EMPTY` if there is none.
+        annotation: The type that data, or the items of a channel, are converted to.
+        default: The value for empty data; `EMPTY` if there is none.
         by_keyword: It is keyword-only.
     """
 
@@ -127,7 +126,7 @@ class Signature:
 
     Attributes:
         function: The handler.
-        interaction: What it answers.
+        interaction: The interaction that it answers.
         parameters: Its parameters, in order.
         result: The annotation of its result; of an item, for streams.
         is_generator: It is an async generator function.
@@ -141,7 +140,7 @@ class Signature:
 
     @property
     def takes_body(self) -> bool:
-        """Whether the request's data are read while they arrive."""
+        """Whether the handler reads the data while they arrive."""
         return any(parameter.source is Source.BODY for parameter in self.parameters)
 
     @property
@@ -166,12 +165,12 @@ class Signature:
 
     @property
     def name(self) -> str:
-        """The handler's name with its module, for people."""
+        """The name of the handler with its module, for people."""
         return name_of(self.function)
 
 
 def read_signature(function: Callable[..., Any], interaction: Interaction) -> Signature:
-    """Read what a handler wants and gives.
+    """Read what a handler takes and returns.
 
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
@@ -192,11 +191,11 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
             raise _wrong(
                 function,
                 interaction,
-                f"there is one {source.value} parameter at most, and {' and '.join(names)} are two",
+                f"it may have one {source.value} parameter, and it has {' and '.join(names)}",
             )
     names = [p.name for p in parameters if p.source in (Source.DATA, Source.PAYLOAD)]
     if names and any(parameter.source is Source.BODY for parameter in parameters):
-        reason = f"what is read while it arrives is not there as a whole for {names[0]!r}, too"
+        reason = f"PayloadBody reads the data while they arrive, so {names[0]!r} cannot have them"
         raise _wrong(function, interaction, reason)
     if interaction is Interaction.REQUEST_CHANNEL and not any(
         parameter.source is Source.CHANNEL for parameter in parameters
@@ -205,7 +204,7 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
             function,
             interaction,
             "a parameter annotated ReceiveChannel[T] or AsyncIterable[T] is missing: it receives "
-            "what the requester sends",
+            "the items of the requester",
         )
     return Signature(
         function=function,
@@ -255,7 +254,7 @@ def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
             )
         raise _wrong(function, interaction, reason)
     if not interaction.is_stream:
-        reason = "it yields, and there is no stream to answer with: `return` the result"
+        reason = "it yields, and its answer is no stream: `return` the result"
         raise _wrong(function, interaction, reason)
 
 
@@ -283,9 +282,13 @@ def _parameter(
 ) -> Parameter:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise _wrong(function, interaction, f"its parameter {name!r} stands for any number")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} takes any number of arguments: name each of them",
+        )
     if name not in hints:
-        reason = f"its parameter {name!r} has no annotation, which says what it receives"
+        reason = f"its parameter {name!r} has no annotation: annotate what it receives"
         raise _wrong(function, interaction, reason)
     annotation, notes = _plain(hints[name])
     if annotation is Principal:
@@ -300,14 +303,22 @@ def _parameter(
     elif annotation in _INJECTED:
         source = _INJECTED[annotation]
     if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
-        raise _wrong(function, interaction, f"only request_channel has a channel for {name!r}")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a channel, which only request_channel has",
+        )
     if source is Source.BODY and interaction is Interaction.REQUEST_CHANNEL:
-        raise _wrong(function, interaction, f"a channel has many payloads, not one for {name!r}")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a PayloadBody, and a channel has many payloads",
+        )
     if interaction is Interaction.METADATA_PUSH and (
         source in (Source.PAYLOAD, Source.BODY, Source.ROUTE)
         or (source is Source.DATA and annotation is not bytes)
     ):
-        reason = f"there is no data for {name!r}: bytes or CompositeMetadata is what there is"
+        reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
         raise _wrong(function, interaction, reason)
     return Parameter(
         name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
@@ -315,7 +326,7 @@ def _parameter(
 
 
 def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotation, and what ``Annotated`` has said of it."""
+    """Return an annotation without ``Annotated``, and the notes of ``Annotated``."""
     if typing.get_origin(annotation) is Annotated:
         plain, *notes = typing.get_args(annotation)
         return plain, tuple(notes)
@@ -326,25 +337,25 @@ def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -
     if interaction in _UNHEARD:
         return Any
     if "return" not in hints:
-        reason = "its result has no annotation, which says how it is written: `-> Any` will do"
+        reason = "its result has no annotation, by which it is written: write `-> T`, or `-> Any`"
         if interaction.is_stream:
-            reason = "its result has no annotation: write `-> AsyncIterator[T]`, or of Any"
+            reason = "its result has no annotation: write `-> AsyncIterator[T]`"
         raise _wrong(function, interaction, reason)
     annotation, _ = _plain(hints["return"])
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation
     if not (isinstance(origin, type) and issubclass(origin, AsyncIterable)):
-        reason = "it answers with a stream: annotate its result AsyncIterator[T]"
+        reason = "its answer is a stream: annotate its result AsyncIterator[T]"
         raise _wrong(function, interaction, f"{reason} (or AsyncIterable[T], ReceiveChannel[T])")
     return next(iter(typing.get_args(annotation)), Any)
 
 
 def check_conversions(signature: Signature, codecs: Codecs) -> None:
-    """Find out whether a handler's data and results can be converted at all.
+    """Find out whether a handler's data and results can be converted.
 
     Raises:
-        TypeError: There is no MIME type they could be read from, or written as.
+        TypeError: They cannot be converted in any MIME type.
     """
     function, interaction = signature.function, signature.interaction
     for parameter in signature.parameters:
@@ -353,7 +364,7 @@ def check_conversions(signature: Signature, codecs: Codecs) -> None:
             continue
         for member in _members(annotation):
             if member in _INJECTED:
-                reason = f"write `{annotation_name(member)}`, which is there with every request"
+                reason = f"write `{annotation_name(member)}`, which every request has"
                 reason = (
                     f"its parameter {parameter.name!r} is {annotation_name(annotation)}: {reason}"
                 )

@@ -507,7 +507,7 @@ async def test_bound_to_one_connection(bind, caplog):
     with pytest.raises(RejectedSetup, match="the acceptor failed"):
         async with connected_pair(accept):
             raise AssertionError("connected")
-    assert "answers for one connection" in caplog.text
+    assert "returns a responder for one connection" in caplog.text
 
 
 async def test_bound_with_other_facts():

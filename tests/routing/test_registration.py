@@ -80,7 +80,9 @@ async def optional_metadata(metadata: Metadata | None) -> None: ...
 async def setup_or_data(data: Setup | int) -> None: ...
 
 
-NO_TYPE = "is no type that data are converted to: an attrs class, a dataclass, a TypedDict or a"
+NO_TYPE = (
+    "is no type that data are converted to: make it an attrs class, a dataclass, a TypedDict or a"
+)
 WRONG = [
     ("request_response", plain_data, f"its parameter 'data' cannot be read: data: Plain {NO_TYPE}"),
     (
@@ -93,13 +95,17 @@ WRONG = [
     ("request_stream", plain_items, rf"its result cannot be written: result\[\]: Plain {NO_TYPE}"),
     ("request_channel", plain_channel, "its parameter 'items' cannot be read: items: Plain"),
     ("fire_and_forget", plain_data, "its parameter 'data' cannot be read"),
-    ("request_response", no_result, "its result has no annotation, .* written: `-> Any` will do"),
+    (
+        "request_response",
+        no_result,
+        "its result has no annotation, .* written: write `-> T`, or `-> Any`",
+    ),
     ("request_stream", no_items, "its result has no annotation: write `-> AsyncIterator"),
     ("request_channel", no_items, "a parameter annotated ReceiveChannel"),
     (
         "request_response",
         optional_metadata,
-        r"'metadata' is Metadata \| None: write `Metadata`, which is there with every request",
+        r"'metadata' is Metadata \| None: write `Metadata`, which every request has",
     ),
     ("request_response", setup_or_data, "'data' is Setup | int: write `Setup`"),
 ]
