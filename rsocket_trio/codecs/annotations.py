@@ -68,6 +68,7 @@ class Field:
         annotation: Its type.
         required: There is no default.
         given: The type of the argument, if a converter of the class makes the field of it.
+        stored: Instances have it; they have no ``InitVar``.
     """
 
     key: str
@@ -75,6 +76,7 @@ class Field:
     annotation: Any
     required: bool
     given: Any = None
+    stored: bool = True
 
     @property
     def read_as(self) -> Any:
@@ -188,16 +190,14 @@ def class_fields(annotation: Any) -> list[Field]:
             for a in attrs.fields(cls)
             if a.init
         ]
-    return [
-        Field(
-            field.name,
-            field.name,
-            hints[field.name],
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-        )
-        for field in dataclasses.fields(cls)
-        if field.init
-    ]
+    fields = []
+    for name, field in cls.__dataclass_fields__.items():  # with InitVar and ClassVar
+        hint = hints[name]
+        passed = isinstance(hint, dataclasses.InitVar)
+        if field.init and (passed or field in dataclasses.fields(cls)):
+            required = field.default is field.default_factory is dataclasses.MISSING
+            fields.append(Field(name, name, hint, required, stored=not passed))
+    return fields
 
 
 def _given_to(converter: Any) -> Any:

@@ -94,6 +94,10 @@ class Codecs:
             "text/plain": TextCodec(),
         }
         for mime_type, codec in (codecs or {}).items():
+            if isinstance(codec, type) or not (
+                hasattr(codec, "encode") and hasattr(codec, "decode")
+            ):
+                raise TypeError(f"the codec for {mime_type!r} is no object with encode and decode")
             self._codecs[_essence(mime_type)] = codec
 
     @property

@@ -345,7 +345,11 @@ class _Compiler(Compiler[Form]):
         return write
 
     def _parts(self, fields: list[Field]) -> list[tuple[str, frozenset[type], Writer]]:
-        forms = [(field.key, self._part(f".{field.key}", (field.annotation,))) for field in fields]
+        forms = [
+            (field.key, self._part(f".{field.key}", (field.annotation,)))
+            for field in fields
+            if field.stored
+        ]
         return [(key, form.plain, form.write) for key, form in forms]
 
     def _part(self, step: str, annotations: tuple[Any, ...]) -> Form:

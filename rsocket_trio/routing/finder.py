@@ -47,7 +47,7 @@ class Finder:
     ) -> None:
         self._registered = registered
         self._context = context
-        self._contexts: dict[tuple[int, int, int], Context] = {}
+        self._contexts: dict[tuple[int, int, int, bool], Context] = {}
         self._guards = guards
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
@@ -173,7 +173,7 @@ class Finder:
         settings = registered.settings
         setup, guarded = self._guards.nearest(registered)
         # All of these live as long as the connection, so no other object gets one of their ids.
-        key = (id(settings.codecs), id(settings.explain), id(setup))
+        key = (id(settings.codecs), id(settings.explain), id(setup), guarded)
         context = self._contexts.get(key)
         if context is None:
             context = self._contexts[key] = self._context.of(settings, setup, guarded=guarded)

@@ -1,13 +1,14 @@
 """Annotations that used to pass at registration, and to fail with each value."""
 
 import enum
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import attrs
 import pytest
 
-from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, JsonCodec
+from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.metadata.mime_types import MIME
 
 BOTH = [MIME.CBOR, MIME.JSON]
@@ -102,3 +103,33 @@ def test_keys_of_several_parts(key):
 def test_keys_that_both_have(key, value, mime_type):
     data = DEFAULT_CODECS.encode(value, dict[key, int], mime_type)
     assert DEFAULT_CODECS.decode(data, dict[key, int], mime_type) == value
+
+
+@dataclass
+class Price:
+    amount: int
+    tax: InitVar[int]
+    discount: InitVar[int] = 0
+    kind: ClassVar[str] = "price"
+    total: int = field(init=False, default=0)
+
+    def __post_init__(self, tax, discount):
+        self.total = self.amount + tax - discount
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+def test_arguments_that_are_not_kept(mime_type):
+    """An InitVar is read, and cannot be written."""
+    data = DEFAULT_CODECS.encode({"amount": 1, "tax": 2, "discount": 1}, dict, mime_type)
+    price = DEFAULT_CODECS.decode(data, Price, mime_type)
+    assert price.total == 2
+    written = DEFAULT_CODECS.encode(price, Price, mime_type)
+    assert DEFAULT_CODECS.decode(written, dict, mime_type) == {"amount": 1}
+    with pytest.raises(CodecError, match=r"tax: expected .*int.*, got nothing"):
+        DEFAULT_CODECS.decode(written, Price, mime_type)
+
+
+@pytest.mark.parametrize("codec", [JsonCodec, "json", None])
+def test_what_is_no_codec(codec):
+    with pytest.raises(TypeError, match="the codec for 'x/y' is no object with encode and decode"):
+        Codecs({"x/y": codec})

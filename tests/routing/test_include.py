@@ -19,7 +19,7 @@ from rsocket_trio import (
     current_trace,
 )
 from rsocket_trio.codecs import Codecs
-from rsocket_trio.errors import Invalid
+from rsocket_trio.errors import ApplicationError, Invalid
 from rsocket_trio.testing.in_memory import connected_pair
 
 TRACE = ZipkinTracing(trace_id=bytes(8), span_id=bytes(8))
@@ -258,3 +258,33 @@ def test_a_router_for_each_connection_does_not_stay():
     gc.collect()
     assert gone() is None
     common.request_response("one")(one)
+
+
+async def test_guarded_and_other_handlers_of_a_client():
+    """A client's own SETUP is not authenticated, so both kinds of handlers see the same SETUP."""
+
+    async def authenticate(auth, facts):
+        return "server"
+
+    async def who(user: Annotated[str | None, Principal]) -> str | None:
+        return user
+
+    inner, outer = Router(authenticate=authenticate), Router()
+    inner.request_response("in")(who)
+    outer.request_response("out")(who)
+    outer.include(inner)
+
+    async def accept(setup, requester):
+        answers.append(requester)
+        return Router()
+
+    answers = []
+    for routes in (("in", "out"), ("out", "in")):
+        async with connected_pair(accept, client_responder=outer):
+            for route in routes:
+                if route == "in":
+                    answer = await answers[-1].request_response(route=route)
+                    assert answer.data.endswith(b"server")
+                else:
+                    with pytest.raises(ApplicationError, match="the handler failed"):
+                        await answers[-1].request_response(route=route)
