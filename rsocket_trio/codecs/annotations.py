@@ -45,14 +45,7 @@ _MAX_NAME: Final = 100
 _UNIONS: Final = (typing.Union, types.UnionType)
 _REQUIRED: Final[Any] = typing.Required
 _NOT_REQUIRED: Final[Any] = typing.NotRequired
-# By name: new versions of Python have more of them.
-_QUALIFIERS: Final = tuple(
-    [
-        getattr(typing, name)
-        for name in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
-        if hasattr(typing, name)
-    ]
-)
+_QUALIFIERS: Final = (_REQUIRED, _NOT_REQUIRED, typing.Final, typing.ClassVar)
 
 Variables: TypeAlias = "dict[Any, Any]"
 """Type variables, and the types that take their place."""
@@ -106,7 +99,7 @@ def stripped(annotation: Any) -> Any:
     """
     while True:
         origin = typing.get_origin(annotation)
-        if origin is typing.Annotated or origin in _QUALIFIERS:
+        if origin is typing.Annotated or _is_qualifier(origin):
             annotation = typing.get_args(annotation)[0]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -127,6 +120,11 @@ def stripped(annotation: Any) -> Any:
             raise Unconvertible(f"{name!r} cannot be resolved at run time")
         else:
             return annotation
+
+
+def _is_qualifier(origin: Any) -> bool:
+    # By name: Python has ReadOnly since 3.13, and typing_extensions has its own.
+    return origin in _QUALIFIERS or getattr(origin, "_name", None) == "ReadOnly"
 
 
 def _is_alias(annotation: object) -> bool:
@@ -230,9 +228,9 @@ def typed_dict_fields(annotation: Any) -> list[Field]:
     for name, hint in _resolved(cls, cls.__annotations__).items():
         required = name in cls.__required_keys__
         qualified = hint
-        while typing.get_origin(qualified) in (typing.Annotated, *_QUALIFIERS):
-            if typing.get_origin(qualified) in (_REQUIRED, _NOT_REQUIRED):
-                required = typing.get_origin(qualified) is _REQUIRED
+        while (origin := typing.get_origin(qualified)) is typing.Annotated or _is_qualifier(origin):
+            if origin in (_REQUIRED, _NOT_REQUIRED):
+                required = origin is _REQUIRED
             qualified = typing.get_args(qualified)[0]
         fields.append(Field(name, name, _substituted(hint, variables), required))
     return fields
@@ -389,4 +387,4 @@ def _rebuilt(annotation: Any, replaced: Callable[[Any], Any]) -> Any:
         return annotation
     if origin in _UNIONS:
         return typing.Union[done]  # noqa: UP007 - of a tuple
-    return origin[done[0] if origin in _QUALIFIERS else done]
+    return origin[done[0] if _is_qualifier(origin) else done]

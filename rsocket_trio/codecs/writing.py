@@ -25,6 +25,7 @@ from .annotations import (
     is_typed_dict,
     members_of,
     named_tuple_fields,
+    stripped,
     typed_dict_fields,
 )
 from .compiling import MAX_KNOWN, Compiled, Compiler
@@ -332,7 +333,7 @@ class _Compiler(Compiler[Form]):
                 for field in required:
                     key = field.key
                     if key not in value:
-                        raise_missing(annotation_name(field.annotation))
+                        raise_missing(annotation_name(stripped(field.annotation)))
                 for key, plain, write_part in parts:
                     if key in value:
                         part = value[key]

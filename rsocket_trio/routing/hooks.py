@@ -66,7 +66,7 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
     """
     waiting: Any = function(*arguments)
     if not isinstance(waiting, Awaitable):
-        raise TypeError(f"{name_of(function)} is not async: write `async def`")
+        raise TypeError(f"{name_of(function)} is not async: write `async def`, and no `yield`")
     result = await waiting
     if isinstance(result, UNAWAITED):
         raise TypeError(f"{name_of(function)} returned {unawaited(result)}")

@@ -1,12 +1,14 @@
 """Annotations that used to pass at registration, and to fail with each value."""
 
 import enum
+import typing
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar, NamedTuple
 
 import attrs
 import pytest
+import typing_extensions
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CborCodec, CodecError, Codecs, JsonCodec
 from rsocket_trio.metadata.mime_types import MIME
@@ -133,3 +135,18 @@ def test_arguments_that_are_not_kept(mime_type):
 def test_what_is_no_codec(codec):
     with pytest.raises(TypeError, match="the codec for 'x/y' is no object with encode and decode"):
         Codecs({"x/y": codec})
+
+
+class Fixed(typing_extensions.TypedDict, total=False):
+    a: typing.Required[typing_extensions.ReadOnly[int]]
+    b: typing_extensions.ReadOnly[list["Fixed"]]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+def test_read_only_keys(mime_type):
+    """ReadOnly of typing_extensions says nothing of the values."""
+    value = {"a": 1, "b": [{"a": 2}]}
+    data = DEFAULT_CODECS.encode(value, Fixed, mime_type)
+    assert DEFAULT_CODECS.decode(data, Fixed, mime_type) == value
+    with pytest.raises(CodecError, match=r"b\[0\].a: expected int, got nothing"):
+        DEFAULT_CODECS.encode({"a": 1, "b": [{}]}, Fixed, mime_type)
