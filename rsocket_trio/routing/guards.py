@@ -364,9 +364,12 @@ async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: L
     """Ask the guard of an included router, which cannot refuse the connection as a whole."""
     try:
         return _Post(guard, await guard.accept(setup, requester, limits))
-    except Exception as error:  # a SetupError, which may be in a group
+    except Exception as error:  # a SetupError, or a fault of this package
         refusal = said(error, SetupError)
-        return _Post(guard, setup, NOT_ADMITTED if refusal is None else refusal)
+        if refusal is None:
+            logger.exception("the guard of an included router failed")
+            refusal = NOT_ADMITTED
+        return _Post(guard, setup, refusal)
 
 
 async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:

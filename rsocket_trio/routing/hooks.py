@@ -1,7 +1,7 @@
-"""The functions of an application that admit connections and requests: how they are asked.
+"""How the functions of an application that admit connections and requests are called.
 
-A mistake in one of them refuses, and the log says which function it was and what to do. The peer
-learns nothing of it.
+A failure of one of them refuses the connection or the request. The log names the function, and the
+peer learns nothing about it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_hook", "failed", "said"]
 Refusal = SetupError | StreamError | RejectedResume
 
 NOT_ADMITTED: Final = b"this connection was not admitted"
-"""What the peer gets where a hook fails."""
+"""The text for the peer if a hook fails."""
 
 
 def check_hook(option: str, function: object, *, is_async: bool = True) -> None:
@@ -49,16 +49,16 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
     """Call a hook.
 
     Args:
-        option: The parameter of `rsocket_trio.Router` that it was given as.
+        option: The parameter of `rsocket_trio.Router` that has the hook.
         function: The hook.
-        arguments: For it.
+        arguments: The arguments of the hook.
 
     Returns:
-        What it returns: of ``authenticate`` a principal.
+        The principal, of ``authenticate``.
 
     Raises:
-        TypeError: It returns what means nothing, for example because an ``await`` is missing. To
-            go on would let everybody in.
+        TypeError: Its result has no meaning, for example because an ``await`` is missing. To go on
+            would admit every peer.
         Exception: It refuses or fails.
 
     Checkpoint: as the hook does.
@@ -84,8 +84,8 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
     """Return the text of a refusal, alone in a group too; ``None`` if it is none of these.
 
-    It is no exception: an exception in a variable of a frame that is in its own traceback would
-    keep that frame, with all that a stranger has sent, until the garbage collector runs.
+    The text and not the exception: an exception in a variable of a frame in its own traceback
+    would keep that frame, with all that a peer has sent, until the garbage collector runs.
     """
     alone = single_error(error)
     return alone.data if isinstance(alone, refusals) else None
@@ -94,5 +94,5 @@ def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
 def failed(option: str, function: object, refused: str) -> None:
     """Log the failure of a hook that is being handled; ``refused`` says what it was asked about."""
     logger.exception(
-        "%s= of a Router failed, so %s was refused: mend %s", option, refused, name_of(function)
+        "%s= of a Router failed, so %s was refused: fix %s", option, refused, name_of(function)
     )

@@ -53,7 +53,7 @@ MISTAKES = [
 def check(caplog, option, hook, text):
     assert caplog.text.count("Traceback") >= 1
     assert f"{option}= of a Router failed, so " in caplog.text
-    assert re.search(rf" was refused: mend .*{hook.__name__}\n", caplog.text)
+    assert re.search(rf" was refused: fix .*{hook.__name__}\n", caplog.text)
     assert re.search(text, caplog.text)
 
 

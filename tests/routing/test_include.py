@@ -159,7 +159,7 @@ def fails(setup):
 @pytest.mark.parametrize(
     ("explain", "text"),
     [
-        (fails, "explain= of a Router failed.* mend .*fails"),
+        (fails, "explain= of a Router failed.* fix .*fails"),
         (lambda setup: nobody(setup), "returned a coroutine: an `await` is missing .* of nobody"),
     ],
 )

@@ -341,7 +341,7 @@ async def test_an_authenticator_that_fails(interaction, caplog):
     [record] = caplog.records
     assert record.getMessage() == (
         f"authenticate= of a Router failed, so {interaction} 'nowhere' from 10.0.0.1:4711 was "
-        f"refused: mend {__name__}.test_an_authenticator_that_fails.<locals>.authenticate"
+        f"refused: fix {__name__}.test_an_authenticator_that_fails.<locals>.authenticate"
     )
     assert str(record.exc_info[1]) == SECRET
 
