@@ -210,5 +210,7 @@ async def test_a_router_of_the_client_behind_an_acceptor():
 async def test_a_router_without_a_connection():
     """A call of the router itself is an error that names the right call."""
     for method in ("request_response", "fire_and_forget", "request_stream"):
-        with pytest.raises(TypeError, match="return it from an acceptor"):
+        with pytest.raises(
+            TypeError, match="a Router is given to serve or returned by an acceptor"
+        ):
             getattr(make_router(), method)(Payload())

@@ -1,6 +1,20 @@
-"""Payload data <-> Python objects, by annotation and MIME type.
+"""Payload data to Python objects and back, by annotation and MIME type.
 
-`Codecs` is the registry a `rsocket_trio.Router` asks; `Codec` is what one MIME type needs.
+`Codecs` is the registry that a `rsocket_trio.Router` asks; a `Codec` converts one MIME type.
+
+The modules, in reading order:
+
+- ``registry``: the codecs by MIME type, and the error `CodecError`
+- ``builtin``: the codecs for CBOR, JSON, plain text and octets
+- ``annotations``: annotations taken apart into unions, fields and type variables
+- ``mismatch``: the errors of a value and of an annotation, with their place
+- ``compiling``: the compiled forms of annotations, recursive ones included
+- ``reading``: plain values into annotated types
+- ``shapes``: how values without parts are read
+- ``containers``: how lists, tuples, sets and mappings are read
+- ``unions``: how the member of a union is chosen
+- ``writing``: annotated types into plain values, with a check of each value
+- ``forms``: how values of one type are written, and which values these are
 """
 
 from __future__ import annotations

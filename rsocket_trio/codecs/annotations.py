@@ -1,8 +1,8 @@
-"""What annotations say, taken apart: qualifiers, unions, the fields of classes, type variables.
+"""Annotations taken apart: qualifiers, unions, the fields of classes, type variables.
 
-All of it at run time, and of modules with ``from __future__ import annotations`` too: there the
-annotations of a class are text, and what Python has made of them when the class was made (a
-TypedDict's required keys, the types of a NamedTuple) was made without understanding them.
+All of it happens at run time, also for modules with ``from __future__ import annotations``. There
+the annotations of a class are text. Python did not understand that text when it made the class, so
+the required keys of a TypedDict and the types of a NamedTuple are found here again.
 """
 
 from __future__ import annotations
@@ -39,23 +39,16 @@ __all__ = [
 
 NONE: Final = type(None)
 ANY: Final = (Any, object)
-"""Annotations that say nothing."""
+"""Annotations that allow any value."""
 
 _MAX_NAME: Final = 100
 _UNIONS: Final = (typing.Union, types.UnionType)
 _REQUIRED: Final[Any] = typing.Required
 _NOT_REQUIRED: Final[Any] = typing.NotRequired
-# By name: there are more of them with every version of Python.
-_QUALIFIERS: Final = tuple(
-    [
-        getattr(typing, name)
-        for name in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
-        if hasattr(typing, name)
-    ]
-)
+_QUALIFIERS: Final = (_REQUIRED, _NOT_REQUIRED, typing.Final, typing.ClassVar)
 
 Variables: TypeAlias = "dict[Any, Any]"
-"""Type variables, and what stands for them."""
+"""Type variables, and the types that take their place."""
 
 
 @attrs.frozen
@@ -67,16 +60,25 @@ class Field:
         argument: Its name for the class's ``__init__``.
         annotation: Its type.
         required: There is no default.
+        given: The type of the argument, if a converter of the class makes the field of it.
+        stored: Instances have it; they have no ``InitVar``.
     """
 
     key: str
     argument: str
     annotation: Any
     required: bool
+    given: Any = None
+    stored: bool = True
+
+    @property
+    def read_as(self) -> Any:
+        """The type that its data are converted to."""
+        return self.annotation if self.given is None else self.given
 
 
 def annotation_name(annotation: Any) -> str:
-    """The name of an annotated type as people write it: without the modules, and not too long."""
+    """Return the name of a type for messages: without modules, and cut at 100 characters."""
     if annotation in (None, NONE):
         return "None"
     if isinstance(annotation, type) and not typing.get_args(annotation):
@@ -87,17 +89,17 @@ def annotation_name(annotation: Any) -> str:
 
 
 def stripped(annotation: Any) -> Any:
-    """An annotation without what says nothing of its values.
+    """Return an annotation without the parts that do not matter for its values.
 
-    `Annotated`, `NewType`, names for types, `Final`, `Required` and their kin. A type variable is
-    what it is bound to; without a bound it is anything.
+    These are `Annotated`, `NewType`, type aliases, and qualifiers like `Final` and `Required`. A
+    type variable becomes its bound, or `Any`.
 
     Raises:
-        Unconvertible: It is text that nobody has resolved.
+        Unconvertible: It is text that cannot be resolved.
     """
     while True:
         origin = typing.get_origin(annotation)
-        if origin is typing.Annotated or origin in _QUALIFIERS:
+        if origin is typing.Annotated or _is_qualifier(origin):
             annotation = typing.get_args(annotation)[0]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -120,8 +122,13 @@ def stripped(annotation: Any) -> Any:
             return annotation
 
 
+def _is_qualifier(origin: Any) -> bool:
+    # By name: Python has ReadOnly since 3.13, and typing_extensions has its own.
+    return origin in _QUALIFIERS or getattr(origin, "_name", None) == "ReadOnly"
+
+
 def _is_alias(annotation: object) -> bool:
-    # Python has had them since 3.12, and typing_extensions has one of its own.
+    # By name: Python has the class since 3.12, and typing_extensions has its own.
     return type(annotation).__name__ == "TypeAliasType"
 
 
@@ -132,10 +139,10 @@ def _bound_of(variable: typing.TypeVar) -> Any:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, flat and stripped; of anything else that alone, stripped.
+    """Return the members of a union, flat and stripped; for another type, that type alone.
 
     Raises:
-        Unconvertible: One of them is text that nobody has resolved.
+        Unconvertible: One of them is text that cannot be resolved.
     """
     plain = stripped(annotation)
     if typing.get_origin(plain) not in _UNIONS:
@@ -152,7 +159,7 @@ def has_fields(cls: Any) -> bool:
 
 
 def is_typed_dict(cls: Any) -> bool:
-    """Whether it is a TypedDict, be it of typing or of typing_extensions."""
+    """Whether it is a TypedDict, of typing or of typing_extensions."""
     return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
 
 
@@ -162,7 +169,7 @@ def is_named_tuple(cls: Any) -> bool:
 
 
 def class_fields(annotation: Any) -> list[Field]:
-    """The fields of an attrs class or a dataclass that its ``__init__`` takes.
+    """Return the fields of an attrs class or a dataclass that its ``__init__`` takes.
 
     Raises:
         Unconvertible: An annotation cannot be resolved.
@@ -176,28 +183,39 @@ def class_fields(annotation: Any) -> list[Field]:
                 a.alias or a.name,
                 hints.get(a.name, Any if a.type is None else a.type),
                 a.default is attrs.NOTHING,
+                _given_to(a.converter),
             )
             for a in attrs.fields(cls)
             if a.init
         ]
-    return [
-        Field(
-            field.name,
-            field.name,
-            hints[field.name],
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-        )
-        for field in dataclasses.fields(cls)
-        if field.init
-    ]
+    fields = []
+    for name, field in cls.__dataclass_fields__.items():  # with InitVar and ClassVar
+        hint = hints[name]
+        passed = isinstance(hint, dataclasses.InitVar)
+        if field.init and (passed or field in dataclasses.fields(cls)):
+            required = field.default is field.default_factory is dataclasses.MISSING
+            fields.append(Field(name, name, hint, required, stored=not passed))
+    return fields
+
+
+def _given_to(converter: Any) -> Any:
+    """Return the annotation of the parameter of an attrs converter, or ``None``."""
+    function = getattr(converter, "converter", converter)  # attrs.Converter, or a function
+    if not inspect.isroutine(function):
+        return None  # a class is the type of the field, as a rule
+    try:
+        first = next(iter(inspect.signature(function).parameters))
+        return typing.get_type_hints(function, include_extras=True).get(first)
+    except Exception:  # it is no function of Python's, or its annotations cannot be resolved
+        return None
 
 
 def typed_dict_fields(annotation: Any) -> list[Field]:
-    """The keys of a TypedDict.
+    """Return the keys of a TypedDict.
 
-    ``__required_keys__`` knows which class's ``total`` a key comes under. What is written at the
-    key itself (`Required`, `NotRequired`) counts more, and it has not seen that where annotations
-    are text.
+    ``__required_keys__`` knows the ``total`` of the class that a key comes from. `Required` and
+    `NotRequired` at the key itself take precedence, and ``__required_keys__`` has not seen them if
+    annotations are text.
 
     Raises:
         Unconvertible: An annotation cannot be resolved.
@@ -210,16 +228,16 @@ def typed_dict_fields(annotation: Any) -> list[Field]:
     for name, hint in _resolved(cls, cls.__annotations__).items():
         required = name in cls.__required_keys__
         qualified = hint
-        while typing.get_origin(qualified) in (typing.Annotated, *_QUALIFIERS):
-            if typing.get_origin(qualified) in (_REQUIRED, _NOT_REQUIRED):
-                required = typing.get_origin(qualified) is _REQUIRED
+        while (origin := typing.get_origin(qualified)) is typing.Annotated or _is_qualifier(origin):
+            if origin in (_REQUIRED, _NOT_REQUIRED):
+                required = origin is _REQUIRED
             qualified = typing.get_args(qualified)[0]
         fields.append(Field(name, name, _substituted(hint, variables), required))
     return fields
 
 
 def named_tuple_fields(annotation: Any) -> list[Field]:
-    """The fields of a NamedTuple, in order.
+    """Return the fields of a NamedTuple, in order.
 
     Raises:
         Unconvertible: An annotation cannot be resolved.
@@ -231,7 +249,7 @@ def named_tuple_fields(annotation: Any) -> list[Field]:
 
 
 def _hints(annotation: Any) -> dict[str, Any]:
-    """The annotations of a class and its bases, with the types that stand for variables."""
+    """Return the annotations of a class and its bases, with types in place of type variables."""
     cls: type = typing.get_origin(annotation) or annotation
     variables = _variables(annotation)
     hints: dict[str, Any] = {}
@@ -244,16 +262,16 @@ def _hints(annotation: Any) -> dict[str, Any]:
 
 
 def _resolved(cls: type, annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Annotations of that class, which may be text."""
+    """Return the annotations of a class, with text resolved."""
     if not annotations:
         return {}
     module = _names_of(cls)
     known = {**vars(builtins), **module}
-    # As in the body of the class, except that no field's default hides what its type is named.
+    # As in the body of the class, but the default of a field does not hide the name of a type.
     names = {name: thing for name, thing in vars(cls).items() if name not in known}
     if cls.__name__ not in known:
         names.setdefault(cls.__name__, cls)
-    # Bases are resolved apart: the same name may mean something else in their modules.
+    # Each base is resolved alone: a name may mean something else in its module.
     holder = type(cls.__name__, (), {"__annotations__": annotations, "__module__": cls.__module__})
     try:
         hints = typing.get_type_hints(holder, localns=names, include_extras=True)
@@ -266,13 +284,13 @@ def _resolved(cls: type, annotations: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names_of(thing: Any) -> Mapping[str, Any]:
-    """The names of the module where it is defined."""
+    """Return the names of the module that defines a thing."""
     names: Mapping[str, Any] = getattr(sys.modules.get(thing.__module__), "__dict__", {})
     return names
 
 
 def _variables(annotation: Any) -> dict[type, Variables]:
-    """By class, what stands for the type variables it is generic in: it and its bases."""
+    """Return, for a class and each of its bases, the types in place of its type variables."""
     cls = typing.get_origin(annotation) or annotation
     parameters = getattr(cls, "__parameters__", ())
     found: dict[type, Variables] = {
@@ -290,7 +308,7 @@ def _variables(annotation: Any) -> dict[type, Variables]:
 
 
 def _substituted(annotation: Any, variables: Variables) -> Any:
-    """An annotation with types in place of its type variables, and of `Self`."""
+    """Return an annotation with types in place of its type variables and of `Self`."""
 
     def replaced(part: Any) -> Any:
         try:
@@ -302,13 +320,14 @@ def _substituted(annotation: Any, variables: Variables) -> Any:
 
 
 def with_names(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """An annotation whose text is resolved later, where it is of a type that has itself as a part.
+    """Return an annotation whose text is resolved later: for types that contain themselves.
 
-    ``Json = dict[str, "Json"] | str``: what Python resolves of this has the name in it again.
+    An example is ``Json = dict[str, "Json"] | str``: the type that Python resolves contains the
+    name again.
 
     Args:
         annotation: As `typing.get_type_hints` gives it.
-        namespace: Where it is written: the names of a module.
+        namespace: The names of the module where it is written.
     """
 
     def replaced(part: Any) -> Any:
@@ -338,21 +357,21 @@ class _Named:
         return hash(self._name)
 
     def resolved(self) -> Any:
-        """The type.
+        """Return the type.
 
         Raises:
-            Unconvertible: There is none of that name.
+            Unconvertible: The name cannot be resolved.
         """
         holder = type("Holder", (), {"__annotations__": {"value": self._name}})
         try:
             hints = typing.get_type_hints(holder, dict(self._namespace), include_extras=True)
-        except Exception as error:
+        except Exception as error:  # the text may be any expression
             raise Unconvertible(f"{self._name!r} cannot be resolved at run time") from error
         return with_names(hints["value"], self._namespace)
 
 
 def _rebuilt(annotation: Any, replaced: Callable[[Any], Any]) -> Any:
-    """An annotation some parts of which are replaced."""
+    """Return an annotation with some of its parts replaced."""
     other = replaced(annotation)
     if other is not annotation:
         return other
@@ -368,4 +387,4 @@ def _rebuilt(annotation: Any, replaced: Callable[[Any], Any]) -> Any:
         return annotation
     if origin in _UNIONS:
         return typing.Union[done]  # noqa: UP007 - of a tuple
-    return origin[done[0] if origin in _QUALIFIERS else done]
+    return origin[done[0] if _is_qualifier(origin) else done]

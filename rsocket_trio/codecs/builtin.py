@@ -17,10 +17,11 @@ from uuid import UUID
 import cbor2
 
 from .annotations import ANY, NONE, members_of
+from .forms import Writer
 from .mismatch import Mismatch, Unconvertible
 from .reading import Readers
 from .shapes import Shape, exactly, from_text
-from .writing import Writer, Writers
+from .writing import Writers
 
 __all__ = ["CborCodec", "JsonCodec", "OctetStreamCodec", "TextCodec"]
 
@@ -30,16 +31,16 @@ def _refuse(*_: object) -> typing.NoReturn:
 
 
 _REFUSED_TAGS: Final = {
-    # Shared values: a few bytes would stand for a value that refers to itself, or whose parts
-    # are exponentially many.
+    # Shared values: a few bytes could stand for a value that contains itself, or for a value with
+    # exponentially many parts.
     28: _refuse,
     29: _refuse,
-    # Regular expressions and MIME messages: nobody asked us to run their compilers.
+    # Regular expressions and MIME messages: a peer must not make us run their parsers.
     35: _refuse,
     36: _refuse,
 }
 _MAX_DEPTH: Final = 200
-"""Of nested CBOR containers: deeper than data are, and far from the interpreter's own limit."""
+"""Levels of nested CBOR containers: more than data need, and far below Python's own limit."""
 
 
 class CborCodec:
@@ -50,14 +51,14 @@ class CborCodec:
 
     Args:
         any_keys_size: Keys of maps (and members of sets) that are neither text nor bytes are
-            accepted in data of this many bytes at most. Such keys can be chosen so that their
-            hashes are all the same, and the time to read a map then grows with the square of its
-            size: 64 KiB cost a tenth of a second, 2 MiB minutes. Text and bytes are safe.
+            accepted in data of this many bytes at most. A peer can choose numbers whose hashes are
+            all equal, and the time to read the map then grows with the square of its size: 64 KiB
+            take a tenth of a second, 2 MiB minutes. Text and bytes are safe.
     """
 
     def __init__(self, *, any_keys_size: int = 64 * 2**10) -> None:
         self._readers = Readers({kind: exactly(kind) for kind in _CBOR_KINDS} | _PATHS)
-        self._writers = Writers({memoryview: bytes}, (*_CBOR_KINDS, bytearray), sets=True)
+        self._writers = Writers(_CBOR_WRITERS, (*_CBOR_KINDS, bytearray), sets=True)
         self._any_keys_size = any_keys_size
 
     def check_decode(self, annotation: Any) -> None:
@@ -89,8 +90,8 @@ class CborCodec:
 class JsonCodec:
     """``application/json`` (RFC 8259), in UTF-8. attrs classes and dataclasses are objects.
 
-    The constants NaN and Infinity are no JSON: they are refused both ways. Bytes are base64 text,
-    datetimes, dates, Decimal and UUID are text.
+    NaN and Infinity are refused, reading and writing. Bytes are base64 text; datetimes, dates,
+    Decimal and UUID are text.
     """
 
     def __init__(self) -> None:
@@ -121,7 +122,7 @@ _to_json: Final = json.JSONEncoder(
 
 
 def _refuse_constant(name: str) -> typing.NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not allowed in JSON")
 
 
 def _int_from_text(text: str) -> int:
@@ -147,8 +148,14 @@ _CBOR_KINDS: Final = (
     IPv4Network,
     IPv6Network,
 )
-"""What CBOR has values for, beside what all formats have."""
+"""Types that CBOR has values for, besides those that all formats have."""
 
+_CBOR_WRITERS: Final[dict[type, Writer]] = {
+    memoryview: bytes,
+    bytes: lambda value: bytes(value) if isinstance(value, memoryview) else value,
+    # A datetime is an instance of date, and would be written as a datetime.
+    date: lambda value: date(value.year, value.month, value.day),
+}
 _JSON_LEAVES: Final[dict[type, Shape]] = {
     bytes: from_text(bytes, lambda text: b64decode(text, validate=True)),
     datetime: from_text(datetime, datetime.fromisoformat),
@@ -168,7 +175,7 @@ _INT_KEY: Final = from_text(int, _int_from_text)
 
 
 def _writer(writers: Writers, annotation: Any) -> Writer:
-    """What writes the annotated type; of one that nobody knows, by what the value is."""
+    """Return the writer of an annotated type; for an unknown type, a writer by the value."""
     try:
         return writers.writer(annotation)
     except Unconvertible:
@@ -176,10 +183,10 @@ def _writer(writers: Writers, annotation: Any) -> Writer:
 
 
 class TextCodec:
-    """``text/plain``, in UTF-8: for people who type.
+    """``text/plain``, in UTF-8, for people who type.
 
-    ``str`` (and a value of no particular annotation) is the text as it is. Anything else is read
-    and written as JSON text, so that ``42`` or ``{"a": 1}`` can be typed.
+    A ``str``, or a value without a particular annotation, is the text as it is. All other types
+    are read and written as JSON text, so that ``42`` or ``{"a": 1}`` can be typed.
     """
 
     def __init__(self) -> None:
@@ -209,13 +216,13 @@ class TextCodec:
 class OctetStreamCodec:
     """``application/octet-stream``: bytes as they are, str as UTF-8, and nothing else.
 
-    A value of no particular annotation is read as bytes.
+    A value without a particular annotation is read as bytes.
     """
 
     def check_decode(self, annotation: Any) -> None:
         """See `Codec.check_decode`."""
         if not _takes_text(annotation):
-            raise Unconvertible("octets are bytes or str only")
+            raise Unconvertible("application/octet-stream is read and written as bytes or str only")
 
     check_encode = check_decode
 
@@ -227,7 +234,7 @@ class OctetStreamCodec:
             return bytes(value)
         if annotation not in ANY and _takes_text(annotation):
             return _no_text(value, annotation)
-        raise TypeError(f"only bytes and str are octets, not {type(value).__name__}")
+        raise TypeError(f"octets are written from bytes or str, not {type(value).__name__}")
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
@@ -235,17 +242,17 @@ class OctetStreamCodec:
             return data
         if _takes_text(annotation):
             return data.decode()
-        raise Mismatch("octets can be had as bytes or as str only")
+        raise Mismatch("octets are read as bytes or str only")
 
 
 def _takes_text(annotation: Any) -> bool:
-    """Whether the annotation is str, str | None, or says nothing."""
+    """Whether the annotation is str, str | None, or allows anything."""
     members = set(members_of(annotation))
     return bool(members & {str, *ANY}) and members <= {str, None, NONE, *ANY}
 
 
 def _no_text(value: object, annotation: Any) -> bytes:
-    # Empty data is how None is read, so it is how None is written.
+    # Empty data are read as None, so None is written as empty data.
     if value is None and annotation is not str:
         return b""
-    raise TypeError(f"str is due, not {type(value).__name__}")
+    raise TypeError(f"expected str, got {type(value).__name__}")

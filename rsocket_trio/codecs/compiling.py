@@ -1,7 +1,7 @@
 """Annotations, compiled once: `Compiled` keeps the results, a `Compiler` makes them.
 
-What reads values and what writes them are compiled alike: each annotation with all the types it is
-made of, and a type that is part of itself, like a tree, through a reference that is filled in
+Readers and writers are compiled in the same way: an annotation together with all the types it is
+made of. A type that contains itself, like a tree, is compiled with a reference that is filled in
 later.
 """
 
@@ -17,8 +17,8 @@ from .mismatch import Unconvertible
 __all__ = ["MAX_KNOWN", "Compiled", "Compiler"]
 
 MAX_KNOWN: Final = 1024
-"""Annotations whose compiled form is kept. More come only of a program that makes classes as it
-runs; then all are forgotten, and compiled again where they are needed."""
+"""Annotations whose compiled form is kept. Only a program that makes classes while it runs has
+more. Then all are forgotten, and compiled again when they are needed."""
 
 T = TypeVar("T")
 
@@ -35,10 +35,10 @@ class Compiler(ABC, Generic[T]):
         self._begun: dict[Any, list[T]] = {}
 
     def compiled(self, annotation: Any) -> T:
-        """The compiled form of an annotation, or of a part of one.
+        """Return the compiled form of an annotation, or of a part of one.
 
         Raises:
-            Unconvertible: There is none of it, or of a part of it.
+            Unconvertible: It cannot be compiled, or a part of it cannot.
         """
         try:
             done = self.done.get(annotation)
@@ -56,11 +56,14 @@ class Compiler(ABC, Generic[T]):
 
     @abstractmethod
     def _compile(self, annotation: Any) -> T:
-        """The compiled form of one that is new."""
+        """Compile an annotation that is new."""
 
     @abstractmethod
     def _reference(self, annotation: Any, whole: list[T]) -> T:
-        """Stands for one that is being compiled; ``whole`` holds its form when values come."""
+        """Return a form for an annotation that is being compiled.
+
+        ``whole`` has the real form when the first value comes.
+        """
 
 
 class Compiled(Generic[T]):
@@ -75,10 +78,10 @@ class Compiled(Generic[T]):
         self._known: dict[Any, T] = {}
 
     def of(self, annotation: Any) -> T:
-        """The compiled form of an annotation.
+        """Return the compiled form of an annotation.
 
         Raises:
-            Unconvertible: There is none.
+            Unconvertible: It cannot be compiled.
         """
         try:
             done = self._known.get(annotation)
@@ -90,9 +93,11 @@ class Compiled(Generic[T]):
                 done = compiler.compiled(annotation)
             except RecursionError:
                 name = annotation_name(annotation)
-                raise Unconvertible(f"{name} is made of ever new types") from None
+                raise Unconvertible(
+                    f"{name} contains a new type at each level, without an end"
+                ) from None
             if len(self._known) > MAX_KNOWN:
                 self._known.clear()
-            # Only now: what is part of what cannot be converted must not be found here.
+            # Only now: the parts of an annotation that fails to compile may be incomplete.
             self._known |= compiler.done
         return done

@@ -1,4 +1,4 @@
-"""Lists, tuples, sets and mappings: what is read part by part, with the place of what is wrong."""
+"""Lists, tuples, sets and mappings: read part by part, with the place of a mistake."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ __all__ = [
 ]
 
 ARRAY: Final = (list, tuple)
-"""What lists and tuples are read from."""
+"""The types that lists and tuples are read from."""
 
 DICT: Final = frozenset((dict,))
 
 _MANY: Final = 1024
 _MOST_ALIKE: Final = 64
-"""What has the same hash is compared with one another, each with each. The hashes of numbers can
-be chosen, so of more than 1024 in a set or a mapping no more than 64 may have the same."""
+"""Python compares values with equal hashes one by one. A peer can choose numbers with equal hashes,
+so of more than 1024 parts of a set or a mapping no more than 64 may have the same hash."""
 
 
 def as_it_is(value: Any) -> Any:
-    """Reads anything."""
+    """Return the value: the reader for any type."""
     return value
 
 
 def items(
     read_item: Reader, name: str, make: Callable[[Any], Any], accepted: tuple[type, ...] = ARRAY
 ) -> Shape:
-    """Any number of items of one type; ``make`` gets a list of them."""
+    """Return the shape of any number of items of one type; ``make`` gets a list of them."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, accepted):
@@ -61,14 +61,14 @@ def items(
 
 
 def steps_of(places: Collection[Any]) -> list[str]:
-    """How places are named that have but a number."""
+    """Return the names of places that have only a number."""
     return [f"[{number}]" for number in range(len(places))]
 
 
 def positions(
     parts: list[tuple[str, Reader]], required: int, name: str, make: Callable[[list[Any]], Any]
 ) -> Shape:
-    """A type for each place; those behind the first ``required`` may be missing."""
+    """Return the shape of a tuple; places after the first ``required`` may be missing."""
     most = len(parts)
 
     def read(value: Any) -> Any:
@@ -95,9 +95,9 @@ def mapping(
     make: Callable[[Any], Any],
     check: Callable[[Collection[Hashable]], None] | None,
 ) -> Shape:
-    """Keys of one type, values of another; ``make`` gets a dict, and ``check`` the keys before.
+    """Return the shape of a mapping; ``check`` gets the keys, then ``make`` gets a dict.
 
-    A key is the peer's own text, so the place of what is wrong is told by its number.
+    A key is a value of the peer, so a place is named by its number.
     """
 
     def read(value: Any) -> Any:
@@ -129,7 +129,7 @@ def mapping(
 def set_of(
     kind: type, name: str, check: Callable[[Collection[Hashable]], None] | None
 ) -> Callable[[Any], Any]:
-    """What makes a set of a list, and checks that before."""
+    """Return a function that checks a list and makes a set of it."""
 
     def make(parts: Collection[Hashable]) -> Any:
         try:
@@ -143,11 +143,11 @@ def set_of(
 
 
 def check_alike(parts: Collection[Hashable]) -> None:
-    """Refuse many parts that have one hash.
+    """Refuse too many parts with the same hash.
 
     Raises:
         Mismatch: There are too many.
-        TypeError: One has no hash.
+        TypeError: A part has no hash.
     """
     if len(parts) <= _MANY:
         return

@@ -1,25 +1,36 @@
-"""What is wrong with a value, or with an annotation, and where: `Mismatch` and `Unconvertible`.
+"""The errors of a value and of an annotation, with their place: `Mismatch`, `Unconvertible`.
 
-Both name places and types, never values: those are a peer's, and may be long or secret.
+Both name places and types, never values: values come from a peer, and may be long or secret.
 """
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from types import AsyncGeneratorType, CoroutineType
+from typing import Any, Final, NoReturn
 
-__all__ = ["Mismatch", "Unconvertible", "kind_of", "raise_missing"]
+__all__ = ["UNAWAITED", "Mismatch", "Unconvertible", "kind_of", "raise_missing", "unawaited"]
+
+UNAWAITED: Final = (CoroutineType, AsyncGeneratorType)
+"""Types of what an async function gives where an ``await`` or an ``async for`` is missing."""
 
 _MAX_STEPS: Final = 12
-"""Of a place that many steps are named, the outermost and the innermost: data may be deep."""
+"""Steps of a place that are named: half of them outermost, half innermost. Data may be deep."""
 
 
 def kind_of(value: object) -> str:
-    """The type of a value, as messages name it."""
+    """Return the name of the type of a value, for messages."""
     return "None" if value is None else type(value).__name__
 
 
+def unawaited(value: Any) -> str:
+    """Say what a coroutine or an async generator is, and what to do with it."""
+    if isinstance(value, CoroutineType):
+        return f"a coroutine: an `await` is missing before the call of {value.__qualname__}"
+    return f"an async generator: take the items of {value.__qualname__} with `async for`"
+
+
 class _Located(Exception):
-    """Something found within something; each level that it passes adds a step to the place."""
+    """An error with a place: each level that it leaves adds a step."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -27,11 +38,11 @@ class _Located(Exception):
         self.steps: list[str] = []
 
     def within(self, step: str) -> None:
-        """Add the step that leads here from one level up: ``.name``, ``[2]``."""
+        """Add the step from one level up to here, for example ``.name`` or ``[2]``."""
         self.steps.append(step)
 
     def at(self, root: str) -> str:
-        """Place and reason, for a place that begins with ``root``."""
+        """Return place and reason; the place begins with ``root``."""
         steps = self.steps[::-1]
         if len(steps) > _MAX_STEPS:
             half = _MAX_STEPS // 2
@@ -44,20 +55,21 @@ class _Located(Exception):
 
 
 class Mismatch(_Located):
-    """A value that is not what its annotation says, or cannot be written so."""
+    """A value that is not what its annotation says."""
 
     @classmethod
     def of(cls, expected: str, value: object) -> Mismatch:
-        """For a value of another type than the one that is due."""
-        return cls(f"expected {expected}, got {kind_of(value)}")
+        """Return the error for a value of a wrong type."""
+        got = unawaited(value) if isinstance(value, UNAWAITED) else kind_of(value)
+        return cls(f"expected {expected}, got {got}")
 
 
 class Unconvertible(_Located, TypeError):
-    """An annotation that no value can be converted by."""
+    """An annotation that values cannot be converted by."""
 
 
 def raise_missing(expected: str) -> NoReturn:
-    """Of a field that is not there.
+    """Refuse a value without a required field.
 
     Raises:
         Mismatch: Always.

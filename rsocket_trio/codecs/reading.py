@@ -1,11 +1,10 @@
 """Plain values (dicts, lists, numbers, text) into annotated types, strictly: `Readers`.
 
-What comes from a peer is taken at its word: a value of the wrong type is an error, ``int("7")`` is
-not tried, and the letters of a text are no list. Keys that a class does not know are ignored, so
-that peers can grow.
+A value of the wrong type is an error: ``int("7")`` is not tried, and a text is not a list of
+letters. Keys that a class does not know are ignored, so that peers can be updated first.
 
-An annotation is compiled once, into a function. So what no value can ever be converted to is found
-then, and not with the first request.
+An annotation is compiled once, into a function. So an annotation that no value can be converted to
+is found then, and not with the first request.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _SETS: Final = (set, abc.MutableSet)
 _FROZEN_SETS: Final = (frozenset, abc.Set)
 _MAPPINGS: Final[tuple[Any, ...]] = (dict, abc.Mapping, abc.MutableMapping)
 _SPECIAL_MAPPINGS: Final[tuple[Any, ...]] = (OrderedDict, defaultdict, Counter)
-_BARE_TUPLES: Final[tuple[Any, ...]] = (tuple, typing.Tuple)  # noqa: UP006 - a user may
+_BARE_TUPLES: Final[tuple[Any, ...]] = (tuple, typing.Tuple)  # noqa: UP006 - a user may write it
 _ANYTHING: Final = Shape(as_it_is, frozenset())
 
 
@@ -69,9 +68,9 @@ class Readers:
     """Functions that read plain values, by annotation.
 
     Args:
-        leaves: How the types are read that have no parts of their own; `int`, `str` and their
-            like are known without.
-        key: How keys of mappings annotated `int` are read, where they are no plain ints.
+        leaves: How types without parts are read; `int`, `str`, `float`, `bool` and `None` are
+            known already.
+        key: How keys annotated `int` are read in a format whose keys are text.
     """
 
     def __init__(self, leaves: Mapping[type, Shape], key: Shape | None = None) -> None:
@@ -80,10 +79,11 @@ class Readers:
         self._shapes = Compiled(lambda: _Compiler(self))
 
     def reader(self, annotation: Any) -> Reader:
-        """What makes a plain value one of the annotated type, or raises `Mismatch`.
+        """Return a function that makes a plain value one of the annotated type.
 
-        It raises besides what is a `StreamError` of the constructor of a class of the
-        application's, and `RecursionError` for values that are too deep.
+        The function raises `Mismatch` for a value of another type. It also raises a `StreamError`
+        that the constructor of a class of the application raises, and `RecursionError` for values
+        that are too deep.
 
         Raises:
             Unconvertible: No value can be converted to that type.
@@ -92,7 +92,7 @@ class Readers:
 
 
 class _Compiler(Compiler[Shape]):
-    """How one annotation is read, with all the types it is made of."""
+    """Compiles one annotation, with all the types it is made of."""
 
     def __init__(self, readers: Readers) -> None:
         super().__init__()
@@ -158,9 +158,7 @@ class _Compiler(Compiler[Shape]):
     def _mapping(self, cls: Any, arguments: tuple[Any, ...], name: str) -> Shape:
         values = (int,) if cls is Counter and arguments else arguments[1:]
         check = _check_of(arguments)
-        read_key = self._part("[key]", arguments)
-        if arguments and stripped(arguments[0]) is int and self._readers.key is not None:
-            read_key = self._readers.key.read
+        read_key = self._key(arguments)
         make: Callable[[Any], Any] = dict
         if cls in (OrderedDict, Counter):
             make = cls
@@ -168,6 +166,19 @@ class _Compiler(Compiler[Shape]):
             factory = typing.get_origin(values[0]) or values[0] if values else None
             make = partial(defaultdict, factory if isinstance(factory, type) else None)
         return mapping(read_key, self._part("[value]", values), name, make, check)
+
+    def _key(self, arguments: tuple[Any, ...]) -> Reader:
+        int_key = self._readers.key
+        if not arguments or int_key is None:
+            return self._part("[key]", arguments)
+        if stripped(arguments[0]) is int:
+            return int_key.read
+        self._part("[key]", arguments)
+        takes = self.compiled(arguments[0]).takes
+        if takes and str not in takes:
+            name = annotation_name(stripped(arguments[0]))
+            raise Unconvertible(f"keys are text, and {name} is not read from text")
+        return self.compiled(arguments[0]).read
 
     def _class(self, plain: Any, cls: Any, name: str) -> Shape:
         fields = class_fields(plain)
@@ -188,9 +199,9 @@ class _Compiler(Compiler[Shape]):
     def _fields(self, fields: list[Field], name: str) -> Reader:
         required, optional = [], []
         for field in fields:
-            read_field = self._part(f".{field.key}", (field.annotation,))
+            read_field = self._part(f".{field.key}", (field.read_as,))
             if field.required:
-                expected = annotation_name(stripped(field.annotation))
+                expected = annotation_name(stripped(field.read_as))
                 required.append((field.key, field.argument, read_field, expected))
             else:
                 optional.append((field.key, field.argument, read_field))
@@ -216,7 +227,7 @@ class _Compiler(Compiler[Shape]):
         return read
 
     def _part(self, step: str, annotations: tuple[Any, ...]) -> Reader:
-        """What reads a part of the type the first of ``annotations``; of any type without."""
+        """Return the reader of the first of ``annotations``; of any type if there is none."""
         if not annotations:
             return as_it_is
         try:
@@ -227,18 +238,18 @@ class _Compiler(Compiler[Shape]):
 
 
 def no_way(annotation: Any) -> Unconvertible:
-    """Of an annotation that means nothing to any format."""
+    """Return the error for an annotation that no format has values for."""
     name = annotation_name(annotation)
     if isinstance(annotation, type):
         return Unconvertible(
-            f"{name} is no type that data are converted to: an attrs class, a dataclass, a "
-            "TypedDict or a NamedTuple is"
+            f"{name} is no type that data are converted to: make it an attrs class, a dataclass, "
+            "a TypedDict or a NamedTuple"
         )
     return Unconvertible(f"{name} is no type that data are converted to")
 
 
 def _taken_by(annotation: Any) -> frozenset[type]:
-    """What a class or a container takes that is not compiled yet."""
+    """Return the plain types for a class or a container that is not compiled yet."""
     plain = stripped(annotation)
     cls = typing.get_origin(plain) or plain
     if has_fields(cls) or is_typed_dict(cls) or cls in (*_MAPPINGS, *_SPECIAL_MAPPINGS):
@@ -247,16 +258,16 @@ def _taken_by(annotation: Any) -> frozenset[type]:
 
 
 def _check_of(arguments: tuple[Any, ...]) -> Callable[[Collection[Hashable]], None] | None:
-    """What checks the items of a set or the keys of a mapping, where that is needed.
+    """Return the check of the items of a set or the keys of a mapping, or ``None``.
 
     Raises:
-        Unconvertible: They cannot be in there.
+        Unconvertible: They have no hash.
     """
     plain = stripped(arguments[0]) if arguments else Any
     cls = typing.get_origin(plain) or plain
     if isinstance(cls, type) and cls.__hash__ is None:
         raise Unconvertible(f"{annotation_name(plain)} cannot be in a set, nor be a key")
-    return None if plain in (str, bytes) else check_alike  # nobody can choose the hashes of those
+    return None if plain in (str, bytes) else check_alike  # their hashes cannot be chosen
 
 
 def _is_unpacked(annotation: Any) -> bool:
@@ -276,5 +287,6 @@ def _check_constructor(cls: Any, arguments: set[str]) -> None:
             and parameter.name not in arguments
         ):
             raise Unconvertible(
-                f"{cls.__name__} cannot be made of its fields: {parameter.name!r} is none"
+                f"{cls.__name__} cannot be made of its fields: its constructor needs "
+                f"{parameter.name!r}, which is no field"
             )

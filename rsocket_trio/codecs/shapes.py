@@ -1,4 +1,4 @@
-"""How values are read that have no parts of their own: numbers, text, dates, enums, literals."""
+"""How values without parts are read: numbers, text, dates, enums, literals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Reader: TypeAlias = Callable[[Any], Any]
-"""Makes a plain value one of some type, or raises `Mismatch`."""
+"""Makes a value of some type of a plain value, or raises `Mismatch`."""
 
 
 @attrs.frozen
@@ -34,8 +34,8 @@ class Shape:
 
     Attributes:
         read: Reads one.
-        takes: The types of plain values there is hope for.
-        leaf: Its values have no parts, so that trying costs little.
+        takes: The types of the plain values that it may be read from.
+        leaf: Its values have no parts, so an attempt costs little.
     """
 
     read: Reader
@@ -44,7 +44,7 @@ class Shape:
 
 
 def exactly(kind: type) -> Shape:
-    """Values that are of the type already, and of no subclass: True is no int."""
+    """Return the shape of values that have exactly this type already: True is no int."""
     name = kind.__name__
 
     def read(value: Any) -> Any:
@@ -56,7 +56,7 @@ def exactly(kind: type) -> Shape:
 
 
 def from_text(kind: type, convert: Callable[[str], object]) -> Shape:
-    """Values that are written as text; ``convert`` raises any exception for what is none."""
+    """Return the shape of values that are text; ``convert`` raises for a text that is not one."""
     name = kind.__name__
 
     def read(value: Any) -> Any:
@@ -64,9 +64,9 @@ def from_text(kind: type, convert: Callable[[str], object]) -> Shape:
             raise Mismatch.of(name, value)
         try:
             return convert(value)
-        except Exception:
-            # Not its cause: the texts of most of these show the value.
-            raise Mismatch(f"expected {name}, got a str that is none") from None
+        except Exception:  # converters raise what they like
+            # Without its cause, whose text may show the value.
+            raise Mismatch(f"expected {name}, got another str") from None
 
     return Shape(read, frozenset((str,)), leaf=True)
 
@@ -95,44 +95,44 @@ PLAIN: Final[Mapping[type, Shape]] = {
     float: Shape(_read_float, frozenset((float, int)), leaf=True),
     NONE: Shape(_read_none, frozenset((NONE,)), leaf=True),
 }
-"""What every format has values for."""
+"""Types that every format has values for."""
 
 
 def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call the constructor of a class of the application's, which may refuse.
+    """Call the constructor of a class of the application, which may refuse.
 
     Raises:
-        StreamError: It is meant for the peer, so it comes out as it is.
-        Mismatch: It raised anything else.
+        StreamError: The constructor raised it for the peer.
+        Mismatch: The constructor raised another exception.
     """
     try:
         return cls(*arguments, **keywords)
     except StreamError:
         raise
-    except Exception as error:
+    except Exception as error:  # of a validator or a converter of the application
         name = cls.__name__
         raise Mismatch(f"expected {name}, got what it refuses ({kind_of(error)})") from error
 
 
 def made_from(cls: type, base: Shape) -> Shape:
-    """A class of the application's that is a str, a number or bytes."""
+    """Return the shape of a subclass of str, bytes or a number."""
     return Shape(lambda value: made(cls, (base.read(value),), {}), base.takes, leaf=True)
 
 
 _MISSING: Final = [kind.__dict__["_missing_"].__func__ for kind in (Enum, Flag)]
 _VALUES: Final = (str, int, float, bytes, bool, NONE, tuple)
-"""Types of the values of enums and literals that data can hold."""
+"""Types of the values of enums and literals that data can have."""
 
 
 def enum(cls: type[Enum]) -> Shape:
-    """Members by value; the value has to be of the type of one.
+    """Return the shape of the members of an enum, read by their values.
 
     Raises:
-        Unconvertible: Its values are none that data can hold.
+        Unconvertible: Data cannot have its values.
     """
     kinds = {type(member.value) for member in cls}
     name = cls.__name__
-    # A `_missing_` of its own may take what is no value of a member.
+    # With a `_missing_` of its own it may accept more than the values of its members.
     lenient = getattr(cls._missing_, "__func__", None) not in _MISSING
     if not kinds <= set(_VALUES) and not lenient:
         raise Unconvertible(f"{name} has values that are neither text nor numbers")
@@ -145,17 +145,17 @@ def enum(cls: type[Enum]) -> Shape:
             raise Mismatch.of(name, value)
         try:
             return cls(value)
-        except Exception:
+        except Exception:  # `_missing_` of the application may raise anything
             raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
     return Shape(read, frozenset((*takes, *(_VALUES if lenient else ()))), leaf=True)
 
 
 def literal(name: str, values: tuple[Any, ...]) -> Shape:
-    """One of these values, and of its type too; members of enums by their values.
+    """Return the shape of literals: values and types must match; enum members go by value.
 
     Raises:
-        Unconvertible: They are none that data can hold.
+        Unconvertible: Data cannot have these values.
     """
     table = {}
     for value in values:

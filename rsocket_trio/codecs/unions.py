@@ -1,8 +1,8 @@
-"""Which member of a union a plain value is meant for: `choice_of`.
+"""The choice of the member of a union that a plain value is read as: `choice_of`.
 
-It is decided by the value's type, and among classes by a key that only one of them has, or by the
-value of a `Literal` that all have. Never by trying one after the other: where unions are within
-unions that takes as many attempts as there are combinations.
+The type of the value decides. Among classes a key decides that only one of them has, or the value
+of a `Literal` that all have. Members are not tried one after the other: with unions inside unions
+that would take as many attempts as there are combinations.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ABSENT: Final = object()
 
 
 def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
-    """The shape of a union.
+    """Return the shape of a union.
 
     Args:
-        name: Of the union, for messages.
-        members: Its members, stripped and flat, none of which is anything.
+        name: The name of the union, for messages.
+        members: Its members, stripped and flat; `Any` is not among them.
 
     Raises:
         Unconvertible: Values of two members cannot be told apart.
@@ -58,14 +58,14 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
 
 
 def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reader:
-    """What reads values of one type."""
+    """Return the reader for plain values of one type."""
     if len(candidates) == 1:
         return candidates[0][1].read
     for member, shape in candidates:
-        if member is kind:  # a str is a str first of all, and an int no float
+        if member is kind:  # a str is read as str before other types, and an int not as float
             return shape.read
     if all(shape.leaf for _, shape in candidates):
-        # A date alone could be read as a datetime, too.
+        # datetime comes last: it would read a date, too.
         candidates = sorted(candidates, key=lambda candidate: candidate[0] is datetime)
         return _first_of(name, [shape.read for _, shape in candidates])
     if kind is dict:
@@ -84,7 +84,7 @@ def _first_of(name: str, readers: list[Reader]) -> Reader:
                 return reader(value)
             except Mismatch:
                 continue
-        raise Mismatch(f"expected {name}, got a {kind_of(value)} that is none")
+        raise Mismatch(f"expected {name}, got another {kind_of(value)}")
 
     return read
 
@@ -97,7 +97,7 @@ def _fields_of(member: Any) -> list[Field]:
 
 
 def _by_tag(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
-    """By a key that all have, and whose values are literals of one of them each."""
+    """Return a reader that chooses by a key that all have, with a `Literal` of its own in each."""
     for field in classes[0][0]:
         table: dict[tuple[type, Any], Reader] = {}
         count = 0
@@ -128,15 +128,15 @@ def _tagged(name: str, key: str, table: dict[tuple[type, Any], Reader]) -> Reade
 
 
 def _mistagged(name: str, key: str, tag: object) -> Mismatch:
-    # Not made in a variable of the frame that raises it: its traceback would keep that frame.
+    # Made here: in a variable of the frame that raises it, its traceback would keep that frame.
     got = "nothing" if tag is _ABSENT else f"another {kind_of(tag)}"
-    error = Mismatch(f"expected one of those of {name}, got {got}")
+    error = Mismatch(f"expected the tag of a member of {name}, got {got}")
     error.within(f".{key}")
     return error
 
 
 def _by_keys(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
-    """By a key that one of them must have, and no other has; one may be what all the rest is."""
+    """Return a reader that chooses by a key that only one class has; one class may have none."""
     known: list[tuple[set[str], Reader]] = []
     rest: Reader | None = None
     for number, (fields, reader) in enumerate(classes):
@@ -159,7 +159,7 @@ def _by_keys(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | N
             if not own.isdisjoint(value):
                 return reader(value)
         if rest is None:
-            raise Mismatch(f"expected {name}, got a map with no key that tells which")
+            raise Mismatch(f"expected {name}, got a map without a key that only one of them has")
         return rest(value)
 
     return read

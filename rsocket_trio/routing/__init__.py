@@ -1,17 +1,20 @@
-"""Handlers by route: `Router`, its decorators, and what they understand of a function.
+"""Handlers by route: `Router`, its decorators, and the client's side, `Caller`.
 
 The modules, in reading order:
 
-- ``router``: handlers by route, as applications register them
-- ``signature``: what a handler wants and gives, read once from its annotations
-- ``access``: who is asking: the hook that authenticates connections and requests
-- ``guards``: what stands between a connection and the handlers
+- ``router``: `Router`, as applications use it
+- ``table``: the handlers of a router, and the routers it includes
+- ``registered``: a handler with its settings and its guards
+- ``signature``: what a handler takes and returns, read once from its annotations
+- ``access``: what an authenticator is asked about
+- ``hooks``: how the functions that admit connections and requests are called
+- ``guards``: which of these functions must admit a connection or a request
 - ``bound``: a router on one connection
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
-- ``handler``: a handler on one connection, with all that its parameters and its result need
+- ``handler``: a handler on one connection, with what fills its parameters and writes its result
 - ``converted_streams``: streams of payloads as streams of objects, and back
-- ``refusals``: what is said of a request that is refused, or whose handler fails
+- ``refusals``: the texts for peer and log, of requests that are refused or fail
 - ``caller``: the client's side of a router
 """
 

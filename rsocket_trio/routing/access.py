@@ -1,7 +1,4 @@
-"""Who is asking: the hook of a router that authenticates connections and requests.
-
-What it is asked about, and what it is told. Who asks it is `rsocket_trio.routing.guards`.
-"""
+"""The arguments of a router's ``authenticate``, which `rsocket_trio.routing.guards` calls."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ class RequestFacts:
     """What an authenticator learns of a request.
 
     Attributes:
-        interaction: What is asked for.
-        route: Where it was sent; it may be one that nobody has registered.
-        setup: The connection's SETUP, with the principal this authenticator has given it.
-        outer: The principal of this request, as the authenticator of the router around this one
-            says (see `Router.include`); ``None`` where there is none.
+        interaction: The interaction.
+        route: The route of the request, which may have no handler.
+        setup: The connection's SETUP, with the principal that this authenticator has returned.
+        outer: The principal that the authenticator of the router around this one has returned for
+            this request (see `Router.include`); ``None`` if there is none.
     """
 
     interaction: Interaction
@@ -40,7 +37,7 @@ class RequestFacts:
 
     @property
     def principal(self) -> Any:
-        """Who has connected, as this authenticator has said of the SETUP."""
+        """The principal that this authenticator has returned for the SETUP."""
         return self.setup.principal
 
 
@@ -53,7 +50,7 @@ Authenticate: TypeAlias = Callable[
 def as_composite(
     metadata: bytes | None, mime_type: str, limits: Limits = DEFAULT_LIMITS
 ) -> CompositeMetadata:
-    """A connection's metadata as composite metadata, whatever their MIME type; unread as yet."""
+    """Return metadata of any MIME type as composite metadata, which is not read yet."""
     if metadata is None:
         return CompositeMetadata()
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):

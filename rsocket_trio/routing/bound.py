@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any
 
+from ..codecs.mismatch import UNAWAITED, unawaited
 from ..errors import StreamError
 from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
@@ -12,17 +13,17 @@ from ..protocol.interaction import Interaction
 from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
 from .converted_streams import READY, TracedItems
-from .finder import Finder, Registrations
+from .finder import Finder
 from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
 from .refusals import noted
+from .registered import Registrations
 from .request import Request
 
 if TYPE_CHECKING:
     import trio
 
     from ..requester import Requester
-    from ..tracing import Tracing
 
 __all__ = ["BoundRouter"]
 
@@ -36,18 +37,17 @@ class BoundRouter(Responder):
         context: Context,
         guards: Guards,
         *,
-        tracing: Tracing | None = None,
+        traced: bool,
         accept_resume: OnResume,
     ) -> None:
-        self._finder = finder = Finder(registered, context, guards, traced=tracing is not None)
+        self._finder = finder = Finder(registered, context, guards, traced=traced)
         self._find = finder.find
         self._context = context
         self._guards = guards
-        self._tracing = tracing
         self._accept_resume = accept_resume
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
-        """See `Responder.accept`: it has been asked, about this connection and no other.
+        """See `Responder.accept`: the guards have accepted this connection, and no other.
 
         Raises:
             TypeError: It is another connection.
@@ -59,12 +59,12 @@ class BoundRouter(Responder):
         another = setup.transport is not context.setup.transport
         if another and requester is not context.requester:
             raise TypeError(
-                "a Router.accept answers for one connection, with its guards: call it for each"
+                "Router.accept returns a responder for one connection: call it for each connection"
             )
         return self
 
     async def accept_resume(self, facts: ResumeFacts) -> None:
-        """See `Responder.accept_resume`: asks ``on_resume``, then ``authenticate``.
+        """See `Responder.accept_resume`. Calls ``on_resume``, then ``authenticate``.
 
         Checkpoint: as they do.
         If cancelled: nothing has happened.
@@ -74,15 +74,15 @@ class BoundRouter(Responder):
     def body_responder(
         self, interaction: Interaction, metadata: bytes | None
     ) -> BodyResponder | None:
-        """See `Responder.body_responder`: where the handler has a parameter for it.
+        """See `Responder.body_responder`: for handlers with a parameter for the body.
 
-        And wherever there is a guard: who is refused is refused with the first fragment, whatever
-        there is behind the guard, and nothing more is kept.
+        And for all requests that pass a guard: the guard decides at the first fragment, so the
+        rest of a request that is refused is not kept.
         """
         try:
             request = self._find(interaction, metadata)
         except StreamError:
-            return None  # to be answered once the request is whole
+            return None  # the error is the answer once the request is whole
         if request.visits or (request.handler is not None and request.handler.takes_body):
             return _RequestOfBody(self, request)
         return None
@@ -102,7 +102,7 @@ class BoundRouter(Responder):
             if result is None or isinstance(result, READY):
                 return result
             return Payload(handler.encode(result), handler.name)
-        except Exception as error:
+        except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
 
@@ -117,8 +117,8 @@ class BoundRouter(Responder):
             await self.take(request, payload)
             return
         try:
-            await request.plain(payload)
-        except Exception as error:
+            _nothing(request, await request.plain(payload))
+        except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
 
@@ -148,7 +148,7 @@ class BoundRouter(Responder):
         """
         request = self._finder.push(metadata)
         if request is not None:
-            # The metadata are what this handler has for data.
+            # The data of this handler are the metadata.
             await self.take(request, Payload(metadata, metadata))
 
     # -- requests that are guarded, belong to a trace, or are still arriving ------------------
@@ -156,7 +156,7 @@ class BoundRouter(Responder):
     async def respond(self, request: Request, arrived: Payload | PayloadBody) -> AnyPayload | None:
         """Answer a request_response.
 
-        Checkpoint: as guards and handler do, and where it has to be put together first.
+        Checkpoint: as guards and handler do, and while fragments arrive.
         If cancelled: as guards and handler do.
         """
         try:
@@ -164,19 +164,19 @@ class BoundRouter(Responder):
             if result is None or isinstance(result, READY):
                 return result
             return Payload(handler.encode(result), handler.name)
-        except Exception as error:
+        except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
 
     async def take(self, request: Request, arrived: Payload | PayloadBody) -> None:
-        """Take what is not answered.
+        """Handle a request that has no answer.
 
         Checkpoint: as `respond`.
         If cancelled: as `respond`.
         """
         try:
-            await self._run(request, arrived)
-        except Exception as error:
+            _nothing(request, (await self._run(request, arrived))[1])
+        except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
 
@@ -194,11 +194,11 @@ class BoundRouter(Responder):
         try:
             handler, principal = await self._admit(request)
             payload, body = await _in_place(handler, arrived)
-        except Exception as error:
+        except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
         arriving = body if payloads is None else payloads
-        tracing = self._tracing
+        tracing = request.tracing
         if request.trace is None or tracing is None:
             items = handler.stream(payload, arriving, principal)
             return await items if isinstance(items, Awaitable) else items
@@ -207,25 +207,26 @@ class BoundRouter(Responder):
             items = handler.stream(payload, arriving, principal)
             if isinstance(items, Awaitable):
                 items = await items
-            # Whoever iterates these closes them in this same task, and the trace ends there.
+            # The connection closes the items in this same task, and the trace ends there.
             return TracedItems(items, lambda: tracing.leave(token))
-        except BaseException:
+        except BaseException:  # a cancellation, too
             tracing.leave(token)
             raise
 
     async def _run(self, request: Request, arrived: Payload | PayloadBody) -> tuple[Handler, Any]:
         handler, principal = await self._admit(request)
         payload, body = await _in_place(handler, arrived)
-        if request.trace is None or self._tracing is None:
+        tracing = request.tracing
+        if request.trace is None or tracing is None:
             return handler, await handler(payload, body, principal)
-        token = self._tracing.enter(request.trace)
+        token = tracing.enter(request.trace)
         try:
             return handler, await handler(payload, body, principal)
         finally:
-            self._tracing.leave(token)
+            tracing.leave(token)
 
     async def _admit(self, request: Request) -> tuple[Handler, Any]:
-        """Handler and principal of a request; the guards are asked before all else."""
+        """Ask the guards, then return handler and principal of a request."""
         principal = None
         said: dict[Visit | None, Any] = {None: None}
         for visit in request.visits:
@@ -233,19 +234,29 @@ class BoundRouter(Responder):
         return request.handler or self._finder.complete(request), principal
 
     def _note(self, request: Request, error: Exception) -> None:
-        """Say in a failure which request it came of."""
+        """Add a note with the request to an error."""
         noted(error, self._context, request.interaction, request.route, request.signature)
 
 
 async def _in_place(
     handler: Handler, arrived: Payload | PayloadBody
 ) -> tuple[Payload, PayloadBody | None]:
-    """A request as its handler takes it: whole; or its metadata, and the body that has the data."""
+    """Return a request as its handler takes it: whole, or metadata with the body of the data."""
     if isinstance(arrived, Payload):
         return arrived, None
     if handler.takes_body:
         return Payload(b"", arrived.metadata), arrived
     return await whole(arrived), None
+
+
+def _nothing(request: Request, result: object) -> None:
+    """Refuse a coroutine in place of a result: it would not run, and nothing would say so.
+
+    Raises:
+        TypeError: It is one.
+    """
+    if result is not None and isinstance(result, UNAWAITED) and request.signature is not None:
+        raise TypeError(f"{request.signature.name} returned {unawaited(result)}")
 
 
 class _RequestOfBody(BodyResponder):

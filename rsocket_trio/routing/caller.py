@@ -17,7 +17,7 @@ from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import Payload
 from ..sealed import Sealed, make
-from .converted_streams import EncodedItems
+from .converted_streams import READY, EncodedItems
 
 if TYPE_CHECKING:
     from ..interactions.demand import PayloadStream, StreamStatistics
@@ -27,36 +27,48 @@ __all__ = ["Caller", "ItemStream"]
 
 T = TypeVar("T")
 _NOTHING: Final[Any] = object()
+_MAX_CHECKED: Final = 256
 
 
 class Caller:
-    """Requests with objects for data, converted as a `Router` at the other end does.
+    """Sends objects as data and reads answers as objects, as a `Router` at the other end does.
 
-    Values are written by what they are, and answers read as ``returns`` says, both in the
-    connection's data MIME type; or in that of ``metadata``, and the one that an answer names.
-    ``bytes`` are data as they are, and without ``returns`` an answer is what it is: dicts, lists,
-    numbers, text.
+    A value is written by its own type, and an answer is read as the type ``returns``. Both are in
+    the connection's data MIME type, unless ``metadata`` or the answer names another. ``bytes`` are
+    the data as they are. Without ``returns`` an answer becomes dicts, lists, numbers and text.
 
     Args:
-        requester: Sends the requests. It is closed by whoever has opened it.
-        codecs: What converts.
+        requester: Sends the requests. The caller does not close it.
+        codecs: The codecs.
     """
 
     def __init__(self, requester: Requester, *, codecs: Codecs = DEFAULT_CODECS) -> None:
+        if not hasattr(requester, "data_mime_type"):
+            raise TypeError(
+                f"Caller takes a Requester, not {type(requester).__name__}: `async with "
+                "connect(...) as requester` gives one"
+            )
         self._requester = requester
         self._codecs = codecs
         self._limits = requester.limits
         self._mime_type = requester.data_mime_type
+        self._checked: set[Any] = set()
         self._composite = same_mime_type(requester.metadata_mime_type, MIME.COMPOSITE_METADATA)
 
     # -- conversion -------------------------------------------------------------------------
 
     def encode(self, value: object, mime_type: str | None = None) -> Payload:
-        """A value as a payload of this connection, or of another MIME type.
+        """Return a value as a payload, in the MIME type of this connection or in another.
 
         Raises:
-            CodecError: It cannot be written so.
+            CodecError: It cannot be written in this MIME type.
+            TypeError: It is a `Payload` or a `StreamedPayload`: those go out by `Requester`.
         """
+        if isinstance(value, READY):
+            raise TypeError(
+                f"a Caller takes an object and makes the {type(value).__name__} of it: to send one "
+                "of your own, call the same method of the Requester"
+            )
         return Payload(self._codecs.encode(value, type(value), mime_type or self._mime_type))
 
     @overload
@@ -64,16 +76,16 @@ class Caller:
     @overload
     def decode(self, payload: Payload | None, returns: Any = Any) -> Any: ...
     def decode(self, payload: Payload | None, returns: Any = Any) -> Any:
-        """The value of the annotated type in a payload of this connection.
+        """Return the value in a payload of this connection.
 
         Args:
             payload: What `Requester.request_response` returns. ``None``, for a request that was
-                completed without a value, is the value ``None`` of a type that has one (``None``,
-                ``T | None``, and ``Any``).
-            returns: The type.
+                completed without a value, is read as ``None``.
+            returns: The type of the value.
 
         Raises:
-            CodecError: There is no such value; for ``None`` where the type has none.
+            CodecError: The data are not of that type; or the payload is ``None``, and the type is
+                not ``None``, ``T | None`` or ``Any``.
         """
         if payload is None:
             if allows_none(returns):
@@ -82,14 +94,14 @@ class Caller:
         return self.decoder(returns, payload.metadata)(payload.data)
 
     def decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
-        """What converts the data of a response with these metadata.
+        """Return a function that converts the data of a response with these metadata.
 
         Raises:
             CodecError: The metadata cannot be read.
         """
         mime_type = self._mime_type
         if metadata and self._composite:
-            # What a responder would accept itself (0x7B) means nothing
+            # The types that a responder accepts (0x7B) mean nothing in a response
             # (PerStreamDataMimeTypesDefinition.md, "Introduction").
             try:
                 content = CompositeMetadata.decode(metadata, self._limits).first(MIME.MIME_TYPE)
@@ -130,21 +142,23 @@ class Caller:
         """Send a value to a route and wait for the answer.
 
         Args:
-            route: Where to.
-            value: The request's data; empty without.
+            route: The route.
+            value: The data; empty without it.
             returns: The type of the answer, as for a parameter of a handler. With ``T | None`` an
-                answer without a value is ``None``; with a type that has no ``None`` it is an error.
-            metadata: More than the route.
+                answer without a value is ``None``; with a type without ``None`` it is an error.
+            metadata: Metadata besides the route.
 
         Raises:
             CodecError: The value cannot be written, or the answer is not what ``returns`` says.
-            StreamError: And all else as `Requester.request_response`.
+            TypeError: The value is a `Payload`, or nothing can be converted to ``returns``.
+            StreamError: And all other errors of `Requester.request_response`.
 
         Checkpoint: always.
         If cancelled: as `Requester.request_response`.
         """
+        self._check(returns)
         response = await self._requester.request_response(
-            self._request(value, metadata), route=route, metadata=metadata
+            self._request(route, value, metadata), route=route, metadata=metadata
         )
         return self.decode(response, returns)
 
@@ -159,7 +173,7 @@ class Caller:
         Checkpoint: as `Requester.fire_and_forget`.
         If cancelled: as `Requester.fire_and_forget`.
         """
-        payload = self._request(value, metadata)
+        payload = self._request(route, value, metadata)
         await self._requester.fire_and_forget(payload, route=route, metadata=metadata)
 
     @overload
@@ -194,10 +208,10 @@ class Caller:
         """Open a stream of objects: ``async with caller.request_stream(...) as items``.
 
         Args:
-            route: Where to.
-            value: The request's data; empty without.
+            route: The route.
+            value: The data; empty without it.
             returns: The type of an item.
-            metadata: More than the route.
+            metadata: Metadata besides the route.
             prefetch: As for `Requester.request_stream`.
 
         Returns:
@@ -206,13 +220,15 @@ class Caller:
 
         Raises:
             CodecError: The value cannot be written.
-            Exception: All else as `Requester.request_stream`.
+            TypeError: As `request_response`.
+            Exception: All other errors of `Requester.request_stream`.
 
         Checkpoint: as `Requester.request_stream`.
         If cancelled: as `Requester.request_stream`.
         """
+        self._check(returns)
         opened = self._requester.request_stream(
-            self._request(value, metadata), route=route, metadata=metadata, prefetch=prefetch
+            self._request(route, value, metadata), route=route, metadata=metadata, prefetch=prefetch
         )
         return self._items(opened, returns)
 
@@ -248,31 +264,33 @@ class Caller:
         """Exchange streams of objects: ``async with caller.request_channel(...) as items``.
 
         Args:
-            route: Where to.
-            values: What is sent, as the responder grants credit; see `Requester.request_channel`.
-            returns: The type of an item that comes back.
-            metadata: More than the route.
+            route: The route.
+            values: The items to send, as credit allows; see `Requester.request_channel`.
+            returns: The type of an item that is received.
+            metadata: Metadata besides the route.
             prefetch: As for `Requester.request_stream`.
 
         Returns:
-            A context manager for the `ItemStream` of what comes back. Leaving it while either half
+            A context manager for the `ItemStream` of received items. Leaving it while either half
             is open cancels the channel at the peer, and stops ``values``.
 
         Raises:
-            CodecError: On leaving the block: a value cannot be written; the peer has got an ERROR.
-            Exception: All else as `Requester.request_channel`.
+            CodecError: A value cannot be written. The block raises it when it ends; the peer has
+                got an ERROR.
+            Exception: All other errors of `Requester.request_channel`.
 
         Checkpoint: as `Requester.request_channel`.
         If cancelled: as `Requester.request_channel`.
         """
-        mime_type = self._type_of(metadata)
+        self._check(returns)
+        mime_type = self._type_of(route, metadata)
 
         def encode(value: object) -> bytes:
             return self.encode(value, mime_type).data
 
         source: AsyncIterable[Any] | Iterable[Any]
         if isinstance(values, AsyncIterable):
-            source = EncodedItems(values, encode)
+            source = EncodedItems(values, encode, ready=())
         else:
             source = (Payload(encode(value)) for value in values)
         opened = self._requester.request_channel(
@@ -287,12 +305,38 @@ class Caller:
         async with opened as payloads:
             yield make(ItemStream, payloads, lambda metadata: self.decoder(returns, metadata))
 
-    def _request(self, value: object, metadata: Metadata | None) -> Payload:
-        return Payload() if value is _NOTHING else self.encode(value, self._type_of(metadata))
+    def _request(self, route: object, value: object, metadata: Metadata | None) -> Payload:
+        mime_type = self._type_of(route, metadata)
+        return Payload() if value is _NOTHING else self.encode(value, mime_type)
 
-    def _type_of(self, metadata: Metadata | None) -> str | None:
-        named = None if metadata is None else metadata.data_mime_type
+    def _type_of(self, route: object, metadata: Metadata | None) -> str | None:
+        if not isinstance(route, str):
+            raise TypeError(
+                f"the first argument is the route, a str, and not {type(route).__name__}: "
+                "for requests without a route, call the Requester"
+            )
+        if metadata is None:
+            return None
+        if not isinstance(metadata, Metadata):
+            raise TypeError(f"metadata= takes a Metadata, not {type(metadata).__name__}")
+        named = metadata.data_mime_type
         return None if named is None else mime_type_name(named)
+
+    def _check(self, returns: Any) -> None:
+        """Refuse a type that no answer can be converted to, before anything is sent."""
+        if returns is Any:
+            return
+        if returns in READY:
+            raise TypeError(f"returns={returns.__name__}: call the same method of the Requester")
+        try:
+            known = returns in self._checked
+        except TypeError:  # something in it has no hash
+            self._codecs.check_decode(returns)
+            return
+        if not known:
+            self._codecs.check_decode(returns)
+            if len(self._checked) < _MAX_CHECKED:
+                self._checked.add(returns)
 
 
 @final
@@ -319,8 +363,8 @@ class ItemStream(
         """Receive the next item.
 
         Raises:
-            CodecError: The item is not what was asked for. It is gone; the next may be received.
-            trio.EndOfChannel: And all else as `PayloadStream.receive`.
+            CodecError: The item is not of type ``returns``. The next item may be received.
+            trio.EndOfChannel: And all other errors of `PayloadStream.receive`.
 
         Checkpoint: always.
         If cancelled: no item is lost.
@@ -331,15 +375,15 @@ class ItemStream(
         return self._read(await anext(self._payloads))
 
     async def aclose(self) -> None:
-        """Want no more; before the end this cancels the stream at the peer.
+        """Stop receiving; before the end this cancels the stream at the peer.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: it is closed nevertheless.
         """
         await self._payloads.aclose()
 
     def statistics(self) -> StreamStatistics:
-        """Numbers about the stream, for humans and tests."""
+        """Return numbers about the stream, for people and tests."""
         return self._payloads.statistics()
 
     def _read(self, payload: Payload) -> T:

@@ -15,22 +15,23 @@ __all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
 T = TypeVar("T")
 
 READY: Final = (Payload, StreamedPayload)
-"""What a handler may give that is sent as it is."""
+"""Results of these types are sent as they are."""
 
 
 class EncodedItems(AsyncIterator[AnyPayload]):
-    """The items of a handler as payloads. Whoever iterates closes it, in the same task.
+    """The items of a handler as payloads. The task that iterates closes it.
 
-    Not a generator: a generator that has never been started would not close the handler's.
+    It is no generator: a generator that has not started would not close the one of the handler.
 
     Args:
-        items: What the handler gives.
+        items: The items.
         encode: Converts an item.
         name: Metadata of the first item that is converted.
-        note: Gets what the handler fails with, before that is raised.
+        note: Gets an error of the handler before it is raised.
+        ready: Items of these types are sent as they are.
     """
 
-    __slots__ = ("_encode", "_items", "_name", "_next", "_note")
+    __slots__ = ("_encode", "_items", "_name", "_next", "_note", "_ready")
 
     def __init__(
         self,
@@ -38,34 +39,36 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         encode: Callable[[Any], bytes],
         name: bytes | None = None,
         note: Callable[[Exception], None] | None = None,
+        ready: tuple[type, ...] = READY,
     ) -> None:
         self._items = aiter(items)
         self._next = self._items.__anext__
         self._encode = encode
         self._name = name
         self._note = note
+        self._ready = ready
 
     async def __anext__(self) -> AnyPayload:
         try:
-            item = await self._next()
-            if isinstance(item, READY):
-                return item
+            item: Any = await self._next()
+            if isinstance(item, self._ready):
+                return cast("AnyPayload", item)
             if self._name is None:
                 return Payload(self._encode(item))
             name, self._name = self._name, None
             return Payload(self._encode(item), name)
         except StopAsyncIteration:
             raise
-        except Exception as error:
+        except Exception as error:  # to be raised again, with a note
             if self._note is not None:
                 self._note(error)
             raise
 
     async def athrow(self, error: BaseException) -> AnyPayload:
-        """Let ``error`` happen where the handler's generator waits.
+        """Raise ``error`` where the handler's generator waits.
 
         Raises:
-            BaseException: ``error`` itself, where the handler's iterator is no generator.
+            BaseException: ``error`` itself, if the handler's iterator is no generator.
 
         Checkpoint: as the handler's iterator does.
         If cancelled: as the handler's iterator does.
@@ -77,7 +80,11 @@ class EncodedItems(AsyncIterator[AnyPayload]):
             item = await athrow(error)
         finally:
             del error  # its traceback holds this frame: a cycle, with all that the handler has
-        return item if isinstance(item, READY) else Payload(self._encode(item))
+        return (
+            cast("AnyPayload", item)
+            if isinstance(item, self._ready)
+            else Payload(self._encode(item))
+        )
 
     async def aclose(self) -> None:
         """Close the handler's iterator, if it can be closed.
@@ -91,7 +98,7 @@ class EncodedItems(AsyncIterator[AnyPayload]):
 
 
 class TracedItems(EncodedItems):
-    """Payloads made while a trace is current; ``leave`` is called when they are closed."""
+    """Payloads that are made in a trace; ``leave`` is called when they are closed."""
 
     __slots__ = ("_leave",)
 
@@ -116,7 +123,7 @@ def _nothing() -> None: ...
 
 
 class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
-    """What the requester of a channel sends, as objects."""
+    """The items that the requester of a channel sends, as objects."""
 
     def __init__(
         self, payloads: trio.abc.ReceiveChannel[Payload], decode: Callable[[bytes], T]
@@ -130,7 +137,7 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
         """Receive the next item.
 
         Raises:
-            Invalid: The item cannot be converted. It is gone; the next may be received.
+            Invalid: The item cannot be converted. The next item may be received.
             trio.EndOfChannel: The requester has completed.
 
         Checkpoint: always.
@@ -142,9 +149,9 @@ class DecodedChannel(trio.abc.ReceiveChannel[T], Generic[T]):
         return self._decode((await self._next()).data)
 
     async def aclose(self) -> None:
-        """Tell the requester that no more is wanted.
+        """Cancel what the requester sends.
 
         Checkpoint: always.
-        If cancelled: closed all the same.
+        If cancelled: it is closed nevertheless.
         """
         await self._payloads.aclose()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..errors import MetadataError
 from ..metadata.authentication import decode_authentication
@@ -14,24 +13,22 @@ from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
 from .access import as_composite
-from .guards import Guards, Registered, read_auth
+from .guards import Guards, read_auth
 from .handler import Context, Handler, decode_trace
 from .refusals import named, unreadable
+from .registered import Registered, Registrations
 from .request import Request
 from .signature import Route, Signature
 
-__all__ = ["Finder", "Registrations"]
-
-Registrations: TypeAlias = dict[Interaction, dict[str | None, Registered]]
-"""What is registered: by interaction and route, where ``None`` is for requests without one."""
+__all__ = ["Finder"]
 
 _CACHED: Final = 64
 _CACHED_METADATA_SIZE: Final = 128
 _CACHED_PARTS: Final = 8
-"""What is known is remembered, per interaction: what 64 metadata of 128 bytes at most say, and 64
-handlers, whose keys are 8 routing tags and 3 MIME types at most.
+"""The limits of two caches per interaction: 64 requests by metadata of at most 128 bytes, and 64
+handlers, whose keys have at most 8 routing tags and 3 MIME types.
 
-Most requests of a connection carry the same few routes and nothing else, so they cost one look-up.
+Most requests of a connection have one of a few routes and no other metadata: they cost one look-up.
 """
 
 
@@ -39,10 +36,10 @@ class Finder:
     """Finds the handlers of a router on one connection.
 
     Args:
-        registered: The handlers there are.
-        context: What they share.
-        guards: Who has to be asked before them.
-        traced: Whether the traces of requests matter.
+        registered: The handlers.
+        context: The context of the router that is served.
+        guards: The guards of the connection.
+        traced: Whether a handler uses traces.
     """
 
     def __init__(
@@ -50,8 +47,7 @@ class Finder:
     ) -> None:
         self._registered = registered
         self._context = context
-        self._guarded_context = copy(context)
-        self._guarded_context.guarded = True
+        self._contexts: dict[tuple[int, int, int, bool], Context] = {}
         self._guards = guards
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
@@ -61,7 +57,7 @@ class Finder:
         if guards.any:
             wanted.append(MIME.AUTHENTICATION)
         if same_mime_type(setup.metadata_mime_type, MIME.COMPOSITE_METADATA):
-            # Else there is no way to name the answer's type.
+            # Other metadata cannot name the type of the answer.
             optional.append(MIME.ACCEPT_MIME_TYPES)
         if traced:
             optional.append(MIME.TRACING_ZIPKIN)
@@ -72,10 +68,10 @@ class Finder:
         self._handlers: dict[Interaction, dict[object, Handler]] = {i: {} for i in Interaction}
 
     def push(self, metadata: bytes) -> Request | None:
-        """A metadata_push; ``None``: nobody takes it.
+        """Return the request of a metadata_push, or ``None`` if there is no handler for it.
 
         Raises:
-            Invalid: The metadata cannot be read, and there is a guard who has to.
+            Invalid: A guard has to read the metadata, and they cannot be read.
         """
         registered = self._registered[Interaction.METADATA_PUSH].get(None)
         if registered is None:
@@ -95,23 +91,23 @@ class Finder:
         return request
 
     def find(self, interaction: Interaction, metadata: bytes | None) -> Request:
-        """A request, from its metadata.
+        """Return the request that metadata describe.
 
         Raises:
-            Invalid: They cannot be read; or nobody answers it, and it has no guard to pass first.
+            Invalid: The metadata cannot be read; or there is no handler and no guard for it.
         """
         requests = self._requests[interaction]
         request = requests.get(metadata)
         if request is None:
             request = self._resolve(interaction, metadata)
             fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
-            # Secrets are not kept, and no span comes twice.
+            # Secrets are not kept, and a span does not come twice.
             if fits and request.auth is None and request.trace is None:
                 _remember(requests, metadata, request)
         return request
 
     def _resolve(self, interaction: Interaction, metadata: bytes | None) -> Request:
-        """Read as much of the metadata as it takes to say whether the request is admitted."""
+        """Read the metadata that the guards need."""
         limits = self._context.limits
         try:
             entries = as_composite(metadata, self._metadata_mime_type, limits)
@@ -126,7 +122,7 @@ class Finder:
             raise unreadable(error, named(self._context, interaction, Route())) from None
         request.mime_type = found.get(MIME.MIME_TYPE)
         request.accept = found.get(MIME.ACCEPT_MIME_TYPES)
-        if MIME.TRACING_ZIPKIN in found:
+        if MIME.TRACING_ZIPKIN in found and request.is_traced:
             request.trace = decode_trace(found[MIME.TRACING_ZIPKIN])
         if not request.visits:
             handler = self.complete(request)
@@ -135,7 +131,7 @@ class Finder:
         return request
 
     def _line_up(self, request: Request) -> bool:
-        """Find out which guards a request has to pass, and whether there are any."""
+        """Find the guards that a request has to pass; whether there are any."""
         if self._guards.any:
             request.visits = self._guards.visits(
                 request.registered, request.interaction, request.route, request.routed
@@ -143,10 +139,11 @@ class Finder:
         return bool(request.visits)
 
     def complete(self, request: Request) -> Handler:
-        """Read the rest, and find the handler of a request that is admitted.
+        """Read the rest of the metadata, and find the handler of a request that is admitted.
 
         Raises:
-            Invalid: There is none, or the rest cannot be read.
+            Invalid: There is no handler, or the metadata cannot be read, or there is no codec for
+                the answer.
         """
         registered = request.registered
         if registered is None:
@@ -158,13 +155,13 @@ class Finder:
                 mime_type = mime_type_name(DataMimeType.decode(request.mime_type).mime_type)
             except MetadataError as error:
                 raise unreadable(error, self._named(request)) from None
-        answer_type, name = self._answer(signature, request.accept)
+        context = self._context_of(registered)
+        answer_type, name = self._answer(context, signature, request.accept)
         handlers = self._handlers[request.interaction]
         route = request.route
         key = (request.routed, route, mime_type, answer_type, name)
         handler = handlers.get(key)
         if handler is None:
-            context = self._context_of(registered)
             handler = Handler(context, signature, route, mime_type, answer_type, name)
             if len(route.tags) < _CACHED_PARTS:
                 _remember(handlers, key, handler)
@@ -172,32 +169,42 @@ class Finder:
         return handler
 
     def _context_of(self, registered: Registered) -> Context:
-        guarded = self._guards.know(registered)
-        return self._guarded_context if guarded else self._context
+        """Return the context of a handler: most handlers share one."""
+        settings = registered.settings
+        setup, guarded = self._guards.nearest(registered)
+        # All of these live as long as the connection, so no other object gets one of their ids.
+        key = (id(settings.codecs), id(settings.explain), id(setup), guarded)
+        context = self._contexts.get(key)
+        if context is None:
+            context = self._contexts[key] = self._context.of(settings, setup, guarded=guarded)
+        return context
 
     def _named(self, request: Request) -> str:
         return named(self._context, request.interaction, request.route, request.signature)
 
-    def _answer(self, signature: Signature, accept: bytes | None) -> tuple[str, bytes | None]:
-        """The MIME type to answer in, and metadata that name it where the requester must be told.
+    def _answer(
+        self, context: Context, signature: Signature, accept: bytes | None
+    ) -> tuple[str, bytes | None]:
+        """Return the MIME type of the answer, and the metadata that name it, if any are needed.
 
-        PerStreamDataMimeTypesDefinition.md, "Introduction": without wishes the type of SETUP
-        applies; with wishes, what is outside of them has to be named. What is within is named
-        too, unless it is that of SETUP: there may be more than one wish.
+        PerStreamDataMimeTypesDefinition.md, "Introduction": if the request accepts no types, the
+        type of SETUP applies. If it accepts some, an answer of another type must name its type. An
+        answer of an accepted type names it too, unless it is the type of SETUP: the request may
+        accept several.
         """
         own = self._data_mime_type
         if not accept:
             return own, None
-        at_most = self._context.limits.max_accept_types
+        at_most = context.limits.max_accept_types
         try:
             for wanted in islice(each_mime_type(accept), at_most):
                 if isinstance(wanted, str):
                     if same_mime_type(wanted, own):
                         return own, None
-                    if self._context.codecs.can_encode(signature.result, wanted):
+                    if context.codecs.can_encode(signature.result, wanted):
                         return wanted, _named(wanted)
         except MetadataError:
-            # They may be disregarded, so damage is no reason to refuse a request.
+            # They may be ignored, so damage is no reason to refuse a request.
             return own, None
         return own, _named(own)
 
@@ -206,7 +213,7 @@ def _named(mime_type: str) -> bytes | None:
     try:
         return Metadata(data_mime_type=mime_type).encode()
     except MetadataError:
-        return None  # a name of SETUP that is too long to be written here
+        return None  # the name in SETUP is too long to be written here
 
 
 def _remember(cache: dict[Any, Any], key: object, value: object) -> None:

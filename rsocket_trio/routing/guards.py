@@ -1,12 +1,12 @@
-"""Guards: what stands between a connection and the handlers of a router.
+"""Guards decide which connections and requests reach the handlers of a router.
 
-A `Guard` is what a router was given to say who may come in. It belongs to that router's handlers
-and goes with them where they are included. `Guards` are those of one connection: each has been
-asked about the SETUP, and is asked about every request to what it guards, and about every RESUME.
+A `Guard` has the hooks of one router. It belongs to the handlers of that router, also where they
+are included. `Guards` are the guards of one connection: each is asked about the SETUP, about every
+request to its handlers, and about every RESUME.
 
-The router that is served may refuse the connection. One that is included refuses what is its own:
-a connection it would have refused meets that refusal at each of its routes, and at those that begin
-like its own, so that a stranger does not learn which there are.
+The router that is served may refuse the connection. An included router refuses only requests: if it
+refuses the SETUP, it refuses every request to its routes, and to routes that begin with its prefix
+and have no handler. So a stranger does not learn which routes exist.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import attrs
 from ..config import DEFAULT_LIMITS, Limits
 from ..connection.resume_server import NO_SESSION
 from ..errors import (
+    ApplicationError,
     InvalidSetup,
     MetadataError,
     MetadataTooLarge,
@@ -36,12 +37,15 @@ from ..protocol.interaction import Interaction
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
 from .access import Authenticate, RequestFacts, as_composite
-from .signature import Route, Signature
+from .hooks import NOT_ADMITTED, ask, failed, said
+from .refusals import shown
+from .signature import Route
 
 if TYPE_CHECKING:
     from ..metadata.composite import CompositeMetadata
+    from .registered import Registered
 
-__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Registered", "Visit", "read_auth"]
+__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Visit", "read_auth"]
 
 OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
 """See `rsocket_trio.Router`."""
@@ -49,9 +53,8 @@ OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
 OnResume: TypeAlias = Callable[[ResumeFacts], Awaitable[None]]
 """See `rsocket_trio.Router`."""
 
-_Refusal: TypeAlias = SetupError | StreamError | RejectedResume
-
 _UNREADABLE: Final = "the metadata of SETUP cannot be read"
+_REQUEST_NOT_ADMITTED: Final = "this request was not admitted"
 
 
 def read_auth(metadata: CompositeMetadata) -> Authentication | None:
@@ -66,12 +69,12 @@ def read_auth(metadata: CompositeMetadata) -> Authentication | None:
 
 @attrs.frozen(eq=False)
 class Guard:
-    """What a router was given to say who may come in.
+    """The hooks of one router.
 
     Attributes:
         authenticate: See `rsocket_trio.Router`.
-        on_setup: Likewise.
-        on_resume: Likewise.
+        on_setup: See there.
+        on_resume: See there.
     """
 
     authenticate: Authenticate | None
@@ -80,7 +83,7 @@ class Guard:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether there is a hook."""
         asked = (self.authenticate, self.on_setup, self.on_resume)
         return any(function is not None for function in asked)
 
@@ -91,7 +94,7 @@ class Guard:
 
         Args:
             setup: Its SETUP.
-            requester: For the way back.
+            requester: For requests to the peer.
             limits: How much of the metadata is read.
 
         Returns:
@@ -103,7 +106,7 @@ class Guard:
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
         """
-        # A client's own SETUP says who the client is, and nothing of the server that will ask it.
+        # A client's own SETUP says who the client is, and nothing about the server.
         if self.authenticate is not None and not setup.ours:
             try:
                 auth = read_auth(as_composite(setup.metadata, setup.metadata_mime_type, limits))
@@ -111,39 +114,43 @@ class Guard:
                 raise RejectedSetup(str(error)) from None
             except MetadataError:
                 raise InvalidSetup(_UNREADABLE) from None
-            try:
-                principal = await self.authenticate(auth, setup)
-            except Exception as error:
-                refusal = _said(error, StreamError)
-                if refusal is not None:
-                    raise RejectedSetup(refusal) from error
-                raise
+            principal = await _about_setup("authenticate", self.authenticate, setup, auth, setup)
             setup = attrs.evolve(setup, principal=principal)
         if self.on_setup is not None:
-            await self.on_setup(setup, requester)
+            await _about_setup("on_setup", self.on_setup, setup, setup, requester)
         return setup
 
 
-@attrs.frozen
-class Registered:
-    """A handler, and the guards it came with, the outermost first.
+async def _about_setup(
+    option: str, hook: Callable[..., Awaitable[Any]], setup: Setup, *arguments: object
+) -> Any:
+    """Ask a hook about a connection; a failure of the hook refuses the connection.
 
-    Attributes:
-        signature: The handler.
-        guards: Of the routers it was included from; not that of the router it is in now.
+    Raises:
+        SetupError: It is refused.
     """
+    try:
+        return await ask(option, hook, *arguments)
+    except Exception as error:  # the hook is the application's
+        if isinstance(single_error(error), SetupError):
+            raise
+        refusal = said(error, StreamError, RejectedResume)
+        if refusal is None:
+            failed(option, hook, f"the connection from {_peer_of(setup)}")
+        raise RejectedSetup(NOT_ADMITTED if refusal is None else refusal) from error
 
-    signature: Signature
-    guards: tuple[Guard, ...] = ()
+
+def _peer_of(setup: Setup) -> str:
+    return setup.transport.peer or setup.transport.scheme
 
 
 @attrs.frozen
 class Fence:
-    """What guards the routes of an included router, those that nobody has registered too.
+    """The guards of the routes of an included router, routes without a handler included.
 
     Attributes:
-        prefix: Of its routes.
-        guards: The outermost first.
+        prefix: The prefix of its routes.
+        guards: The guards, the outermost first.
         routeless: It has handlers for requests without a route.
     """
 
@@ -152,11 +159,11 @@ class Fence:
     routeless: bool
 
     def within(self, prefix: str, guards: tuple[Guard, ...]) -> Fence:
-        """This fence in a router that is included itself."""
+        """Return this fence for the router around the including one."""
         return Fence(prefix + self.prefix, guards + self.guards, self.routeless)
 
     def encloses(self, route: str | None) -> bool:
-        """Whether a stranger could take a route for one of these."""
+        """Whether a route could be one of these."""
         return self.routeless if route is None else route.startswith(self.prefix)
 
 
@@ -166,7 +173,7 @@ class _Post:
     Attributes:
         guard: The guard.
         setup: The SETUP, with the principal it was given.
-        refusal: What it says to this connection, if it has refused it.
+        refusal: The text for the peer, if the guard has refused the SETUP.
     """
 
     __slots__ = ("guard", "refusal", "setup")
@@ -183,10 +190,10 @@ class _Post:
 
 
 class Visit:
-    """A request at one of the guards it has to pass.
+    """A request at one of the guards that it has to pass.
 
     Attributes:
-        before: At the guard around this one, if there is one; in line it comes before this.
+        before: The visit to the guard around this one, if there is one; it comes first.
     """
 
     __slots__ = ("_facts", "_post", "before")
@@ -199,11 +206,11 @@ class Visit:
         self.before = before
 
     async def admit(self, auth: Authentication | None, outer: Any) -> Any:
-        """The principal of the request.
+        """Ask the guard, and return the principal of the request.
 
         Args:
-            auth: What the request says of itself.
-            outer: The principal as the guard around this one says.
+            auth: The authentication of the request.
+            outer: The principal that the guard around this one has returned.
 
         Raises:
             StreamError: It is refused.
@@ -221,20 +228,24 @@ class Visit:
         if outer is not None:
             facts = RequestFacts(facts.interaction, facts.route, facts.setup, outer)
         try:
-            return await authenticate(auth, facts)
-        except Exception as error:
-            refusal = _said(error, SetupError, RejectedResume)
+            return await ask("authenticate", authenticate, auth, facts)
+        except Exception as error:  # the hook is the application's
+            if isinstance(single_error(error), StreamError):
+                raise
+            refusal = said(error, SetupError, RejectedResume)
             if refusal is not None:
                 raise Rejected(refusal) from error
-            raise
+            request = f"{facts.interaction.value} {shown(facts.route.name)}"
+            failed("authenticate", authenticate, f"{request} from {_peer_of(facts.setup)}")
+            raise ApplicationError(_REQUEST_NOT_ADMITTED) from error
 
 
 class Guards:
     """The guards of a router on one connection. Make it with `accept`.
 
     Attributes:
-        any: There is one that requests have to pass; where there is none, ask no further.
-        setup: The SETUP, with the principal of the router that is served.
+        any: There is a guard that requests have to pass.
+        setup: The SETUP, with the principal that the router that is served has returned.
     """
 
     def __init__(self, served: Guard, setup: Setup, fences: Iterable[Fence]) -> None:
@@ -242,7 +253,7 @@ class Guards:
         self.setup = setup
         self._served = served
         self._posts = {served: _Post(served, setup)}
-        # The closest first: who refuses a route that is nowhere answers as for those beside it.
+        # The longest prefix first: an unknown route is refused as the routes beside it are.
         self._fences = sorted(fences, key=lambda fence: -len(fence.prefix))
 
     @classmethod
@@ -254,17 +265,17 @@ class Guards:
         requester: Requester,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Guards:
-        """Ask all guards about a connection: that of the router that is served first.
+        """Ask all guards about a connection, that of the router that is served first.
 
         Args:
-            served: That one.
-            fences: Of the routers it has included.
+            served: The guard of the router that is served.
+            fences: The fences of the routers that it includes.
             setup: The SETUP.
-            requester: For the way back.
-            limits: How much of its metadata is read.
+            requester: For requests to the peer.
+            limits: How much of the metadata is read.
 
         Raises:
-            SetupError: That one refuses. What the others say is kept for the requests.
+            SetupError: The first guard refuses. Refusals of the others are kept for the requests.
 
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
@@ -280,13 +291,13 @@ class Guards:
     def visits(
         self, registered: Registered | None, interaction: Interaction, route: Route, routed: bool
     ) -> tuple[Visit, ...]:
-        """All the guards a request has to pass, one behind those around it.
+        """Return the visits of a request to its guards, from the outside to the inside.
 
         Args:
             registered: Its handler, if there is one.
-            interaction: What is asked for.
-            route: Of whom.
-            routed: Whether it names a route at all.
+            interaction: Its interaction.
+            route: Its route.
+            routed: Whether it names a route.
         """
         first: Visit | None = None
         visits: dict[tuple[Visit | None, Guard], Visit] = {}
@@ -308,29 +319,36 @@ class Guards:
     def _lines(
         self, registered: Registered | None, route: Route, routed: bool
     ) -> Iterable[tuple[Guard, ...]]:
-        """The guards behind that of the router that is served: one line, or those of a fence."""
+        """The guards after that of the router that is served: of the handler, or of the fences."""
         if registered is not None:
             return (registered.guards,)
         name = route.name if routed else None
         return [fence.guards for fence in self._fences if fence.encloses(name)]
 
-    def know(self, registered: Registered) -> bool:
-        """Whether one of those before a handler says who is asking."""
-        guards = (self._served, *registered.guards)
-        return any(guard.authenticate is not None for guard in guards)
+    def nearest(self, registered: Registered) -> tuple[Setup, bool]:
+        """Return the SETUP as the nearest authenticator of a handler sees it.
+
+        Returns:
+            The SETUP, with the principal that this authenticator has returned for it; and whether
+            there is an authenticator.
+        """
+        for guard in (*reversed(registered.guards), self._served):
+            if guard.authenticate is not None:
+                return self._posts[guard].setup, True
+        return self.setup, False
 
     async def accept_resume(self, facts: ResumeFacts, default: OnResume) -> None:
-        """Ask all guards that have let this connection in about its RESUME.
+        """Ask all guards that have accepted this connection about its RESUME.
 
         Args:
-            facts: What is known of it.
-            default: `Responder.accept_resume` of the router that is served, which is asked in
-                place of ``on_resume`` where it has none.
+            facts: The facts about the RESUME.
+            default: `Responder.accept_resume` of the router that is served. It is called if that
+                router has no ``on_resume``.
 
         Raises:
             RejectedResume: It is refused.
-            StreamError: Likewise.
-            SetupError: Likewise.
+            StreamError: It is refused.
+            SetupError: It is refused.
 
         Checkpoint: as the application's functions do.
         If cancelled: as the application's functions do.
@@ -342,41 +360,39 @@ class Guards:
                 await _admit_resume(post, attrs.evolve(facts, setup=post.setup))
 
 
-def _said(error: Exception, *refusals: type[_Refusal]) -> bytes | None:
-    """What a refusal says, alone in a group too; ``None`` where it is none of these.
-
-    A text and no exception: one in a variable of a frame that is in its traceback would keep that
-    frame, and with it all that a stranger has sent, until the garbage collector comes by.
-    """
-    alone = single_error(error)
-    if not isinstance(alone, refusals):
-        return None
-    # It may be one that is raised each time. (A frozen class would refuse an assignment.)
-    alone.with_traceback(None)
-    error.with_traceback(None)
-    return alone.data
-
-
 async def _stationed(guard: Guard, setup: Setup, requester: Requester, limits: Limits) -> _Post:
-    """The guard of an included router on a connection, which it does not refuse as a whole."""
+    """Ask the guard of an included router, which cannot refuse the connection as a whole."""
     try:
         return _Post(guard, await guard.accept(setup, requester, limits))
-    except Exception as error:
-        refusal = _said(error, SetupError, StreamError)
-        if refusal is not None:
-            return _Post(guard, setup, refusal)
-        # A fault of it costs what it guards, and its text stays here.
-        logger.exception("the guard of an included router failed")
-        return _Post(guard, setup, b"this connection was not admitted")
+    except Exception as error:  # a SetupError, or a fault of this package
+        refusal = said(error, SetupError)
+        if refusal is None:
+            logger.exception("the guard of an included router failed")
+            refusal = NOT_ADMITTED
+        return _Post(guard, setup, refusal)
 
 
 async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:
     guard = post.guard
     if guard.on_resume is not None:
-        await guard.on_resume(facts)
+        await _about_resume("on_resume", guard.on_resume, facts, facts)
     if guard.authenticate is not None and not facts.setup.ours:
-        principal = await guard.authenticate(None, facts)
+        principal = await _about_resume("authenticate", guard.authenticate, facts, None, facts)
         if facts.principal is not None and principal != facts.principal:
             peer = facts.transport.peer
             logger.info("a session was not resumed from %s: it is another principal's", peer)
             raise RejectedResume(NO_SESSION)
+
+
+async def _about_resume(
+    option: str, hook: Callable[..., Awaitable[Any]], facts: ResumeFacts, *arguments: object
+) -> Any:
+    """Ask a hook about a RESUME; a failure of the hook refuses it."""
+    try:
+        return await ask(option, hook, *arguments)
+    except Exception as error:  # the hook is the application's
+        if isinstance(single_error(error), SetupError | StreamError | RejectedResume):
+            raise
+        peer = facts.transport.peer or facts.transport.scheme
+        failed(option, hook, f"the resumption of a session from {peer}")
+        raise RejectedResume(NOT_ADMITTED) from error

@@ -1,12 +1,13 @@
-"""A handler on one connection, with all that its parameters and its result need: `Handler`."""
+"""A handler on one connection, with what fills its parameters and writes its result: `Handler`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ..codecs import CodecError, Codecs
-from ..codecs.registry import allows_none
+from ..codecs import DEFAULT_CODECS, CodecError
+from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
+from ..codecs.registry import allows_none, is_bytes
 from ..config import DEFAULT_LIMITS, Limits
 from ..errors import MetadataError, Rejected
 from ..interactions.payload_body import PayloadBody, body_of
@@ -19,7 +20,9 @@ from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import DecodedChannel, EncodedItems
-from .refusals import data_refused, named, noted, unreadable
+from .hooks import failed
+from .refusals import answer_refused, data_refused, named, noted, unreadable
+from .registered import Settings
 from .signature import EMPTY, Parameter, Route, Signature, Source
 
 if TYPE_CHECKING:
@@ -31,41 +34,59 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Handler", "decode_trace"]
 
 Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PayloadBody | None"
-"""What is still to come of a request: the items of a channel, or its data."""
+"""The part of a request that is still to come: the items of a channel, or the data."""
 
 Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
 
 
 class Context:
-    """What the handlers of one connection share.
+    """What the handlers of one connection with the same settings share.
 
     Attributes:
-        codecs: What converts data.
-        setup: The connection's SETUP.
-        requester: For the way back.
+        codecs: The codecs.
+        setup: The SETUP, with the principal that the authenticator of these handlers has returned.
+        requester: For requests to the peer.
         guarded: Requests are authenticated.
         limits: How much of a request's metadata is read.
-        explains: The peer may learn which field of its data was refused, and why.
     """
 
-    __slots__ = ("codecs", "explains", "guarded", "limits", "requester", "setup")
+    __slots__ = ("_explain", "codecs", "guarded", "limits", "requester", "setup")
 
     def __init__(
         self,
-        codecs: Codecs,
+        settings: Settings,
         setup: Setup,
         requester: Requester,
         *,
         guarded: bool,
         limits: Limits = DEFAULT_LIMITS,
-        explains: bool = False,
     ) -> None:
-        self.codecs = codecs
+        self.codecs = DEFAULT_CODECS if settings.codecs is None else settings.codecs
         self.setup = setup
         self.requester = requester
         self.guarded = guarded
         self.limits = limits
-        self.explains = explains
+        self._explain = settings.explain
+
+    def of(self, settings: Settings, setup: Setup, *, guarded: bool) -> Context:
+        """Return the context of handlers with other settings on the same connection."""
+        return Context(settings, setup, self.requester, guarded=guarded, limits=self.limits)
+
+    @property
+    def explains(self) -> bool:
+        """Whether the peer may learn which field of its data was refused, and why."""
+        explain = self._explain
+        if callable(explain):
+            try:
+                answer: Any = explain(self.setup)
+            except Exception:  # the function is the application's
+                failed("explain", explain, "an explanation")
+                answer = False
+            if isinstance(answer, UNAWAITED):
+                logger.error("explain= of a Router returned %s", unawaited(answer))
+                answer = False
+            self._explain = explain = bool(answer)  # it is asked once for a connection
+        return bool(explain)
 
 
 class Handler:
@@ -74,7 +95,7 @@ class Handler:
     Attributes:
         takes_body: It reads the request's data while they arrive.
         encode: Converts its results.
-        name: Metadata that name their MIME type, where the requester has to be told.
+        name: Metadata that name the MIME type of the results, if the requester needs them.
     """
 
     __slots__ = (
@@ -114,17 +135,17 @@ class Handler:
                 self._fill_keywords[parameter.name] = fill
             else:
                 self._fill.append(fill)
-        self.encode = context.codecs.encoder(signature.result, answer_type)
+        self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
 
     def __call__(self, payload: Payload, arriving: Arriving = None, principal: Any = None) -> Any:
-        """Call the function: a coroutine or an async generator.
+        """Call the function, and return its coroutine or async generator.
 
         Args:
-            payload: The request; its metadata only, where the data are arriving.
-            arriving: What is still to come.
-            principal: Who is asking.
+            payload: The request; only its metadata, if the data are still arriving.
+            arriving: The part that is still to come.
+            principal: The principal of the request.
         """
         arguments = [fill(payload, arriving, principal) for fill in self._fill]
         if not self._fill_keywords:
@@ -139,22 +160,31 @@ class Handler:
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
         result: Any = self(payload, arriving, principal)
-        if self._raw:
-            return cast("AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]", result)
         return self._encoded(result) if self._is_generator else self._later(result)
 
     async def _later(self, result: Any) -> AsyncIterable[AnyPayload]:
         try:
-            return self._encoded(await result)
-        except Exception as error:
+            return self._encoded(self._stream_of(await result))
+        except Exception as error:  # to be raised again, with a note
             self.note(error)
             raise
 
+    def _stream_of(self, result: Any) -> AsyncIterable[Any]:
+        if isinstance(result, AsyncIterable):
+            return result
+        got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
+        raise TypeError(
+            f"{self._signature.name} returned {got}: a {self._signature.interaction.value} handler "
+            "yields its items, or returns an async iterable of them"
+        )
+
     def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
+        if self._raw:
+            return items
         return EncodedItems(items, self.encode, self.name, self.note)
 
     def note(self, error: Exception) -> None:
-        """Say in a failure of the function which request it came of."""
+        """Add a note with the request to an error of the function."""
         signature = self._signature
         noted(error, self._context, signature.interaction, self._route, signature)
 
@@ -162,7 +192,7 @@ class Handler:
 def _filler(
     context: Context, signature: Signature, parameter: Parameter, route: Route, mime_type: str
 ) -> Fill:
-    """What fills a parameter from a request."""
+    """Return a function that fills a parameter from a request."""
     metadata_mime_type = context.setup.metadata_mime_type
     limits = context.limits
     match parameter.source:
@@ -208,10 +238,10 @@ def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:
 
 def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
     if not context.guarded:
-        # Rather no answer than one to somebody whom nobody has looked at.
+        # Without an authenticator the handler must not answer.
         raise TypeError(
-            f"the handler of route {route.name!r} wants the principal as {parameter.name!r}, and "
-            "this Router authenticates nobody: give it authenticate="
+            f"the handler of route {route.name!r} takes the principal as {parameter.name!r}, and "
+            "its Router has no authenticator: give it authenticate="
         )
     if allows_none(parameter.annotation):
         return lambda _payload, _arriving, principal: principal
@@ -239,9 +269,41 @@ def _decoder(
         try:
             raise refusal
         finally:
-            del refusal  # else its traceback keeps this frame, and with it the data
+            del refusal  # its traceback keeps this frame, which would keep the error and the data
 
     return decode_or_refuse
+
+
+def _no_payload(result: Any) -> bytes:
+    got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
+    raise CodecError(f"expected a payload, as the result is annotated, got {got}")
+
+
+def _encoder(
+    context: Context, signature: Signature, route: Route, mime_type: str
+) -> Callable[[Any], bytes]:
+    """Return a function that writes the results of a handler.
+
+    Raises:
+        Invalid: No result can be written in that MIME type.
+    """
+    codecs = context.codecs
+    annotation = signature.written
+    if annotation is None and signature.result is not None:
+        return _no_payload
+    if signature.is_answered and not is_bytes(annotation):
+        try:
+            codecs.check_type(mime_type)
+        except CodecError as error:
+            if signature.is_converted:  # nothing has happened yet
+                raise answer_refused(context, signature, route, error) from None
+            text = str(error)
+
+            def refuse(_: Any) -> bytes:
+                raise answer_refused(context, signature, route, CodecError(text))
+
+            return refuse
+    return codecs.encoder(annotation, mime_type)
 
 
 def _reading(
@@ -250,7 +312,7 @@ def _reading(
     route: Route,
     read: Callable[[bytes | None, str, Limits], Any],
 ) -> Fill:
-    """What reads the metadata of a request, whole."""
+    """Return a function that reads all metadata of a request."""
     mime_type, limits = context.setup.metadata_mime_type, context.limits
 
     def read_or_refuse(payload: Payload, _arriving: Arriving, _principal: Any) -> Any:
@@ -277,7 +339,7 @@ def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> Zipki
 
 
 def decode_trace(content: bytes) -> ZipkinTracing | None:
-    """The trace a request belongs to; a damaged one is none, and no reason to refuse a request."""
+    """Return the trace of a request; a damaged trace is ignored, and refuses nothing."""
     try:
         return ZipkinTracing.decode(content)
     except MetadataError as error:

@@ -1,7 +1,7 @@
-"""What is said of a request that is refused, or whose handler fails: to the peer, and to the log.
+"""The texts for peer and log about requests that are refused, or whose handler fails.
 
-The log names interaction, route, handler and peer; of data it names places and types. Values are in
-neither: they are the peer's, and may be long or secret.
+The log names interaction, route, handler and peer, and places and types in the data. There are no
+values in either: values come from the peer, and may be long or secret.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from ..codecs import CodecError
-from ..codecs.annotations import annotation_name
+from ..codecs.registry import CodecError, NoCodec, annotation_name
 from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
 from ..log_policy import logger
 
@@ -20,23 +19,23 @@ if TYPE_CHECKING:
     from .handler import Context
     from .signature import Parameter, Route, Signature
 
-__all__ = ["data_refused", "named", "noted", "shown", "unreadable"]
+__all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreadable"]
 
 _MAX_SHOWN: Final = 64
-"""Characters of a peer's own text that we send back to it."""
+"""Characters of a text of the peer that we send back."""
 _MAX_REASON: Final = 300
 """Characters that say where and why data were refused."""
 
 
 def shown(text: str) -> str:
-    """What a peer sent, on its way back: escaped and short."""
+    """Return a text of the peer, escaped and cut, to be sent back."""
     return ascii(text) if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]!a}..."
 
 
 def named(
     context: Context, interaction: Interaction, route: Route, signature: Signature | None = None
 ) -> str:
-    """A request, as the log names it."""
+    """Return the name of a request for the log."""
     asked = f"{interaction.value} {shown(route.name)}" if route.name else interaction.value
     handler = "" if signature is None else f" ({signature.name})"
     transport = context.setup.transport
@@ -51,22 +50,40 @@ def data_refused(
     mime_type: str,
     error: CodecError,
 ) -> Invalid:
-    """The answer to data that cannot be converted."""
-    where = f"route {shown(route.name)}" if route.name else "this request"
+    """Log data that cannot be converted, and return the answer."""
+    where = _where(route)
+    if isinstance(error, NoCodec):
+        logger.info(
+            "data refused: %s: %s", named(context, signature.interaction, route, signature), error
+        )
+        return Invalid(f"{where} cannot read these data: {error}")
     text = f"{where} expects {annotation_name(parameter.annotation)} as {shown(mime_type)}"
     reason = error.explained(parameter.name)
     if len(reason) > _MAX_REASON:
         reason = f"{reason[:_MAX_REASON]}..."
     request = named(context, signature.interaction, route, signature)
     logger.info("data refused: %s, as %s: %s", request, shown(mime_type), reason)
-    # What a peer sends must not fill the log: where it went wrong is for those who look.
+    # Tracebacks only at level DEBUG: a peer must not be able to fill the log.
     if logger.enabled_for(logging.DEBUG):
         logger.debug("data refused: %s\n%s", request, _places(error))
     return Invalid(f"{text}: {reason}" if context.explains else text)
 
 
+def answer_refused(
+    context: Context, signature: Signature, route: Route, error: CodecError
+) -> Invalid:
+    """Log a request whose answer cannot be written in its MIME type, and return the refusal."""
+    request = named(context, signature.interaction, route, signature)
+    logger.info("request refused: %s: the answer cannot be written: %s", request, error)
+    return Invalid(f"{_where(route)} cannot be answered: {error}")
+
+
+def _where(route: Route) -> str:
+    return f"route {shown(route.name)}" if route.name else "this request"
+
+
 def _places(error: BaseException | None) -> str:
-    """The traceback of an error and its causes without their texts, which may show values."""
+    """Return the tracebacks of an error and its causes, without texts, which may show values."""
     lines: list[str] = []
     while error is not None:
         lines[:0] = [
@@ -79,7 +96,7 @@ def _places(error: BaseException | None) -> str:
 
 
 def unreadable(error: MetadataError, request: str) -> Invalid:
-    """The answer to metadata that are damaged, or more than is read; ``request`` as `named`."""
+    """Log metadata that are damaged or too large, and return the answer."""
     logger.info("metadata refused: %s: %s", request, error)
     if isinstance(error, MetadataTooLarge):
         return Invalid(str(error))
@@ -93,11 +110,13 @@ def noted(
     route: Route,
     signature: Signature | None,
 ) -> None:
-    """Say in a failure which request it came of: the log shows that with the traceback."""
+    """Add a note with the request to an error: the log shows it with the traceback."""
     if isinstance(error, StreamError):
-        return  # it is meant for the peer, and not logged
+        return  # it is for the peer, and is not logged
     notes = getattr(error, "__notes__", [])
-    if not any(note.startswith(_NOTE) for note in notes):  # it may be raised again and again
+    if not any(
+        note.startswith(_NOTE) for note in notes
+    ):  # the same object may be raised several times
         error.add_note(f"{_NOTE}{named(context, interaction, route, signature)}")
 
 

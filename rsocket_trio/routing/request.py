@@ -1,4 +1,4 @@
-"""What a router knows of a request, from its metadata to its handler: `Request`."""
+"""A request on its way from the metadata to the handler: `Request`."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
     from ..metadata.tracing_zipkin import ZipkinTracing
     from ..protocol.interaction import Interaction
-    from .guards import Registered, Visit
+    from ..tracing import Tracing
+    from .guards import Visit
     from .handler import Handler
+    from .registered import Registered
     from .signature import Route, Signature
 
 __all__ = ["Request"]
 
 
 class Request:
-    """What the metadata of a request say.
+    """What a router knows of a request.
 
     Attributes:
-        interaction: What is asked for.
-        route: Of whom.
-        routed: There is a route at all.
-        registered: Who answers, if anybody does.
-        mime_type: The entry that names the MIME type of its data; not read as yet.
-        accept: The entry with the types its answer should be in; not read as yet.
-        handler: Who answers, once the request is admitted.
-        auth: Who is asking.
-        visits: The guards it has to pass.
-        trace: What it belongs to.
-        plain: The handler, where the request is neither guarded nor traced.
+        interaction: The interaction.
+        route: The route.
+        routed: The metadata name a route.
+        registered: The registered handler, if there is one.
+        mime_type: The entry with the MIME type of the data, not read yet.
+        accept: The entry with the MIME types that the requester accepts, not read yet.
+        handler: The handler on this connection, once the request is admitted.
+        auth: The authentication of the request.
+        visits: The guards that it has to pass.
+        trace: The trace that it belongs to.
+        plain: The handler, if the request is neither guarded nor traced.
     """
 
     __slots__ = (
@@ -64,10 +66,22 @@ class Request:
 
     @property
     def signature(self) -> Signature | None:
-        """The handler, where there is one."""
+        """The signature of the handler, if there is one."""
         return None if self.registered is None else self.registered.signature
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether its handler is in a router with tracing."""
+        return self.registered is not None and self.registered.settings.tracing is not None
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The tracing of its handler, if the request has a trace."""
+        if self.registered is None or self.trace is None:
+            return None
+        return self.registered.settings.tracing
+
     def missing(self) -> Invalid:
-        """The answer where nobody does."""
+        """Return the answer to a request without a handler."""
         where = f"route {shown(self.route.name)}" if self.routed else "requests without a route"
         return Invalid(f"no {self.interaction.value} handler for {where}")

@@ -1,7 +1,6 @@
-"""What a handler wants and gives, read once from its annotations: `read_signature`.
+"""What a handler takes and returns, read once from its annotations: `read_signature`.
 
-All that can be wrong with a handler is found here, when it is registered, and not when the first
-request comes.
+Mistakes in a handler are found here, when it is registered, and not when the first request comes.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from enum import Enum
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, Union
 
 import attrs
 import trio
 
 from ..codecs import Codecs
-from ..codecs.annotations import NONE, annotation_name, members_of, with_names
+from ..codecs.annotations import ANY, NONE, annotation_name, members_of, with_names
 from ..codecs.mismatch import Unconvertible
 from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
@@ -36,6 +36,7 @@ __all__ = [
     "Signature",
     "Source",
     "check_conversions",
+    "name_of",
     "read_signature",
 ]
 
@@ -44,12 +45,12 @@ _CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
 
 
 _UNHEARD: Final = (Interaction.FIRE_AND_FORGET, Interaction.METADATA_PUSH)
-"""Nobody hears of the results of these."""
+"""The results of these are not sent."""
 
 
 @attrs.frozen
 class Route:
-    """Where a request was sent; a handler's parameter annotated so receives it.
+    """The route of a request; a parameter of a handler with this annotation receives it.
 
     Attributes:
         name: The first routing tag, which chose the handler; empty for a request without one.
@@ -61,11 +62,11 @@ class Route:
 
 
 class Principal:
-    """Marks the parameter of a handler that receives who is asking.
+    """Marks the parameter of a handler that receives the principal.
 
-    ``user: Annotated[User, Principal]`` is filled with what the router's ``authenticate`` has
-    returned. Where that is ``None`` the request is refused with REJECTED, unless the annotation
-    allows it: ``Annotated[User | None, Principal]``.
+    ``user: Annotated[User, Principal]`` receives what the router's ``authenticate`` has returned.
+    If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
+    ``Annotated[User | None, Principal]``.
     """
 
 
@@ -107,8 +108,8 @@ class Parameter:
     Attributes:
         name: Its name.
         source: Where its value comes from.
-        annotation: What data, or the items of a channel, are converted to.
-        default: Stands in for empty data; `EMPTY` if there is none.
+        annotation: The type that data, or the items of a channel, are converted to.
+        default: The value for empty data; `EMPTY` if there is none.
         by_keyword: It is keyword-only.
     """
 
@@ -125,7 +126,7 @@ class Signature:
 
     Attributes:
         function: The handler.
-        interaction: What it answers.
+        interaction: The interaction that it answers.
         parameters: Its parameters, in order.
         result: The annotation of its result; of an item, for streams.
         is_generator: It is an async generator function.
@@ -139,27 +140,49 @@ class Signature:
 
     @property
     def takes_body(self) -> bool:
-        """Whether the request's data are read while they arrive."""
+        """Whether the handler reads the data while they arrive."""
         return any(parameter.source is Source.BODY for parameter in self.parameters)
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the requester gets its results."""
+        return self.interaction not in _UNHEARD
+
+    @property
+    def written(self) -> Any:
+        """The annotation of the results that are converted; ``None`` if all are payloads."""
+        members = _members(self.result)
+        converted = [member for member in members if member not in READY]
+        if len(converted) == len(members):
+            return self.result
+        return Union[tuple(converted)] if converted else None  # noqa: UP007 - of a tuple
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether all its results are converted: there are no payloads, bytes or None."""
+        other = (*READY, *ANY, None, NONE, bytes)
+        return not any(member in other for member in _members(self.result))
+
+    @property
     def name(self) -> str:
-        """The handler's name with its module, for people."""
-        return _name(self.function)
+        """The name of the handler with its module, for people."""
+        return name_of(self.function)
 
 
 def read_signature(function: Callable[..., Any], interaction: Interaction) -> Signature:
-    """Read what a handler wants and gives.
+    """Read what a handler takes and returns.
 
     Raises:
         TypeError: It cannot be a handler of that interaction; the text says what to change.
     """
-    _check_kind(function, interaction)
-    hints = _hints(function)
+    inner, bound = _unpacked(function)
+    _check_kind(inner, interaction)
+    hints = _hints(inner)
     parameters = tuple(
         [
             _parameter(function, interaction, parameter, hints)
             for parameter in inspect.signature(function).parameters.values()
+            if parameter.name not in bound
         ]
     )
     for source in (Source.DATA, Source.CHANNEL):
@@ -168,11 +191,11 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
             raise _wrong(
                 function,
                 interaction,
-                f"there is one {source.value} parameter at most, and {' and '.join(names)} are two",
+                f"it may have one {source.value} parameter, and it has {' and '.join(names)}",
             )
     names = [p.name for p in parameters if p.source in (Source.DATA, Source.PAYLOAD)]
     if names and any(parameter.source is Source.BODY for parameter in parameters):
-        reason = f"what is read while it arrives is not there as a whole for {names[0]!r}, too"
+        reason = f"PayloadBody reads the data while they arrive, so {names[0]!r} cannot have them"
         raise _wrong(function, interaction, reason)
     if interaction is Interaction.REQUEST_CHANNEL and not any(
         parameter.source is Source.CHANNEL for parameter in parameters
@@ -181,36 +204,62 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
             function,
             interaction,
             "a parameter annotated ReceiveChannel[T] or AsyncIterable[T] is missing: it receives "
-            "what the requester sends",
+            "the items of the requester",
         )
     return Signature(
         function=function,
         interaction=interaction,
         parameters=parameters,
         result=_result(function, interaction, hints),
-        is_generator=inspect.isasyncgenfunction(function),
+        is_generator=inspect.isasyncgenfunction(inner),
     )
 
 
-def _name(function: object) -> str:
-    module = getattr(function, "__module__", "")
-    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+def name_of(function: object) -> str:
+    """Return the name of a function with its module, for people."""
+    inner, _ = _unpacked(function)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+
+
+def _unpacked(function: Any) -> tuple[Any, frozenset[str]]:
+    """Return the function with the annotations, and the names of parameters that are bound.
+
+    That is the function of a `functools.partial`, and the ``__call__`` of an object.
+    """
+    bound: frozenset[str] = frozenset()
+    while isinstance(function, partial):
+        bound |= frozenset(function.keywords)
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = getattr(function, "__call__", function)  # noqa: B004 - it is what is called
+    return function, bound
 
 
 def _wrong(function: object, interaction: Interaction, reason: str) -> TypeError:
-    return TypeError(f"{_name(function)} cannot be a {interaction.value} handler: {reason}")
+    return TypeError(f"{name_of(function)} cannot be a {interaction.value} handler: {reason}")
 
 
 def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
     if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise _wrong(function, interaction, "it is neither a function nor a method")
+        reason = "it is neither a function, nor a method, nor an object that can be called"
+        raise _wrong(function, interaction, reason)
     if inspect.iscoroutinefunction(function):
         return
     if not inspect.isasyncgenfunction(function):
-        raise _wrong(function, interaction, "it is not async: write `async def`")
-    if not interaction.is_stream:
-        reason = "it yields, and there is no stream to answer with: `return` the result"
+        reason = "it is not async: write `async def`"
+        if _is_async(inspect.unwrap(function)):
+            reason = (
+                "a decorator of it returns a function that is not async: write `async def` there"
+            )
         raise _wrong(function, interaction, reason)
+    if not interaction.is_stream:
+        reason = "it yields, and its answer is no stream: `return` the result"
+        raise _wrong(function, interaction, reason)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -218,8 +267,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
-            f"{_name(function)} is annotated with {error.name!r}, which cannot be resolved at run "
-            "time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
+            f"{name_of(function)} is annotated with {error.name!r}, which cannot be resolved at "
+            "run time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
         ) from error
     names = inspect.unwrap(function).__globals__
     return {name: with_names(hint, names) for name, hint in hints.items()}
@@ -233,11 +282,18 @@ def _parameter(
 ) -> Parameter:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise _wrong(function, interaction, f"its parameter {name!r} stands for any number")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} takes any number of arguments: name each of them",
+        )
     if name not in hints:
-        reason = f"its parameter {name!r} has no annotation, which says what it receives"
+        reason = f"its parameter {name!r} has no annotation: annotate what it receives"
         raise _wrong(function, interaction, reason)
     annotation, notes = _plain(hints[name])
+    if annotation is Principal:
+        reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
+        raise _wrong(function, interaction, f"{reason} of what authenticate= returns")
     source = Source.DATA
     if any(note is Principal or isinstance(note, Principal) for note in notes):
         source = Source.PRINCIPAL
@@ -247,14 +303,22 @@ def _parameter(
     elif annotation in _INJECTED:
         source = _INJECTED[annotation]
     if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
-        raise _wrong(function, interaction, f"only request_channel has a channel for {name!r}")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a channel, which only request_channel has",
+        )
     if source is Source.BODY and interaction is Interaction.REQUEST_CHANNEL:
-        raise _wrong(function, interaction, f"a channel has many payloads, not one for {name!r}")
+        raise _wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a PayloadBody, and a channel has many payloads",
+        )
     if interaction is Interaction.METADATA_PUSH and (
         source in (Source.PAYLOAD, Source.BODY, Source.ROUTE)
         or (source is Source.DATA and annotation is not bytes)
     ):
-        reason = f"there is no data for {name!r}: bytes or CompositeMetadata is what there is"
+        reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
         raise _wrong(function, interaction, reason)
     return Parameter(
         name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
@@ -262,7 +326,7 @@ def _parameter(
 
 
 def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotation, and what ``Annotated`` has said of it."""
+    """Return an annotation without ``Annotated``, and the notes of ``Annotated``."""
     if typing.get_origin(annotation) is Annotated:
         plain, *notes = typing.get_args(annotation)
         return plain, tuple(notes)
@@ -273,25 +337,25 @@ def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -
     if interaction in _UNHEARD:
         return Any
     if "return" not in hints:
-        reason = "its result has no annotation, which says how it is written: `-> Any` will do"
+        reason = "its result has no annotation, by which it is written: write `-> T`, or `-> Any`"
         if interaction.is_stream:
-            reason = "its result has no annotation: write `-> AsyncIterator[T]`, or of Any"
+            reason = "its result has no annotation: write `-> AsyncIterator[T]`"
         raise _wrong(function, interaction, reason)
     annotation, _ = _plain(hints["return"])
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation
     if not (isinstance(origin, type) and issubclass(origin, AsyncIterable)):
-        reason = "it answers with a stream: annotate its result AsyncIterator[T]"
+        reason = "its answer is a stream: annotate its result AsyncIterator[T]"
         raise _wrong(function, interaction, f"{reason} (or AsyncIterable[T], ReceiveChannel[T])")
     return next(iter(typing.get_args(annotation)), Any)
 
 
 def check_conversions(signature: Signature, codecs: Codecs) -> None:
-    """Find out whether a handler's data and results can be converted at all.
+    """Find out whether a handler's data and results can be converted.
 
     Raises:
-        TypeError: There is no MIME type they could be read from, or written as.
+        TypeError: They cannot be converted in any MIME type.
     """
     function, interaction = signature.function, signature.interaction
     for parameter in signature.parameters:
@@ -300,7 +364,7 @@ def check_conversions(signature: Signature, codecs: Codecs) -> None:
             continue
         for member in _members(annotation):
             if member in _INJECTED:
-                reason = f"write `{annotation_name(member)}`, which is there with every request"
+                reason = f"write `{annotation_name(member)}`, which every request has"
                 reason = (
                     f"its parameter {parameter.name!r} is {annotation_name(annotation)}: {reason}"
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from typing import (
     Annotated,
@@ -177,10 +177,12 @@ class Holder:
     plain: list[Plain]
 
 
-@dataclass
+@dataclass(init=False)
 class Seeded:
     value: int
-    seed: InitVar[int]
+
+    def __init__(self, value, seed):
+        self.value = value * seed
 
 
 class Speaks(Protocol):

@@ -164,7 +164,7 @@ def test_bytes_are_the_raw_data_of_any_type(mime_type):
         for value in (b"\xff", bytearray(b"\xff"), memoryview(b"\xff")):
             data = DEFAULT_CODECS.encode(value, annotation, mime_type)
             assert (data, type(data)) == (b"\xff", bytes)
-        with pytest.raises(CodecError, match="bytes are due, not str"):
+        with pytest.raises(CodecError, match="expected bytes, got str"):
             DEFAULT_CODECS.encode("x", annotation, mime_type)
 
 

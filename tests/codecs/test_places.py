@@ -59,7 +59,7 @@ PLACES = [
     (
         {"items": [], "ship": [1, 2, SECRET]},
         Order,
-        "order.ship.when: expected date, got a str that",
+        "order.ship.when: expected date, got another str",
     ),
     ({"items": [], "ship": SECRET}, Order, "order.ship: expected Place | None, got str"),
     (
@@ -70,7 +70,7 @@ PLACES = [
     (
         {"items": [], "pets": {SECRET: {"moo": 1}}},
         Order,
-        "order.pets[value 0]: expected Dog | Cat, got a map with no key that tells which",
+        "order.pets[value 0]: expected Dog | Cat, got a map without a key that only one",
     ),
     (
         {"items": [], "options": {"deep": True}},
@@ -84,8 +84,16 @@ PLACES = [
         "order.counts[value 0][1]: expected str, got int",
     ),
     ({"items": [], "counts": {SECRET: [1, ""]}}, Order, "order.counts[key 0]: expected int, got"),
-    ({"kind": SECRET}, Circle | Square, "order.kind: expected one of those of Circle | Square,"),
-    ({"side": 1}, Circle | Square, "order.kind: expected one of those of Circle | Square, got no"),
+    (
+        {"kind": SECRET},
+        Circle | Square,
+        "order.kind: expected the tag of a member of Circle | Square,",
+    ),
+    (
+        {"side": 1},
+        Circle | Square,
+        "order.kind: expected the tag of a member of Circle | Square, got no",
+    ),
     ([1, None], list[int], "order[1]: expected int, got None"),
     ([[SECRET]], list[deque[int]], "order[0][0]: expected int, got str"),
     ({"password": SECRET}, Picky, "order: expected Picky, got what it refuses (ValueError)"),
@@ -140,7 +148,7 @@ def test_a_deep_place_is_shortened(levels, text):
 @pytest.mark.parametrize(
     ("data", "mime_type", "text"),
     [
-        (b'{"a": ?}', MIME.JSON, "order: no JSON, at character 6"),
+        (b'{"a": ?}', MIME.JSON, "order: not JSON, at character 6"),
         (b"\xff", MIME.JSON, "order: UnicodeDecodeError"),
         (b"\x82\x01", MIME.CBOR, "order: CBORDecodeEOF"),
         (b"\xc0\x66secret", MIME.CBOR, "order: CBORDecodeError"),

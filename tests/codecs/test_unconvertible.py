@@ -49,7 +49,7 @@ class Chain:
 
 NO_TYPE = "is no type that data are converted to"
 READ_AND_WRITE = [
-    (Plain, f"Plain {NO_TYPE}: an attrs class"),
+    (Plain, f"Plain {NO_TYPE}: make it an attrs class"),
     (timedelta, f"timedelta {NO_TYPE}"),
     (list[Plain], rf"\[\]: Plain {NO_TYPE}"),
     (dict[str, Plain], rf"\[value\]: Plain {NO_TYPE}"),
@@ -67,12 +67,12 @@ READ_AND_WRITE = [
     ("int", "'int' cannot be resolved at run time"),
     (list["Elsewhere"], r"\[\]: 'Elsewhere' cannot be resolved"),  # noqa: F821
     (Missing, "Missing is annotated with 'NotThere', which cannot be resolved"),
-    (Growing[int], "made of ever new types"),
+    (Growing[int], "contains a new type at each level"),
     (5, NO_TYPE),
     (AsyncIterator[int], NO_TYPE),
 ]
 READ_ONLY = [
-    (Seeded, "Seeded cannot be made of its fields: 'seed' is none"),
+    (Seeded, "Seeded cannot be made of its fields: its constructor needs 'seed'"),
     (Odd, "Odd has values that are neither text nor numbers"),
     (Literal[Odd.TEN], "has values that are neither text nor numbers"),
     (Speaks, NO_TYPE),

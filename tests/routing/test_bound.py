@@ -405,7 +405,9 @@ async def test_data_of_an_unknown_mime_type_stay_bytes(bind):
 
     bound = await bind(router)
     entry = MetadataEntry(MIME.MIME_TYPE, b"\xd0")
-    with pytest.raises(Invalid, match="route 'int' expects int as '0x50'"):
+    with pytest.raises(
+        Invalid, match="route 'int' cannot read these data: there is no codec for '0x50'"
+    ):
         await bound.request_response(request(b"7", "int", more=[entry]))
     assert await bound.request_response(request(b"7", "bytes", more=[entry])) == Payload(b"7")
 

@@ -181,3 +181,51 @@ async def test_caller_without_composite_metadata(nursery):
         caller = Caller(requester)
         assert await caller.request_response("mirror", Point(1), returns=Point) == Point(0, 1)
         assert caller.decode(Payload(b"\x05", b"\xd0"), int) == 5
+
+
+class Foreign:
+    pass
+
+
+def wrong_calls():
+    payload = Payload(b"x")
+    given = "a Caller takes an object and makes the Payload of it: .* the Requester"
+    yield lambda c: c.request_response("nothing", payload), given
+    yield lambda c: c.fire_and_forget("nothing", payload), given
+    yield lambda c: c.request_stream("count", payload).__aenter__(), given
+    yield lambda c: receive(c.request_channel("sums", [payload])), given
+    yield lambda c: receive(c.request_channel("sums", later(payload))), given
+    yield lambda c: c.request_response("nothing", returns=Payload), "returns=Payload: call .*"
+    yield lambda c: c.request_response("nothing", returns=Foreign), "Foreign is no type that"
+    yield lambda c: c.request_stream("count", returns=Foreign).__aenter__(), "Foreign is no type"
+    yield lambda c: c.request_channel("sums", [], returns=Foreign).__aenter__(), "Foreign is no"
+    yield lambda c: c.request_response(payload), "the first argument is the route, a str, and not"
+    yield lambda c: c.request_response("nothing", metadata=b""), "metadata= takes a Metadata, not"
+
+
+async def receive(channel):
+    async with channel as items:
+        async for _ in items:
+            pass
+
+
+@pytest.mark.parametrize(("call", "text"), list(wrong_calls()))
+async def test_what_a_caller_is_not_for(call, text):
+    """A TypeError says so before anything is sent, and what to do instead."""
+    async with connected_pair(make_router()) as requester:
+        for _ in range(2):
+            with pytest.raises(TypeError, match=text):
+                await call(Caller(requester))
+
+
+def test_what_is_no_requester():
+    with pytest.raises(TypeError, match="Caller takes a Requester, not str: `async with connect"):
+        Caller("tcp://127.0.0.1:1")
+
+
+async def test_an_annotation_without_a_hash():
+    async with connected_pair(make_router()) as requester:
+        answer = await Caller(requester).request_response(
+            "mirror", Point(1), returns=Annotated[Point, []]
+        )
+        assert answer == Point(0, 1)

@@ -54,7 +54,9 @@ def test_a_route_has_one_handler(route, which):
     """The second handler of a route is an error that names the first."""
     router = Router()
     router.request_response(route)(one)
-    with pytest.raises(ValueError, match=f"one is the request_response handler of {which} already"):
+    with pytest.raises(
+        ValueError, match=f"{which} ha.* a request_response handler already: .*one$"
+    ):
         router.request_response(route)(one)
     router.fire_and_forget(route)(nothing)
 
@@ -108,7 +110,7 @@ def test_including_is_all_or_nothing():
     inner.request_response("free")(one)
     inner.request_response("taken")(one)
     outer.request_response("a.taken")(one)
-    with pytest.raises(ValueError, match=r"route 'a\.taken' already"):
+    with pytest.raises(ValueError, match=r"route 'a\.taken' has a request_response"):
         outer.include(inner, "a.")
     with pytest.raises(ValueError, match="255 bytes"):
         outer.include(inner, "x" * 255)

@@ -1,16 +1,18 @@
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from trio.abc import ReceiveChannel
 
+from rsocket_trio.metadata.builder import Metadata
 from rsocket_trio.metadata.composite import CompositeMetadata
 from rsocket_trio.payload import Payload
 from rsocket_trio.protocol.interaction import Interaction
 from rsocket_trio.requester import Requester
 from rsocket_trio.responder import Setup
-from rsocket_trio.routing.signature import Route, Source, read_signature
+from rsocket_trio.routing.router import Router
+from rsocket_trio.routing.signature import Principal, Route, Source, read_signature
 from rsocket_trio.transports.base import TransportInfo
 
 if TYPE_CHECKING:
@@ -106,6 +108,53 @@ def test_methods_are_handlers():
     assert signature.result is str
 
 
+class Callable:
+    async def __call__(self, data: int) -> int:
+        return 3 * data
+
+
+class Streams:
+    async def __call__(self, data: int) -> AsyncIterator[int]:
+        yield data
+
+
+async def with_database(database: object, data: int, *, factor: dict) -> int:
+    return factor["x"] * data
+
+
+BOUND = partial(partial(with_database, "db"), factor={"x": 3})
+
+
+@pytest.mark.parametrize("handler", [Callable(), partial(Callable()), BOUND, partial(BOUND)])
+async def test_what_else_can_be_called(bind, handler):
+    """Arguments that are bound already are not filled."""
+    router = Router()
+    router.request_response("x")(handler)
+    assert router.routes[0].handler in (
+        f"{__name__}.Callable.__call__",
+        f"{__name__}.with_database",
+    )
+    bound = await bind(router)
+    answer = await bound.request_response(Payload(b"2", Metadata(route="x").encode()))
+    assert answer == Payload(b"6")
+
+
+@pytest.mark.parametrize("handler", [Streams(), partial(Streams().__call__)])
+def test_generators_that_are_called_otherwise(handler):
+    assert read_signature(handler, STREAM).is_generator
+
+
+def decorated(function):
+    @wraps(function)
+    def wrapper(*arguments):
+        return function(*arguments)
+
+    return wrapper
+
+
+async def marker(who: Principal) -> int: ...
+
+
 def sync(data: int) -> int: ...
 
 
@@ -146,10 +195,6 @@ async def takes_payload(payload: Payload) -> None: ...
 async def takes_route(route: Route) -> None: ...
 
 
-class Callable:
-    async def __call__(self, data: int) -> int: ...
-
-
 @pytest.mark.parametrize(
     ("function", "interaction", "reason"),
     [
@@ -157,21 +202,24 @@ class Callable:
         (generator, RESPONSE, "it yields, .*: `return` the result"),
         (generator, FNF, "it yields"),
         (generator, PUSH, "it yields"),
-        (two_data, CHANNEL, "one data parameter at most, and one and two are two"),
-        (two_channels, CHANNEL, "one channel parameter at most, and one and two are two"),
+        (two_data, CHANNEL, "it may have one data parameter, and it has one and two"),
+        (two_channels, CHANNEL, "it may have one channel parameter, and it has one and two"),
         (unannotated, RESPONSE, "'data' has no annotation"),
-        (any_number, RESPONSE, "'data' stands for any number"),
-        (any_keywords, RESPONSE, "'data' stands for any number"),
+        (any_number, RESPONSE, "'data' takes any number of arguments"),
+        (any_keywords, RESPONSE, "'data' takes any number of arguments"),
         (absent, RESPONSE, "annotated with 'Absent', .* import it outside `if TYPE_CHECKING`"),
         (generator, CHANNEL, "a parameter annotated ReceiveChannel.* is missing"),
-        (takes_channel, STREAM, "only request_channel has a channel for 'items'"),
+        (takes_channel, STREAM, "'items' is a channel, which only request_channel has"),
         (listed, STREAM, "annotate its result AsyncIterator"),
         (once, STREAM, "annotate its result AsyncIterator"),
-        (once, PUSH, "there is no data for 'data': bytes or CompositeMetadata"),
-        (takes_payload, PUSH, "there is no data for 'payload'"),
-        (takes_route, PUSH, "there is no data for 'route'"),
-        (Callable(), RESPONSE, "neither a function nor a method"),
-        (partial(once, 1), RESPONSE, "neither a function nor a method"),
+        (once, PUSH, "there are no data for 'data': annotate it bytes or CompositeMetadata"),
+        (takes_payload, PUSH, "there are no data for 'payload'"),
+        (takes_route, PUSH, "there are no data for 'route'"),
+        (None, RESPONSE, "NoneType cannot be .* nor an object that can be called"),
+        (Callable, RESPONSE, "Callable cannot be .* neither a function, nor a method, nor an"),
+        (partial(sync, 1), RESPONSE, "sync cannot be .* not async: write `async def`"),
+        (decorated(generator), STREAM, "a decorator of it returns a function that is not async"),
+        (marker, RESPONSE, r"'who': write `Annotated\[T, Principal\]`, T being the type of what"),
     ],
 )
 def test_a_function_that_cannot_be_a_handler_is_explained(function, interaction, reason):

@@ -1,0 +1,101 @@
+"""How values of one type are written, and which values those are: `Form`."""
+
+from __future__ import annotations
+
+import typing
+from collections import abc, deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from .annotations import NONE, has_fields, is_typed_dict
+from .mismatch import Mismatch, kind_of
+
+__all__ = [
+    "ACCEPTED",
+    "PLAIN_TYPES",
+    "STRICT",
+    "Form",
+    "Writer",
+    "another",
+    "base_of",
+    "classes_of",
+    "instances",
+    "refuse",
+]
+
+Writer: TypeAlias = Callable[[Any], Any]
+"""Makes a value of some type a plain one, or raises `Mismatch`."""
+
+_OCTETS: Final = (bytes, bytearray, memoryview)
+PLAIN_TYPES: Final[frozenset[type]] = frozenset((str, bool, int, float, NONE))
+"""What every format has values for."""
+ACCEPTED: Final[Mapping[type, tuple[type, ...]]] = {float: (float, int), bytes: _OCTETS}
+"""Classes whose instances are values of a type, for types with more than their own instances."""
+STRICT: Final[frozenset[type]] = frozenset((bool, str, *_OCTETS))
+"""Python takes these for numbers or for sequences, and peers do not."""
+
+
+@attrs.frozen
+class Form:
+    """How values of one type are written.
+
+    Attributes:
+        write: Writes one.
+        plain: Values of exactly these types go as they are, and `write` need not be called.
+    """
+
+    write: Writer
+    plain: frozenset[type] = frozenset()
+
+
+def base_of(cls: type, leaves: Mapping[type, Writer]) -> type | None:
+    """Return the class itself or the nearest of its bases that the format writes as a whole."""
+    return next((base for base in cls.__mro__ if base in leaves), None)
+
+
+def classes_of(member: Any, leaves: Mapping[type, Writer]) -> tuple[type, ...]:
+    """Return the classes of the values of one member of a union; empty if they can be of any."""
+    cls = typing.get_origin(member) or member
+    if cls in (None, NONE):
+        return (NONE,)
+    if cls is typing.Literal:
+        return tuple([type(value) for value in typing.get_args(member)])
+    if not isinstance(cls, type) or getattr(cls, "_is_protocol", False) is True:
+        return ()
+    if issubclass(cls, Enum) or has_fields(cls):
+        return (cls,)
+    base = base_of(cls, leaves)
+    if base is not None:
+        return ACCEPTED.get(base, (base,))
+    if issubclass(cls, abc.Mapping) or is_typed_dict(cls):
+        return (abc.Mapping,)
+    return (abc.Set, abc.Sequence, deque)
+
+
+def instances(accepted: tuple[type, ...], name: str, convert: Writer) -> Writer:
+    """Return a writer of the instances of some classes, and of no others."""
+    strict = STRICT.difference(accepted)
+
+    def write(value: Any) -> Any:
+        if type(value) in strict or not isinstance(value, accepted):
+            raise Mismatch.of(name, value)
+        return convert(value)
+
+    return write
+
+
+def another(name: str, value: object) -> Mismatch:
+    """Return the error for a value of the right type that is not one of those allowed."""
+    return Mismatch(f"expected {name}, got another {kind_of(value)}")
+
+
+def refuse(value: object) -> typing.NoReturn:
+    """Refuse a value that no format has words for.
+
+    Raises:
+        Mismatch: Always.
+    """
+    raise Mismatch.of("a value", value)

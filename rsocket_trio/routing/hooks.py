@@ -1,0 +1,103 @@
+"""How the functions of an application that admit connections and requests are called.
+
+A failure of one of them refuses the connection or the request. The log names the function, and the
+peer learns nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
+from typing import Any, Final
+
+from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
+from ..errors import (
+    RejectedResume,
+    SetupError,
+    StreamError,
+    single_error,
+)
+from ..log_policy import logger
+from .signature import name_of
+
+__all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_hook", "failed", "said"]
+
+Refusal = SetupError | StreamError | RejectedResume
+
+NOT_ADMITTED: Final = b"this connection was not admitted"
+"""The text for the peer if a hook fails."""
+
+
+def check_hook(option: str, function: object, *, is_async: bool = True) -> None:
+    """Refuse what cannot be a hook of a router, before a connection depends on it.
+
+    Raises:
+        TypeError: It cannot be called; or it is async, and may not be.
+    """
+    if function is None:
+        return
+    if not callable(function):
+        kind = kind_of(function)
+        raise TypeError(f"{option}= takes {'an async' if is_async else 'a'} function, not {kind}")
+    if not is_async and iscoroutinefunction(function):
+        raise TypeError(
+            f"{option}= takes a function that is not async, and {name_of(function)} is: write `def`"
+        )
+
+
+async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
+    """Call a hook.
+
+    Args:
+        option: The parameter of `rsocket_trio.Router` that has the hook.
+        function: The hook.
+        arguments: The arguments of the hook.
+
+    Returns:
+        The principal, of ``authenticate``.
+
+    Raises:
+        TypeError: Its result has no meaning, for example because an ``await`` is missing. To go on
+            would admit every peer.
+        Exception: It refuses or fails.
+
+    Checkpoint: as the hook does.
+    If cancelled: as the hook does.
+    """
+    waiting: Any = function(*arguments)
+    if not isinstance(waiting, Awaitable):
+        raise TypeError(f"{name_of(function)} is not async: write `async def`, and no `yield`")
+    result = await waiting
+    if isinstance(result, UNAWAITED):
+        raise TypeError(f"{name_of(function)} returned {unawaited(result)}")
+    if option == "authenticate":
+        if result is False:
+            raise TypeError(f"{name_of(function)} returned False: to refuse, raise Rejected")
+    elif result is not None:
+        raise TypeError(
+            f"{name_of(function)} returned {kind_of(result)}, and its result means nothing: "
+            "to refuse, raise an error"
+        )
+    return result
+
+
+def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
+    """Return the text of a refusal, alone in a group too; ``None`` if it is none of these.
+
+    The text and not the exception: an exception in a variable of a frame in its own traceback
+    would keep that frame, with all that a peer has sent, until the garbage collector runs.
+    """
+    alone = single_error(error)
+    if not isinstance(alone, refusals):
+        return None
+    # It may be one object that is raised each time. (A frozen class would refuse an assignment.)
+    alone.with_traceback(None)
+    error.with_traceback(None)
+    return alone.data
+
+
+def failed(option: str, function: object, refused: str) -> None:
+    """Log the failure of a hook that is being handled; ``refused`` says what it was asked about."""
+    logger.exception(
+        "%s= of a Router failed, so %s was refused: fix %s", option, refused, name_of(function)
+    )

@@ -1,0 +1,66 @@
+"""A registered handler with what it brings along: its settings and its guards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from ..codecs import Codecs
+from ..protocol.interaction import Interaction
+from ..responder import Setup
+from ..tracing import Tracing
+from .signature import Signature
+
+if TYPE_CHECKING:
+    from .guards import Guard
+
+__all__ = ["Explain", "Registered", "Registrations", "Settings"]
+
+Explain: TypeAlias = bool | Callable[[Setup], bool]
+
+
+@attrs.frozen(eq=False)
+class Settings:
+    """What a router was given for its handlers; see `rsocket_trio.Router`.
+
+    A setting that is ``None`` is that of the router around this one.
+
+    Attributes:
+        codecs: The codecs.
+        explain: Who learns why data were refused.
+        tracing: What takes in traces.
+    """
+
+    codecs: Codecs | None = None
+    explain: Explain | None = None
+    tracing: Tracing | None = None
+
+    def within(self, outer: Settings) -> Settings:
+        """Return these settings in a router that is included in one with the ``outer`` ones."""
+        return Settings(
+            outer.codecs if self.codecs is None else self.codecs,
+            outer.explain if self.explain is None else self.explain,
+            outer.tracing if self.tracing is None else self.tracing,
+        )
+
+
+@attrs.frozen
+class Registered:
+    """A handler with its guards and its settings.
+
+    Attributes:
+        signature: The handler.
+        settings: Those of the router it was registered on.
+        guards: Those of the routers it was included from, the outermost first. The guard of the
+            router that has it now is not among them.
+    """
+
+    signature: Signature
+    settings: Settings
+    guards: tuple[Guard, ...] = ()
+
+
+Registrations: TypeAlias = dict[Interaction, dict[str | None, Registered]]
+"""Handlers by interaction and route; ``None`` is for requests without a route."""

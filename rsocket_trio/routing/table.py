@@ -1,0 +1,160 @@
+"""The handlers of a router, and the routers it is made of: `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakKeyDictionary
+
+from ..codecs import DEFAULT_CODECS
+from ..errors import MetadataError
+from ..metadata.routing import encode_route
+from ..protocol.interaction import Interaction
+from .guards import Fence, Guard
+from .registered import Registered, Registrations, Settings
+from .signature import check_conversions
+
+if TYPE_CHECKING:
+    from ..tracing import Tracing
+
+__all__ = ["Table"]
+
+_Added: TypeAlias = "tuple[Table, Interaction, str | None, Registered]"
+"""A table, and a handler that it gets."""
+
+
+class Table:
+    """The handlers of a router, by interaction and route.
+
+    A handler that is added also goes to the tables that include this one. So a mistake is found
+    when the handler is registered, and a connection finds all handlers in one place.
+
+    Attributes:
+        handlers: All handlers, those of the included tables too.
+        settings: What the router was given for its handlers.
+        guard: What the router was given to say who may come in.
+    """
+
+    def __init__(self, settings: Settings, guard: Guard) -> None:
+        self.handlers: Registrations = {interaction: {} for interaction in Interaction}
+        self.settings = settings
+        self.guard = guard
+        self.included: list[tuple[Table, str]] = []
+        # Weak: an acceptor may make a router for each connection, and include a common one.
+        self.included_in: WeakKeyDictionary[Table, list[str]] = WeakKeyDictionary()
+
+    def add(self, interaction: Interaction, route: str | None, registered: Registered) -> None:
+        """Add a handler here and to the tables that include this one.
+
+        Raises:
+            TypeError: The codecs of one of them do not convert what it takes or returns.
+            ValueError: One of them has such a handler, or the route gets too long there.
+        """
+        _add(list(self.reached(interaction, route, registered)))
+
+    def include(self, other: Table, prefix: str) -> None:
+        """Add the handlers of another table, and those that it gets later.
+
+        Raises:
+            TypeError: As `add`.
+            ValueError: As `add`; or a table would include itself.
+        """
+        if other.has(self):
+            raise ValueError("a router cannot include itself, nor a router that includes it")
+        _add(
+            [
+                added
+                for interaction, routes in other.handlers.items()
+                for route, registered in routes.items()
+                for added in self.reached(
+                    interaction, *other.as_part_of(self, prefix, route, registered)
+                )
+            ]
+        )
+        self.included.append((other, prefix))
+        other.included_in.setdefault(self, []).append(prefix)
+
+    def reached(
+        self, interaction: Interaction, route: str | None, registered: Registered
+    ) -> Iterator[_Added]:
+        """Yield what a new handler is for this table, and for those that include it."""
+        yield self, interaction, route, registered
+        for outer, prefixes in self.included_in.items():
+            for prefix in prefixes:
+                part = self.as_part_of(outer, prefix, route, registered)
+                yield from outer.reached(interaction, *part)
+
+    def as_part_of(
+        self, outer: Table, prefix: str, route: str | None, registered: Registered
+    ) -> tuple[str | None, Registered]:
+        """Return route and handler as they are in a table that includes this one."""
+        return (
+            route if route is None else prefix + route,
+            Registered(
+                registered.signature,
+                registered.settings.within(outer.settings),
+                self.guards + registered.guards,
+            ),
+        )
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The guard of the router, if it asks anything."""
+        return (self.guard,) if self.guard.is_needed else ()
+
+    def has(self, table: Table) -> bool:
+        """Whether a table is this one, or a part of it."""
+        return table is self or any(other.has(table) for other, _ in self.included)
+
+    def fences(self) -> Iterator[Fence]:
+        """Yield what guards the routes of the included tables."""
+        for other, prefix in self.included:
+            for fence in other.fences():
+                yield fence.within(prefix, other.guards)
+            if other.guards:
+                routeless = any(
+                    None in routes
+                    for interaction, routes in other.handlers.items()
+                    if interaction is not Interaction.METADATA_PUSH  # which has no routes at all
+                )
+                yield Fence(prefix, other.guards, routeless)
+
+    def tracings(self) -> Iterator[Tracing]:
+        """Yield what takes in traces, here and in the included tables."""
+        if self.settings.tracing is not None:
+            yield self.settings.tracing
+        for other, _ in self.included:
+            yield from other.tracings()
+
+    def check_free(self, interaction: Interaction, route: str | None) -> None:
+        """Refuse a route that has a handler, or is too long.
+
+        Raises:
+            ValueError: It is one of these.
+        """
+        taken = self.handlers[interaction].get(route)
+        if taken is not None:
+            raise _taken(interaction, route, taken)
+        try:
+            encode_route(route or "")
+        except MetadataError as error:
+            raise ValueError(str(error)) from None
+
+
+def _add(added: list[_Added]) -> None:
+    """Add handlers to the tables that get them: all of them or none."""
+    seen: dict[tuple[Table, Interaction, str | None], Registered] = {}
+    for table, interaction, route, registered in added:
+        table.check_free(interaction, route)
+        twin = seen.setdefault((table, interaction, route), registered)
+        if twin is not registered:
+            raise _taken(interaction, route, twin)
+        codecs = registered.settings.codecs
+        check_conversions(registered.signature, DEFAULT_CODECS if codecs is None else codecs)
+    for table, interaction, route, registered in added:
+        table.handlers[interaction][route] = registered
+
+
+def _taken(interaction: Interaction, route: str | None, by: Registered) -> ValueError:
+    which = "requests without a route have" if route is None else f"route {route!r} has"
+    return ValueError(f"{which} a {interaction.value} handler already: {by.signature.name}")

@@ -1,0 +1,147 @@
+"""A value is written only if it is what its annotation says, in every format and at every depth."""
+
+import enum
+from collections import UserList, deque
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict
+
+import attrs
+import pytest
+
+from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
+from rsocket_trio.metadata.mime_types import MIME
+
+BOTH = [MIME.CBOR, MIME.JSON]
+NOON = datetime(2024, 5, 6, 12, tzinfo=UTC)
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class UserName(str):
+    __slots__ = ()
+
+
+@attrs.frozen
+class Item:
+    name: str
+    quantity: int | None = None
+    kind: Literal["a", Level.HIGH] = "a"
+
+
+class Options(TypedDict, total=False):
+    depth: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: str
+
+
+class Sized(Protocol):
+    size: int
+
+
+async def lookup() -> int:
+    return 1
+
+
+async def numbers():
+    yield 1
+
+
+REFUSED = [
+    ("x", int, "expected int, got str"),
+    (True, int, "expected int, got bool"),
+    (1.5, int, "expected int, got float"),
+    (True, float, "expected float, got bool"),
+    (1, bool, "expected bool, got int"),
+    (1, str, "expected str, got int"),
+    (b"x", str, "expected str, got bytes"),
+    (1, None, "expected None, got int"),
+    (NOON, Decimal, "expected Decimal, got datetime"),
+    (date(2024, 5, 6), datetime, "expected datetime, got date"),
+    ([1, "x"], list[int], r"\[1\]: expected int, got str"),
+    (["x"] * 3, set[int], r"\[0\]: expected int, got str"),
+    ((1, 2), Pair, r"right: expected str, got int"),
+    ((1, "x"), tuple[int, int], r"\[1\]: expected int, got str"),
+    ({"a": "b"}, dict[str, int], r"\[value 0\]: expected int, got str"),
+    ({1: 1}, dict[str, int], r"\[key 0\]: expected str, got int"),
+    (Item(3), Item, r"name: expected str, got int"),
+    (Item("x", "3"), Item, r"quantity: expected int, got str"),
+    (Item("x", 1, "b"), Item, r"kind: expected .*, got another str"),
+    ([Item("x"), Item(None)], list[Item], r"\[1\]\.name: expected str, got None"),
+    ([Item("x"), 3], list[Item | Pair], r"\[1\]: expected .*, got int"),
+    ({"depth": "1"}, Options, r"depth: expected int, got str"),
+    (1.5, int | str, "expected .*, got float"),
+    (True, int | str, "expected .*, got bool"),
+    ("x", list[int] | int, "expected .*, got str"),
+    (b"x", list[int] | int | None, "expected .*, got bytes"),
+    ("b", Literal["a", 1], "expected .*, got another str"),
+    (True, Literal["a", 1], "expected .*, got another bool"),
+    ([], Literal["a"], "expected .*, got another list"),
+    (3, Level, "expected Level, got int"),
+]
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize(("value", "annotation", "reason"), REFUSED)
+def test_what_is_not_as_annotated_is_refused(value, annotation, reason, mime_type):
+    with pytest.raises(CodecError, match=f"cannot be written as {mime_type}: {reason}$"):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "text"),
+    [
+        (1, float, "1"),
+        (Level.HIGH, int, "3"),
+        (UserName("ada"), str, '"ada"'),
+        (Level.HIGH, Literal[Level.HIGH], "3"),
+        ([1, 2.5], list[float], "[1,2.5]"),
+        ((Level.HIGH, 4), list[int], "[3,4]"),
+        (deque([1]), list[int], "[1]"),
+        (UserList([1]), list[int] | int, "[1]"),
+        ({"a": None}, dict[str, int | None], '{"a":null}'),
+        (None, int | str | None, "null"),
+        ({"depth": 1}, Options | int, '{"depth":1}'),
+        (Pair(1, "x"), Pair | int, '[1,"x"]'),
+        (Item("x"), Item | int, '{"name":"x","quantity":null,"kind":"a"}'),
+        (["x", 1], list[Any], '["x",1]'),
+        ({"size": 1}, Sized | int, '{"size":1}'),
+        (True, Literal[True] | str, "true"),
+        (bytearray(b"a"), list[bytes] | bytes | int, '"YQ=="'),
+        ([memoryview(b"a")], list[bytes], '["YQ=="]'),
+        (NOON, date, '"2024-05-06"'),
+    ],
+)
+def test_what_is_as_annotated_is_written(value, annotation, text):
+    assert DEFAULT_CODECS.encode(value, annotation, MIME.JSON).decode() == text
+
+
+def test_a_datetime_is_written_as_the_date_that_is_annotated():
+    data = DEFAULT_CODECS.encode([NOON], list[date], MIME.CBOR)
+    assert DEFAULT_CODECS.decode(data, list[date], MIME.CBOR) == [date(2024, 5, 6)]
+
+
+@pytest.mark.parametrize("mime_type", [*BOTH, MIME.TEXT, MIME.OCTET_STREAM])
+@pytest.mark.parametrize("annotation", [int, str, Any, None, Item, bytes, int | str])
+def test_a_missing_await(annotation, mime_type):
+    value = lookup()
+    with pytest.raises(CodecError, match="`await` is missing before the call of lookup"):
+        DEFAULT_CODECS.encode(value, annotation, mime_type)
+    value.close()
+    with pytest.raises(CodecError, match="take the items of numbers with `async for`"):
+        DEFAULT_CODECS.encode(numbers(), annotation, mime_type)
+
+
+@pytest.mark.parametrize("mime_type", BOTH)
+@pytest.mark.parametrize("annotation", [list[int], list[Any], Any, list[int | str]])
+def test_a_missing_await_within(annotation, mime_type):
+    value = lookup()
+    reason = r"\[1\]: expected .*, got a coroutine: an `await` is missing before the call of lookup"
+    with pytest.raises(CodecError, match=reason):
+        DEFAULT_CODECS.encode([1, value], annotation, mime_type)
+    value.close()

@@ -1,0 +1,290 @@
+"""An included router keeps its settings, and is alive: what it gets later is served."""
+
+import gc
+import re
+import weakref
+from typing import Annotated, Any
+
+import attrs
+import pytest
+
+from rsocket_trio import (
+    Metadata,
+    Payload,
+    Principal,
+    Router,
+    Setup,
+    Tracing,
+    ZipkinTracing,
+    current_trace,
+)
+from rsocket_trio.codecs import Codecs
+from rsocket_trio.errors import ApplicationError, Invalid
+from rsocket_trio.testing.in_memory import connected_pair
+
+TRACE = ZipkinTracing(trace_id=bytes(8), span_id=bytes(8))
+
+
+class Plain:
+    def __init__(self, x):
+        self.x = x
+
+
+class PlainCodec:
+    def encode(self, value, annotation):
+        return str(value.x).encode()
+
+    def decode(self, data, annotation):
+        return annotation(int(data))
+
+
+@attrs.frozen
+class Item:
+    quantity: int
+
+
+def asked(route, data=b"21"):
+    return Payload(data, Metadata(route=route).encode())
+
+
+async def double(plain: Plain) -> Plain:
+    return Plain(2 * plain.x)
+
+
+async def one() -> int:
+    return 1
+
+
+async def take(item: Item) -> None: ...
+
+
+async def test_codecs_are_kept(bind):
+    """A handler is answered by the codecs of its own router, in a router of any others."""
+    inner, middle, outer = Router(codecs=Codecs({"x/plain": PlainCodec()})), Router(), Router()
+    inner.request_response("double")(double)
+    middle.include(inner, "b.")
+    outer.include(middle, "a.")
+    bound = await bind(outer, data="x/plain")
+    assert await bound.request_response(asked("a.b.double")) == Payload(b"42")
+    inner.request_response("later")(double)
+    bound = await bind(outer, data="x/plain")
+    assert await bound.request_response(asked("a.b.later")) == Payload(b"42")
+
+
+async def test_codecs_of_the_router_around_serve_where_there_are_no_others(bind):
+    outer, inner = Router(codecs=Codecs({"x/plain": PlainCodec()})), Router()
+
+    @inner.request_response("length")
+    async def length(text: str) -> Any:
+        return Plain(len(text))
+
+    class Text(PlainCodec):
+        def decode(self, data, annotation):
+            return data.decode()
+
+    outer = Router(codecs=Codecs({"x/plain": Text()}))
+    outer.include(inner)
+    bound = await bind(outer, data="x/plain")
+    assert await bound.request_response(asked("length", b"abc")) == Payload(b"3")
+
+
+def test_the_codecs_of_the_router_around_must_convert():
+    class Picky(PlainCodec):
+        def check_encode(self, annotation):
+            raise TypeError("only on Sundays")
+
+    inner = Router()
+    inner.request_response("one")(one)
+    codecs = Codecs(dict.fromkeys(Codecs().mime_types, Picky()))
+    outer = Router(codecs=codecs)
+    with pytest.raises(TypeError, match=r"one cannot be .* cannot be written: only on Sundays"):
+        outer.include(inner)
+    assert outer.routes == ()
+    own = Router(codecs=Codecs())
+    own.request_response("one")(one)
+    outer.include(own)
+    assert [route.route for route in outer.routes] == ["one"]
+
+
+@pytest.mark.parametrize("own", [None, False, True])
+@pytest.mark.parametrize("around", [None, False, True])
+async def test_explain_is_kept(bind, own, around):
+    outer, inner = Router(explain=around), Router(explain=own)
+    inner.request_response("take")(take)
+    outer.include(inner)
+    bound = await bind(outer)
+    with pytest.raises(Invalid) as caught:
+        await bound.request_response(asked("take", b'{"quantity":"x"}'))
+    told = around if own is None else own
+    assert ("expected int, got str" in str(caught.value)) is bool(told)
+
+
+async def test_explain_is_asked_about_the_principal_of_its_own_router(bind):
+    """And so is a handler that takes the SETUP: as if its router were served alone."""
+
+    async def inside(auth, facts):
+        return "inside"
+
+    async def outside(auth, facts):
+        return "outside"
+
+    seen = []
+    inner = Router(authenticate=inside, explain=lambda setup: seen.append(setup.principal))
+    inner.request_response("take")(take)
+
+    @inner.request_response("who")
+    async def who(setup: Setup, user: Annotated[str, Principal]) -> list[str]:
+        return [setup.principal, user]
+
+    outer = Router(authenticate=outside)
+    outer.include(inner)
+    outer.request_response("who out")(who)
+    bound = await bind(outer)
+    for _ in range(2):
+        with pytest.raises(Invalid):
+            await bound.request_response(asked("take", b"[]"))
+    assert seen == ["inside"]
+    assert (await bound.request_response(asked("who", b""))).data == b'["inside","inside"]'
+    assert (await bound.request_response(asked("who out", b""))).data == b'["outside","outside"]'
+
+
+async def nobody(setup):
+    return True
+
+
+def fails(setup):
+    raise KeyError("secret")
+
+
+@pytest.mark.parametrize(
+    ("explain", "text"),
+    [
+        (fails, "explain= of a Router failed.* fix .*fails"),
+        (lambda setup: nobody(setup), "returned a coroutine: an `await` is missing .* of nobody"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_explain_that_fails_explains_nothing(bind, caplog, explain, text):
+    router = Router(explain=explain)
+    router.request_response("take")(take)
+    bound = await bind(router)
+    with pytest.raises(Invalid, match=r"expects Item as 'application/json'$"):
+        await bound.request_response(asked("take", b"[]"))
+    assert caplog.messages
+    assert re.search(text, caplog.messages[0])
+
+
+async def test_tracing_is_kept():
+    """The handlers of a router with tracing have the trace; those around it have not."""
+
+    async def seen() -> bool:
+        return current_trace() is not None
+
+    inner, outer = Router(tracing=Tracing()), Router()
+    inner.request_response("in")(seen)
+    outer.request_response("out")(seen)
+    outer.include(inner)
+    async with connected_pair(outer) as requester:
+        for route, expected in (("in", b"\xf5"), ("out", b"\xf4")):
+            metadata = Metadata(route=route, trace=TRACE)
+            answer = await requester.request_response(metadata=metadata)
+            assert answer.data == expected
+
+
+async def test_later_handlers_are_served(bind):
+    """They go to all routers around, and through several prefixes."""
+    inner, a, b, top = Router(), Router(), Router(), Router()
+    a.include(inner, "i.")
+    b.include(inner, "j.")
+    b.include(inner, "k.")
+    top.include(a, "a.")
+    top.include(b, "b.")
+    inner.request_response("one")(one)
+    routes = {"a.i.one", "b.j.one", "b.k.one"}
+    assert {route.route for route in top.routes} == routes
+    bound = await bind(top)
+    for route in routes:
+        assert (await bound.request_response(asked(route, b""))).data == b"1"
+
+
+@pytest.mark.parametrize("route", ["one", None])
+def test_a_later_handler_whose_route_is_taken(route):
+    """It is refused where it is registered, and goes nowhere."""
+    inner, first, second = Router(), Router(), Router()
+    first.include(inner)
+    second.include(inner)
+    second.request_response(route)(one)
+    with pytest.raises(ValueError, match=r"a request_response handler already: .*one$"):
+        inner.request_response(route)(one)
+    assert inner.routes == first.routes == ()
+
+
+def test_a_later_handler_that_would_come_twice():
+    inner, a, b, top = Router(), Router(), Router(), Router()
+    a.include(inner)
+    b.include(inner)
+    top.include(a)
+    top.include(b)
+    with pytest.raises(ValueError, match="route 'one' has a request_response handler already"):
+        inner.request_response("one")(one)
+    assert inner.routes == top.routes == ()
+    inner, a, top = Router(), Router(), Router()
+    a.include(inner, "x" * 250)
+    with pytest.raises(ValueError, match="255 bytes"):
+        inner.request_response("too long")(one)
+    assert inner.routes == ()
+
+
+def test_what_cannot_be_included():
+    a, b = Router(), Router()
+    with pytest.raises(ValueError, match="cannot include itself"):
+        a.include(a, "x.")
+    a.include(b)
+    with pytest.raises(ValueError, match="cannot include itself"):
+        b.include(a)
+    with pytest.raises(TypeError, match="include takes a Router, not str"):
+        a.include("b")
+    with pytest.raises(TypeError, match="a prefix is a str, not NoneType"):
+        a.include(Router(), None)
+
+
+def test_a_router_for_each_connection_does_not_stay():
+    """What is included does not keep the routers that include it."""
+    common = Router()
+    outer = Router()
+    outer.include(common)
+    gone = weakref.ref(outer)
+    del outer
+    gc.collect()
+    assert gone() is None
+    common.request_response("one")(one)
+
+
+async def test_guarded_and_other_handlers_of_a_client():
+    """A client's own SETUP is not authenticated, so both kinds of handlers see the same SETUP."""
+
+    async def authenticate(auth, facts):
+        return "server"
+
+    async def who(user: Annotated[str | None, Principal]) -> str | None:
+        return user
+
+    inner, outer = Router(authenticate=authenticate), Router()
+    inner.request_response("in")(who)
+    outer.request_response("out")(who)
+    outer.include(inner)
+
+    async def accept(setup, requester):
+        answers.append(requester)
+        return Router()
+
+    answers = []
+    for routes in (("in", "out"), ("out", "in")):
+        async with connected_pair(accept, client_responder=outer):
+            for route in routes:
+                if route == "in":
+                    answer = await answers[-1].request_response(route=route)
+                    assert answer.data.endswith(b"server")
+                else:
+                    with pytest.raises(ApplicationError, match="the handler failed"):
+                        await answers[-1].request_response(route=route)
