@@ -341,7 +341,8 @@ async def test_a_failing_authenticator_names_its_request(interaction, caplog):
     [record] = caplog.records
     assert record.getMessage() == (
         f"authenticate= of a Router failed, so {interaction} 'nowhere' from 10.0.0.1:4711 was "
-        f"refused: fix {__name__}.test_a_failing_authenticator_names_its_request.<locals>.authenticate"
+        f"refused: fix {__name__}.test_a_failing_authenticator_names_its_request.<locals>."
+        "authenticate"
     )
     assert str(record.exc_info[1]) == SECRET
 
