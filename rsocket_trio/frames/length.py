@@ -79,7 +79,7 @@ class LengthPrefixDecoder:
 
     @property
     def pending(self) -> bool:
-        """Whether a part of a frame or of its length has arrived, so that an end now is not clean."""
+        """Whether a part of a frame or of its length has arrived; an end now is not clean."""
         return bool(self._missing or self._prefix)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:

@@ -55,7 +55,7 @@ class LengthDecoder:
 
     @property
     def pending(self) -> bool:
-        """Whether a part of a frame or of its length has arrived, so that an end now is not clean."""
+        """Whether a part of a frame or of its length has arrived; an end now is not clean."""
         return bool(self._buffer)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
