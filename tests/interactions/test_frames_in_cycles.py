@@ -210,3 +210,25 @@ async def test_requests_that_fail(ask, later, failure):
             except Exception as error:
                 error.__traceback__ = None
             await trio.testing.wait_all_tasks_blocked()
+
+
+class Refuses(Responder):
+    async def request_response(self, payload):
+        raise Rejected("no")
+
+    async def request_stream(self, payload):
+        raise Rejected("no")
+        yield payload
+
+
+@pytest.mark.parametrize("interaction", ["request_response", "request_stream"])
+async def test_an_error_for_a_caller_keeps_no_frame(interaction):
+    """The error that a caller gets is not in a variable of a frame of its own traceback."""
+    async with connected_pair(Refuses()) as requester:
+        with no_frames_in_cycles():
+            with pytest.raises(Rejected):
+                if interaction == "request_response":
+                    await requester.request_response(Payload(b"x"))
+                else:
+                    async with requester.request_stream(Payload(b"x")) as items:
+                        await items.receive()
