@@ -45,8 +45,14 @@ def test_a_frame_too_long_for_its_length_field():
     """31 bits count the frame and the length."""
 
     class Huge(bytes):
-        def __len__(self):
-            return 2**31 - 4
+        def __new__(cls, size):
+            huge = super().__new__(cls)
+            huge.size = size
+            return huge
 
+        def __len__(self):
+            return self.size
+
+    assert encode_length(Huge(2**31 - 5)) == b"\x7f\xff\xff\xff"
     with pytest.raises(LocalProtocolError, match="too long for a 31-bit length"):
-        encode_length(Huge())
+        encode_length(Huge(2**31 - 4))
