@@ -7,6 +7,7 @@ collector comes by: it counts objects, and no bytes. And a peer may cancel as of
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
@@ -174,6 +175,8 @@ async def upload(client):
 
 @pytest.mark.parametrize("ask", [respond, read, stream, channel, upload])
 async def test_requests_that_their_caller_gives_up(ask):
+    if ask is channel and sys.version_info >= (3, 13):
+        pytest.skip("contextlib of Python 3.13 does so with each nursery that is cancelled in it")
     async with frame_peer_server() as (_peer, client):
         with no_frames_in_cycles():
             async with trio.open_nursery() as nursery:
