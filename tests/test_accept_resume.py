@@ -423,7 +423,7 @@ async def test_short_tokens_are_refused(nursery, options, size):
     async with server.dial() as peer:
         await peer.send(setup(b"x" * (size - 1)))
         error = await peer.expect_closed(ErrorCode.REJECTED_SETUP)
-        assert error.data == f"a resume token has at least {size} bytes here".encode()
+        assert error.data == f"a resume token must have at least {size} bytes".encode()
     assert len(server.options.store) == 0
     async with server.dial() as peer:
         await peer.send(setup(b"x" * size))

@@ -88,7 +88,7 @@ async def test_another_principal_does_not_resume(nursery, principal, caplog):
     async with server.session():
         pass
     assert await server.resume(peer="elsewhere") == NO_SESSION
-    assert "another principal's" in caplog.text
+    assert "another principal" in caplog.text
     assert await server.resume() == OK
     nursery.cancel_scope.cancel()
 

@@ -143,7 +143,7 @@ def _add_serve(commands: Commands) -> None:
         "--max-connections",
         metavar="N",
         type=positive,
-        help="accept at most N connections at the same time; the server closes any further one"
+        help="accept at most N connections at the same time; the server closes further ones"
         " (WebSocket: status 503)",
     )
     parser.add_argument(

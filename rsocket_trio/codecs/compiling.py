@@ -1,4 +1,4 @@
-"""Annotations, compiled once: `Compiled` keeps the results, a `Compiler` makes them.
+"""Compile annotations once: a `Compiler` makes the forms, and `Compiled` keeps them.
 
 Readers and writers are compiled in the same way: an annotation together with all the types it is
 made of. A type that contains itself, like a tree, is compiled with a reference that is filled in
@@ -17,8 +17,8 @@ from .mismatch import Unconvertible
 __all__ = ["MAX_KNOWN", "Compiled", "Compiler"]
 
 MAX_KNOWN: Final = 1024
-"""Annotations whose compiled form is kept. Only a program that makes classes while it runs has
-more. Then all are forgotten, and compiled again when they are needed."""
+"""The most annotations whose compiled form is kept. Only a program that makes classes while it runs
+has more. Then all forms are dropped, and compiled again when they are needed."""
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Compiler(ABC, Generic[T]):
         """Return the compiled form of an annotation, or of a part of one.
 
         Raises:
-            Unconvertible: It cannot be compiled, or a part of it cannot.
+            Unconvertible: The annotation, or a part of it, cannot be compiled.
         """
         try:
             done = self.done.get(annotation)
@@ -56,7 +56,7 @@ class Compiler(ABC, Generic[T]):
 
     @abstractmethod
     def _compile(self, annotation: Any) -> T:
-        """Compile an annotation that is new."""
+        """Compile a new annotation."""
 
     @abstractmethod
     def _reference(self, annotation: Any, whole: list[T]) -> T:

@@ -120,7 +120,7 @@ def mapping(
                 check(keys)
             done = dict(zip(keys, values, strict=True))
         except TypeError:
-            raise Mismatch(f"expected {name}, got a key that cannot be one") from None
+            raise Mismatch(f"expected {name}, got a key that is not hashable") from None
         return done if make is dict else make(done)
 
     return Shape(read, DICT)
@@ -137,7 +137,7 @@ def set_of(
                 check(parts)
             return kind(parts)
         except TypeError:
-            raise Mismatch(f"expected {name}, got an item that cannot be in one") from None
+            raise Mismatch(f"expected {name}, got an item that is not hashable") from None
 
     return make
 

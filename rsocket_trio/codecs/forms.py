@@ -1,4 +1,4 @@
-"""How values of one type are written, and which values those are: `Form`."""
+"""The form of a type: how its values are written, and which values it has: `Form`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = [
 ]
 
 Writer: TypeAlias = Callable[[Any], Any]
-"""Makes a value of some type a plain one, or raises `Mismatch`."""
+"""Converts a value of some type to a plain value, or raises `Mismatch`."""
 
 _OCTETS: Final = (bytes, bytearray, memoryview)
 PLAIN_TYPES: Final[frozenset[type]] = frozenset((str, bool, int, float, NONE))
-"""What every format has values for."""
+"""The types that every format can write."""
 ACCEPTED: Final[Mapping[type, tuple[type, ...]]] = {float: (float, int), bytes: _OCTETS}
 """Classes whose instances are values of a type, for types with more than their own instances."""
 STRICT: Final[frozenset[type]] = frozenset((bool, str, *_OCTETS))
-"""Python takes these for numbers or for sequences, and peers do not."""
+"""Python treats values of these types as numbers or sequences, but peers do not."""
 
 
 @attrs.frozen
@@ -43,8 +43,8 @@ class Form:
     """How values of one type are written.
 
     Attributes:
-        write: Writes one.
-        plain: Values of exactly these types go as they are, and `write` need not be called.
+        write: Writes one value.
+        plain: Values of exactly these types are written unchanged, without a call of `write`.
     """
 
     write: Writer
@@ -93,7 +93,7 @@ def another(name: str, value: object) -> Mismatch:
 
 
 def refuse(value: object) -> typing.NoReturn:
-    """Refuse a value that no format has words for.
+    """Refuse a value that no format can write.
 
     Raises:
         Mismatch: Always.

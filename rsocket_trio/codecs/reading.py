@@ -242,10 +242,11 @@ def no_way(annotation: Any) -> Unconvertible:
     name = annotation_name(annotation)
     if isinstance(annotation, type):
         return Unconvertible(
-            f"{name} is no type that data are converted to: make it an attrs class, a dataclass, "
+            f"{name} is not a type that data can be converted to: make it an attrs class, "
+            "a dataclass, "
             "a TypedDict or a NamedTuple"
         )
-    return Unconvertible(f"{name} is no type that data are converted to")
+    return Unconvertible(f"{name} is not a type that data can be converted to")
 
 
 def _taken_by(annotation: Any) -> frozenset[type]:
@@ -288,5 +289,5 @@ def _check_constructor(cls: Any, arguments: set[str]) -> None:
         ):
             raise Unconvertible(
                 f"{cls.__name__} cannot be made of its fields: its constructor needs "
-                f"{parameter.name!r}, which is no field"
+                f"{parameter.name!r}, which is not a field"
             )

@@ -97,7 +97,9 @@ class Codecs:
             if isinstance(codec, type) or not (
                 hasattr(codec, "encode") and hasattr(codec, "decode")
             ):
-                raise TypeError(f"the codec for {mime_type!r} is no object with encode and decode")
+                raise TypeError(
+                    f"the codec for {mime_type!r} is not an object with encode and decode"
+                )
             self._codecs[_essence(mime_type)] = codec
 
     @property
@@ -167,7 +169,8 @@ class Codecs:
             except Exception as error:  # see above
                 where = f": {error}" if isinstance(error, Mismatch) else ""
                 raise CodecError(
-                    f"{len(data)} bytes of {mime_type} are no {annotation_name(annotation)}{where}"
+                    f"{len(data)} bytes of {mime_type} cannot be read as "
+                    f"{annotation_name(annotation)}{where}"
                 ) from error
 
         return decode
@@ -234,7 +237,7 @@ class Codecs:
             )
         charset = _charset(mime_type)
         if charset not in _UTF_8:
-            raise NoCodec(f"text is UTF-8 here, not {charset[:_MAX_SHOWN]!a}")
+            raise NoCodec(f"text must be UTF-8, not {charset[:_MAX_SHOWN]!a}")
         return codec
 
 

@@ -111,7 +111,9 @@ def made(cls: Any, arguments: Iterable[Any], keywords: Mapping[str, Any]) -> Any
         raise
     except Exception as error:  # of a validator or a converter of the application
         name = cls.__name__
-        raise Mismatch(f"expected {name}, got what it refuses ({kind_of(error)})") from error
+        raise Mismatch(
+            f"expected {name}, got a value that it refuses ({kind_of(error)})"
+        ) from error
 
 
 def made_from(cls: type, base: Shape) -> Shape:

@@ -9,15 +9,15 @@ The modules, in reading order. Every connection consists of these:
 - ``crew``: the tasks that read and run handlers
 - ``first_steps``: runs handlers up to their first wait
 - ``shift``: the state of one task of the crew
-- ``reader``: one turn of reading; any task of the crew can do it
+- ``reader``: reads once, and dispatches the frames, for any task of the crew
 - ``dispatch``: from a frame to its stream
 - ``incoming_requests``: accepts or refuses the peer's requests
 - ``fragmented_request``: a request of the peer, until it is whole
 - ``stream_zero``: the frames of the connection itself
-- ``stream_table``: which operation has which stream id
+- ``stream_table``: the operation of each stream id
 - ``stream_sender``: sends the requests and payloads of operations
-- ``sendable``: what can be sent as a payload
-- ``body_sender``: payloads in chunks, on their way out
+- ``sendable``: checks of payloads that are to be sent
+- ``body_sender``: sends payloads whose data come in chunks
 - ``admission``: decides whether a request of ours may leave now
 - ``outbox``: the queue of frames to send
 - ``room``: the space for payload frames, and the tasks that wait for it
@@ -36,7 +36,7 @@ Sessions that outlive their connections:
 
 - ``resume_options``: the settings of resumption
 - ``resumable_link``: a transport that outlives the connections below it
-- ``session_frames``: what the frames of a session mean for its resumption
+- ``session_frames``: reads and sets the positions in the frames of a session
 - ``link_watch``: KEEPALIVEs, and peers that fall silent, below a link
 - ``retention``: the frames that one end keeps for the other, within bounds
 - ``dialling``: functions of applications that make transports

@@ -1,4 +1,4 @@
-"""Payloads whose data come in chunks, on their way out: `BodySender`."""
+"""Send payloads whose data come in chunks: `BodySender`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["BodySender"]
 
 
 class BodySender:
-    """Sends fragments while chunks come, and stops where nobody wants them any more.
+    """Sends fragments while chunks come, and stops when the peer does not want more.
 
     Around each source there is a cancel scope, in `StreamTable.sources` once its stream is open.
     """
@@ -40,7 +40,7 @@ class BodySender:
         self._fragment_size = fragment_size
 
     def stop(self) -> None:
-        """The connection is over: no source is waited for any longer."""
+        """Cancel the wait for every source, because the connection is over."""
         for scope in [*self._table.sources.values(), *self._unopened]:
             scope.cancel(reason="the connection is over")
 

@@ -19,8 +19,8 @@ REQUEST_N wait for one burst of requests at most, and never for a handler.
 
 While the peer does not read its answers (the outbox is full), requests stay in the queue: their
 answers would only have to wait, each with a task of its own. One task waits for room in the queue
-of all senders. One request begins when that task gets its turn, so streams that keep the outbox
-full cannot stop requests completely.
+of all senders. When that task gets room, one request begins, so streams that keep the outbox full
+cannot stop requests completely.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ async def receive_setup(
     except MetadataLengthError:
         raise  # CONNECTION_ERROR, as for any frame
     except MalformedFrame as error:
-        raise InvalidSetup(f"the first frame is no SETUP: {error}") from error
+        raise InvalidSetup(f"the first frame is not a SETUP: {error}") from error
     setup = check_first_frame(first, resume_offered=resume_offered)
     if isinstance(setup, SetupFrame):
         check_setup(
@@ -203,10 +203,10 @@ async def wait_accepted(connection: Connection) -> None:
     if connection.lifecycle.failure is not None:
         raise connection.lifecycle.failure
     if scope.cancelled_caught:
-        reason = f"the peer did not answer to SETUP within {timeout:g} s"
+        reason = f"the peer did not answer the SETUP within {timeout:g} s"
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
         connection.lifecycle.end(ConnectionLost(reason), last_words=last_words)
         raise ConnectFailed(
-            f"{reason}: it is no RSocket server, or it answers no KEEPALIVE; for such a server set "
+            f"{reason}: it is not an RSocket server, or it does not answer KEEPALIVE; then set "
             "confirm_setup=False (--no-confirm-setup)"
         )

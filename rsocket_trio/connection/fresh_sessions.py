@@ -1,4 +1,4 @@
-"""One session after the other: `Succession`, for `Resume.fresh_session`.
+"""Begin a new session after a lost one: `Succession`, for `Resume.fresh_session`.
 
 If the server refuses to resume, the streams of the session are lost, and the requester may go on in
 a new session, with a token and a SETUP of its own. The new session keeps nothing of the old one.
@@ -117,7 +117,7 @@ class Succession:
                         except ConnectFailed:
                             raise
                         except Exception:  # from the application's dialler
-                            logger.exception("the dialler failed: no fresh session")
+                            logger.exception("the dialler failed, so there is no fresh session")
                             return None
                         attempt.deadline = inf
                         session = ClientSession(self._resume, self._dial, transport, self._config)
@@ -125,7 +125,7 @@ class Succession:
                             connection = await self._begin(session)
                         except Exception:
                             # The application's acceptor failed; no caller could get its error.
-                            logger.exception("the acceptor failed: no fresh session")
+                            logger.exception("the acceptor failed, so there is no fresh session")
                             return None
                         began = trio.current_time()
                         await self._drive(session, connection)

@@ -1,8 +1,8 @@
-"""Granting leases to the peer, as the application's source says: `grant_leases`.
+"""Grant leases to the peer, as the application's source says: `grant_leases`.
 
 A source is asked for the next lease when the last one has ended. It may also be an async iterable,
-which says itself when there is another one. What a lease allows is the matter of
-`rsocket_trio.connection.leases`.
+which says itself when there is another one. `rsocket_trio.connection.leases` decides
+what a lease allows.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ async def grant_leases(
 
     Args:
         leases: The leases of the connection.
-        outbox: Where the LEASE frames wait. While it is clogged no more are taken from an iterable.
-        task_status: Started once the first lease is queued, or has to be waited for.
+        outbox: Where the LEASE frames wait. While it is clogged, no lease is taken from an
+            iterable.
+        task_status: Called once the first lease is queued, or once this task waits for it.
 
     Checkpoint: always.
-    If cancelled: nothing more is granted but by hand.
+    If cancelled: only calls of `ConnectionLeases.grant` grant leases from then on.
     """
     source = leases.source
     first = leases.begin()
@@ -74,7 +75,7 @@ class _Granting:
         await trio.sleep_forever()
 
     def _report_started(self) -> None:
-        """The first lease is queued, or has to be waited for."""
+        """Report that the first lease is queued, or that this task waits for it."""
         if self._started is not None:
             started, self._started = self._started, None
             started()
@@ -95,7 +96,7 @@ class _Granting:
                 else:
                     await self._grant_by_asking(source)
         except BaseException as error:
-            # The application's source failed. Its other requests and connections go on.
+            # Only this source fails: the requests, and other connections, go on.
             logger.error(
                 "the source of leases failed; it grants no more on this connection",
                 exc_info=failure_of(error),

@@ -1,4 +1,4 @@
-"""Requests of the peer, from the frame to the crew: `IncomingRequests`.
+"""Accept or refuse requests of the peer, and give them to the crew: `IncomingRequests`.
 
 This module decides whether a request is accepted, refused (REJECTED, INVALID) or ignored, and
 assembles requests in fragments.

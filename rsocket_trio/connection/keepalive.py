@@ -1,4 +1,4 @@
-"""The task that sends KEEPALIVEs and watches whether the peer is alive: `watch`.
+"""The task that sends KEEPALIVEs and finds out if the peer is dead: `watch`.
 
 It runs the pure `rsocket_trio.protocol.keepalive_clock`. A client sends KEEPALIVEs. Both ends close
 a connection whose peer was silent for the max lifetime. The task waits only for time, so a full

@@ -16,7 +16,7 @@ The states of a frame. Only a payload frame can be WAITING or RESERVED; others b
 What a call does depends on the state of the writer (`rsocket_trio.connection.writer_state`):
 
     call          AWAKE                 ASLEEP                MARKED                GONE
-    put...        queues                queues; MARKED (1)    queues                queues in vain
+    put...        queues                queues; MARKED (1)    queues                queues; not sent
     take          takes all, or ASLEEP  - (3)                 - (3)                 - (3)
                   until woken
     flush         does nothing          sends all; ASLEEP (2) sends all; ASLEEP (2) does nothing
@@ -35,7 +35,7 @@ writer takes all queued frames and sends them in one call, or the loop sends the
 sleeps (`rsocket_trio.connection.flushing`).
 
 Payload frames need room (`rsocket_trio.connection.room`). Frames that must always leave (CANCEL,
-ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted apart: beyond
+ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted separately: beyond
 `max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_size` the
 connection ends (`on_overrun`). The reading never stops because of them: a peer may read only after
 we read, and then both sides would wait without end.

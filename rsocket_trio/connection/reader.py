@@ -1,7 +1,7 @@
-"""Read, one turn at a time: `Reader`. The task of the crew that reads calls it.
+"""Read once, and dispatch the frames: `Reader`. The task of the crew that reads calls it.
 
-It never waits for a consumer, nor for the peer to read. It waits only for the transport, and for
-one turn of the loop between two batches of a read that brought very many frames.
+It never waits for a consumer, and never for the peer to read. It waits only for the transport, and
+for one turn of the loop between two batches of a read that brought very many frames.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ peer has not received (Protocol.md, "Resume Operation"), and goes on.
        |
     Attachment: the current FrameTransport, if there is one
 
-The link sends the KEEPALIVEs, not the engine: a silent peer loses only its transport, not the
+The link sends the KEEPALIVEs, not the engine. So a silent peer loses only its transport, not the
 connection (`rsocket_trio.connection.link_watch`), and each KEEPALIVE carries the position received
 (`rsocket_trio.connection.session_frames`). Frames of stream 0 have no position and are not
 retained. Once either side has sent CONNECTION_CLOSE or CONNECTION_ERROR, the session is closing and

@@ -131,7 +131,7 @@ class ClientSession:
                         except ConnectFailed:
                             raise
                         except Exception as error:  # from the application's dialler
-                            logger.exception("the dialler failed: the session is not resumed")
+                            logger.exception("the dialler failed, so the session is not resumed")
                             link.fail("the dialler failed", error)
                             return
                         attachment = await self._offer(transport, connection)
@@ -178,7 +178,7 @@ class ClientSession:
             self._refused(RejectedResume(answer.data, code=answer.code), connection)
             return None
         if not isinstance(answer, ResumeOkFrame) or answer.stream_id:
-            raise RemoteProtocolError(f"{answer.frame_type.name} is no answer to RESUME")
+            raise RemoteProtocolError(f"{answer.frame_type.name} is not an answer to RESUME")
         position = answer.last_received_client_position
         if not log.can_replay_from(position):
             reason = "frames that the server has not received are not retained any more"

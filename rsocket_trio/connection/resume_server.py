@@ -149,7 +149,7 @@ class Sessions:
         """
         shortest = self.options.min_token_size
         if len(token) < shortest:
-            raise RejectedSetup(f"a resume token has at least {shortest} bytes here")
+            raise RejectedSetup(f"a resume token must have at least {shortest} bytes")
         if len(self._kept) >= self.options.max_sessions:
             raise RejectedSetup("too many resumable sessions")
         session = ServerSession(self, token, transport, received, setup.max_lifetime_ms / 1000)

@@ -1,10 +1,10 @@
 """The frames that one end of a session keeps for the other, within bounds: `Retention`.
 
 The log has a maximum size. When it fills, a KEEPALIVE with R *behind* the sent frames asks the peer
-how far it has received, and the outbox accepts no payloads until the peer has answered. So for an
-honest peer we never drop a frame that it may need, even if the producers are fast. If a peer does
-not answer with its position, we do not wait for it: the oldest frames are dropped, with a warning,
-and the session may be lost with its connection.
+which position it has received, and the outbox accepts no payloads until the peer has answered. So
+for a correct peer we never drop a frame that it may need, even if the producers are fast. If a peer
+does not answer with its position, we do not wait for it: the oldest frames are dropped, with a
+warning, and the session may be lost with its connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be sent as a payload, and the errors for what cannot.
+"""Check what is to be sent as a payload, and make the errors for all other objects.
 
 `rsocket_trio.connection.stream_sender` accepts the common case, a payload of bytes, without a call.
 It calls these functions for all others.

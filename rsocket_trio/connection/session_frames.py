@@ -1,4 +1,4 @@
-"""What the frames of a session mean for its resumption: `SessionFrames`."""
+"""The positions and retained frames of a session, for its resumption: `SessionFrames`."""
 
 from __future__ import annotations
 

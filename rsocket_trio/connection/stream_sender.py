@@ -1,4 +1,4 @@
-"""The way out for the operations of a connection: `StreamSender`."""
+"""Send the requests and payloads of a connection's operations: `StreamSender`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ANSWER: Final = NEXT | COMPLETE
 _PAYLOAD: Final = FrameType.PAYLOAD.value << 10
 _pack: Final = HEADER.pack
 _LARGEST_HEAD: Final = 13
-"""Header, initial request n and metadata length: the bytes of a frame beside its payload."""
+"""The bytes of a frame beside its payload: header, initial request n and metadata length."""
 
 
 class StreamSender:
@@ -46,8 +46,8 @@ class StreamSender:
     Attributes:
         account: See `Outbound`.
         max_frame_size: See `Outbound`.
-        max_whole: A payload of so many bytes of data and metadata fits one frame.
-        finish: `StreamTable.finish`; as an attribute it costs no call more.
+        max_whole: The most bytes of data and metadata that fit in one frame.
+        finish: `StreamTable.finish`; as an attribute it saves a call.
         add_unopened: `StreamTable.add_unopened`.
         remove_unopened: `StreamTable.remove_unopened`.
     """
@@ -68,10 +68,10 @@ class StreamSender:
             config: The settings of the connection.
             table: Its streams.
             outbox: Where the frames wait for the writer.
-            admission: Lets requests of ours through, or says why none may be sent.
-            account: Of the bytes received.
-            max_request: Where the wire has no fragments of requests, the bytes of data and
-                metadata that a request may have. Channels have fragments on every wire.
+            admission: Decides when a request of ours may leave.
+            account: Counts the received bytes.
+            max_request: If the wire has no fragments of requests: the most bytes of data and
+                metadata in a request. Channels have fragments on every wire.
         """
         self.account = account
         self.max_frame_size = config.limits.max_frame_size
@@ -116,7 +116,7 @@ class StreamSender:
             return False
         if not admission.open and not admission.ready():
             return False  # `open` knows whether it may wait
-        # As `StreamTable.enter`, without its call, and with nothing entered if the encoding fails.
+        # Like `StreamTable.enter`, but without the call, and nothing is entered if encoding fails.
         operations = self._operations
         stream_id = self._next_id(operations)
         frame = encode_request(frame_type, stream_id, flags, initial_n, metadata, data)
@@ -135,10 +135,10 @@ class StreamSender:
         initial_n: int | None,
         payload: AnyPayload,
     ) -> None:
-        """Send a request as room allows, in fragments if need be; see `Outbound.open`.
+        """Send a request as room allows, in fragments if necessary; see `Outbound.open`.
 
         Raises:
-            LocalProtocolError: It is too large for a wire whose requests have no fragments.
+            LocalProtocolError: It is too large, and the wire has no fragments of requests.
 
         Checkpoint: a cancellation point before the first frame; other tasks run where there is no
         room.
@@ -244,7 +244,7 @@ class StreamSender:
         return True
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
-        """Queue a PAYLOAD as room allows, in fragments if need be; see `Outbound.send_payload`.
+        """Queue a PAYLOAD as room allows, in fragments if necessary; see `Outbound.send_payload`.
 
         Checkpoint: where there is no room.
         If cancelled: fragments may have left, and the caller must end the stream.
@@ -297,7 +297,7 @@ class StreamSender:
         await self._outbox.reserve(size)
 
     def end(self, error: Exception, _last_words: bytes | None) -> None:
-        """The connection is over: refuse every request, room and chunk from now on."""
+        """Refuse every request, room and chunk from now on, because the connection is over."""
         self._outbox.close(error)
         self._admission.refuse(error)
         self._bodies.stop()

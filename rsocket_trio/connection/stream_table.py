@@ -17,7 +17,7 @@ __all__ = ["StreamTable"]
 
 
 class StreamTable:
-    """Which operation has which stream id, and what happens when a stream or all of them end.
+    """Knows the operation of each stream id, and ends one stream or all of them.
 
     Attributes:
         operations: Stream id to operation, the streams of both sides.

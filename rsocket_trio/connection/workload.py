@@ -1,4 +1,4 @@
-"""The requests of the peer that wait or run, and how many there may be: `Workload`."""
+"""The requests of the peer that wait or run, within their limits: `Workload`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Workload:
     Attributes:
         active: Requests that wait or run.
         size: Bytes of their payloads.
-        max_active: The most requests there may be (`Limits.max_streams`).
+        max_active: The most requests that may wait or run (`Limits.max_streams`).
         max_size: The most bytes of several requests (`Limits.max_requests_size`).
         queue: Those that have not begun, in the order of their arrival.
         over: Nothing is read any more, and no request begins.
@@ -42,13 +42,13 @@ class Workload:
         self.on_done: Callable[[], None] | None = None
 
     def has_room(self, size: int) -> bool:
-        """Whether one more request of ``size`` bytes may be taken on."""
+        """Return whether one more request of ``size`` bytes may be accepted."""
         if self.active >= self.max_active:
             return False
         return self.size + size <= self.max_size or not self.active
 
     def add(self, operation: ResponderOperation, size: int) -> None:
-        """Take a request of ``size`` bytes on.
+        """Count a request of ``size`` bytes.
 
         For the task that reads, which begins the request right after.
         """
@@ -65,13 +65,13 @@ class Workload:
             self.on_done()
 
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
-        """The connection is over: no request begins any more."""
+        """Begin no more requests, because the connection is over."""
         self.over = True
 
     def forget(self) -> None:
         """Drop the requests that have not begun, once the connection and its tasks are over.
 
-        An application may keep its requester for long, and with it all of this.
+        An application may keep its requester for a long time, and the requester keeps the queue.
         """
         for operation in self.queue:
             self.active -= 1

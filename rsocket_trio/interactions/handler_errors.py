@@ -36,7 +36,7 @@ def log_handler_failure(what: str, error: Exception) -> None:
     """Log the error of a handler whose requester gets no answer."""
     alone = single_error(error)
     if isinstance(alone, StreamError):
-        # A refusal, meant for the requester. It is expected, so it is no error in the log.
+        # A refusal is meant for the requester. It is expected, so it is not an error in the log.
         logger.info("%s refused: %s", what, alone)
     else:
         logger.error("%s failed", what, exc_info=error)
@@ -61,8 +61,8 @@ def error_frame_for(
     """Return the ERROR frame for an error of a handler, and log the error.
 
     Args:
-        error: A `StreamError` is sent as it is, also if it is alone in a group. For other errors
-            the peer is told only that the handler failed; the details are logged.
+        error: A `StreamError` is sent as it is, also if it is the only exception in a group. For
+            other errors the peer is told only that the handler failed; the details are logged.
         stream_id: The stream that it ends.
         max_frame_size: The text is cut so that the frame is not longer.
         quiet: Log the error at a lower level, because the stream is over already.

@@ -1,4 +1,4 @@
-"""The wait of one task: `OneWaiter`; and a queue that one task empties: `Inbox`.
+"""`OneWaiter`: the wait of one task. `Inbox`: a queue that one task empties.
 
 On a stream only one task waits for each thing: its reader for items, its producer for credit. So a
 wait stores that task in a slot, and a wake-up reschedules it. There is no event, lock or queue of

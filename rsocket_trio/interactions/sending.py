@@ -109,7 +109,9 @@ async def send_items(
                     over = True
                     break
                 if credit.cut:
-                    raise ApplicationError("the handler dropped an item of which a part had left")
+                    raise ApplicationError(
+                        "the handler dropped an item after a part of it was sent"
+                    )
                 if taken:
                     credit.add(1)
                 payload = cast("AnyPayload", instead)

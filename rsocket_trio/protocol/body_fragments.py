@@ -1,9 +1,9 @@
 """Cut a payload into fragments while its data are still being produced: `BodyFragments`.
 
-The rules are those of `rsocket_trio.protocol.fragmentation`, with one difference. It is not known
-which chunk is the last, so a fragment leaves once it is full, or once it has at least `EAGER` bytes
-and no more are available; and the last fragment may be empty. rsocket-java refuses smaller
-fragments than `EAGER`.
+The rules are those of `rsocket_trio.protocol.fragmentation`, with one difference. The last chunk is
+not known in advance. So a fragment leaves once it is full, or once it has at least `EAGER` bytes
+and no more are available. The last fragment may be empty. rsocket-java refuses smaller fragments
+than `EAGER`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ is set and ends the connection if not ("Handling Ignore Flag"; no EXT is support
     ERROR              handled (zero_stream)        handled
     EXT, unknown       I: ignored, else refused     I: ignored, else refused
 
-For a "handled" frame, the checks that need state remain: whether the stream is known (else the
+A "handled" frame still needs the checks that depend on state: whether the stream is known (else the
 frame is ignored), whether its id is in use (a second request is ignored), whether `legality` allows
 it, and whether leases were negotiated (else a LEASE has no effect).
 

@@ -1,4 +1,4 @@
-"""The five interactions of RSocket, by one name each: `Interaction`."""
+"""The names of the five interactions of RSocket: `Interaction`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Interaction"]
 
 
 class Interaction(StrEnum):
-    """The five interactions, by the names of the decorators and of the requester's methods.
+    """The five interactions. The names are those of the decorators and of the requester's methods.
 
     Every member is a string too: ``Interaction.REQUEST_STREAM == "request_stream"``.
     """

@@ -5,9 +5,9 @@ ends. So each payload has a limit, all unfinished payloads of a connection have 
 (`ReassemblyBudget`), and both are checked before a fragment is kept. The number of empty or tiny
 fragments is limited too: they cost almost no memory, but no payload needs them.
 
-The bytes go into one growing buffer for metadata and one for data, not into a list of pieces. As an
-object, a piece of a few bytes costs ten times its size, so with a list tiny fragments could use ten
-times the limit. A buffer over-allocates by an eighth and takes linear time.
+The bytes go into one growing buffer for metadata and one for data, not into a list of pieces. A
+piece of a few bytes is an object of ten times its size, so with a list, tiny fragments could use
+ten times the limit. A buffer over-allocates by an eighth and takes linear time.
 """
 
 from __future__ import annotations

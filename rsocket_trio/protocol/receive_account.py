@@ -17,9 +17,9 @@ class ReceiveAccount:
 
     Attributes:
         unread: Bytes of payloads that the application has not taken yet. The operations count
-            them here, and look at the limits before they do.
-        max_unread: The most there may be (`Limits.max_unread_size`).
-        max_unread_body: The most that one payload which is read while it arrives may hold
+            them here, after they have checked the limits.
+        max_unread: The most bytes that may be unread (`Limits.max_unread_size`).
+        max_unread_body: The most unread bytes of one payload that is read while it arrives
             (`Limits.max_unread_body_size`).
     """
 

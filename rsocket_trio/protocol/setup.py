@@ -65,7 +65,7 @@ def check_first_frame(frame: Frame, *, resume_offered: bool = False) -> SetupFra
     if frame.stream_id:
         raise InvalidSetup(f"{frame.frame_type.name} must be on stream 0, not {frame.stream_id}")
     if isinstance(frame, ResumeFrame) and not resume_offered:
-        raise RejectedResume("sessions are not resumed here")
+        raise RejectedResume("this server does not resume sessions")
     return frame
 
 

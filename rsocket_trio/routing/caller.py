@@ -90,7 +90,9 @@ class Caller:
         if payload is None:
             if allows_none(returns):
                 return None
-            raise CodecError(f"completed without a value, and {annotation_name(returns)} is due")
+            raise CodecError(
+                f"expected {annotation_name(returns)}, but the request completed without a value"
+            )
         return self.decoder(returns, payload.metadata)(payload.data)
 
     def decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:

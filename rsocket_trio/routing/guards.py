@@ -380,7 +380,7 @@ async def _admit_resume(post: _Post, facts: ResumeFacts) -> None:
         principal = await _about_resume("authenticate", guard.authenticate, facts, None, facts)
         if facts.principal is not None and principal != facts.principal:
             peer = facts.transport.peer
-            logger.info("a session was not resumed from %s: it is another principal's", peer)
+            logger.info("a session was not resumed from %s: it belongs to another principal", peer)
             raise RejectedResume(NO_SESSION)
 
 

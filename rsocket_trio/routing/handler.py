@@ -240,7 +240,7 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
     if not context.guarded:
         # Without an authenticator the handler must not answer.
         raise TypeError(
-            f"the handler of route {route.name!r} takes the principal as {parameter.name!r}, and "
+            f"the handler of route {route.name!r} takes the principal as {parameter.name!r}, but "
             "its Router has no authenticator: give it authenticate="
         )
     if allows_none(parameter.annotation):
@@ -276,7 +276,7 @@ def _decoder(
 
 def _no_payload(result: Any) -> bytes:
     got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
-    raise CodecError(f"expected a payload, as the result is annotated, got {got}")
+    raise CodecError(f"expected a payload, as in the annotation of the result, got {got}")
 
 
 def _encoder(

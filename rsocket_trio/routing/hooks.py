@@ -1,4 +1,4 @@
-"""How the functions of an application that admit connections and requests are called.
+"""Call the functions of an application that admit connections and requests.
 
 A failure of one of them refuses the connection or the request. The log names the function, and the
 peer learns nothing about it.
@@ -29,10 +29,10 @@ NOT_ADMITTED: Final = b"this connection was not admitted"
 
 
 def check_hook(option: str, function: object, *, is_async: bool = True) -> None:
-    """Refuse what cannot be a hook of a router, before a connection depends on it.
+    """Refuse an object that cannot be a hook of a router, before a connection depends on it.
 
     Raises:
-        TypeError: It cannot be called; or it is async, and may not be.
+        TypeError: The object cannot be called, or it is async and must not be.
     """
     if function is None:
         return
@@ -57,9 +57,9 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
         The principal, of ``authenticate``.
 
     Raises:
-        TypeError: Its result has no meaning, for example because an ``await`` is missing. To go on
-            would admit every peer.
-        Exception: It refuses or fails.
+        TypeError: Its result has no meaning, for example because an ``await`` is missing.
+            Without this check, every peer would be admitted.
+        Exception: The hook refuses or fails.
 
     Checkpoint: as the hook does.
     If cancelled: as the hook does.
@@ -75,14 +75,14 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
             raise TypeError(f"{name_of(function)} returned False: to refuse, raise Rejected")
     elif result is not None:
         raise TypeError(
-            f"{name_of(function)} returned {kind_of(result)}, and its result means nothing: "
+            f"{name_of(function)} returned {kind_of(result)}, but its result is not used: "
             "to refuse, raise an error"
         )
     return result
 
 
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
-    """Return the text of a refusal, alone in a group too; ``None`` if it is none of these.
+    """Return the text of a refusal, also if it is alone in a group; ``None`` for other errors.
 
     The text and not the exception: an exception in a variable of a frame in its own traceback
     would keep that frame, with all that a peer has sent, until the garbage collector runs.
@@ -97,7 +97,7 @@ def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
 
 
 def failed(option: str, function: object, refused: str) -> None:
-    """Log the failure of a hook that is being handled; ``refused`` says what it was asked about."""
+    """Log the failure of a hook that is being handled; ``refused`` names what was refused."""
     logger.exception(
         "%s= of a Router failed, so %s was refused: fix %s", option, refused, name_of(function)
     )

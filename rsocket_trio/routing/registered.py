@@ -1,4 +1,4 @@
-"""A registered handler with what it brings along: its settings and its guards."""
+"""A registered handler with its settings and its guards."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Explain: TypeAlias = bool | Callable[[Setup], bool]
 
 @attrs.frozen(eq=False)
 class Settings:
-    """What a router was given for its handlers; see `rsocket_trio.Router`.
+    """The settings of a router for its handlers; see `rsocket_trio.Router`.
 
     A setting that is ``None`` is that of the router around this one.
 
     Attributes:
         codecs: The codecs.
-        explain: Who learns why data were refused.
-        tracing: What takes in traces.
+        explain: Decides which peers learn why data were refused.
+        tracing: Makes the trace of a request current.
     """
 
     codecs: Codecs | None = None
@@ -52,9 +52,9 @@ class Registered:
 
     Attributes:
         signature: The handler.
-        settings: Those of the router it was registered on.
-        guards: Those of the routers it was included from, the outermost first. The guard of the
-            router that has it now is not among them.
+        settings: The settings of the router on which it was registered.
+        guards: The guards of the routers from which it was included, the outermost first. The guard
+            of the router that has it now is not among them.
     """
 
     signature: Signature

@@ -191,11 +191,11 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
             raise _wrong(
                 function,
                 interaction,
-                f"it may have one {source.value} parameter, and it has {' and '.join(names)}",
+                f"it may have one {source.value} parameter, but it has {' and '.join(names)}",
             )
     names = [p.name for p in parameters if p.source in (Source.DATA, Source.PAYLOAD)]
     if names and any(parameter.source is Source.BODY for parameter in parameters):
-        reason = f"PayloadBody reads the data while they arrive, so {names[0]!r} cannot have them"
+        reason = f"PayloadBody reads the data while they arrive, so {names[0]!r} cannot get them"
         raise _wrong(function, interaction, reason)
     if interaction is Interaction.REQUEST_CHANNEL and not any(
         parameter.source is Source.CHANNEL for parameter in parameters
@@ -254,7 +254,7 @@ def _check_kind(function: Callable[..., Any], interaction: Interaction) -> None:
             )
         raise _wrong(function, interaction, reason)
     if not interaction.is_stream:
-        reason = "it yields, and its answer is no stream: `return` the result"
+        reason = "it yields, but its answer is not a stream: `return` the result"
         raise _wrong(function, interaction, reason)
 
 
@@ -337,7 +337,7 @@ def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -
     if interaction in _UNHEARD:
         return Any
     if "return" not in hints:
-        reason = "its result has no annotation, by which it is written: write `-> T`, or `-> Any`"
+        reason = "its result needs an annotation to be converted: write `-> T`, or `-> Any`"
         if interaction.is_stream:
             reason = "its result has no annotation: write `-> AsyncIterator[T]`"
         raise _wrong(function, interaction, reason)

@@ -1,4 +1,4 @@
-"""The handlers of a router, and the routers it is made of: `Table`."""
+"""The handlers of a router and of the routers that it includes: `Table`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 _Added: TypeAlias = "tuple[Table, Interaction, str | None, Registered]"
-"""A table, and a handler that it gets."""
+"""A table, and a handler that is to be added to it."""
 
 
 class Table:
@@ -31,8 +31,8 @@ class Table:
 
     Attributes:
         handlers: All handlers, those of the included tables too.
-        settings: What the router was given for its handlers.
-        guard: What the router was given to say who may come in.
+        settings: The settings of the router for its handlers.
+        guard: The functions of the router that admit connections and requests.
     """
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
@@ -47,8 +47,8 @@ class Table:
         """Add a handler here and to the tables that include this one.
 
         Raises:
-            TypeError: The codecs of one of them do not convert what it takes or returns.
-            ValueError: One of them has such a handler, or the route gets too long there.
+            TypeError: The codecs of one of them do not convert the types of the handler.
+            ValueError: One of them has a handler for this route, or the route gets too long there.
         """
         _add(list(self.reached(interaction, route, registered)))
 
@@ -57,7 +57,7 @@ class Table:
 
         Raises:
             TypeError: As `add`.
-            ValueError: As `add`; or a table would include itself.
+            ValueError: As `add`, or a table would include itself.
         """
         if other.has(self):
             raise ValueError("a router cannot include itself, nor a router that includes it")
@@ -77,7 +77,7 @@ class Table:
     def reached(
         self, interaction: Interaction, route: str | None, registered: Registered
     ) -> Iterator[_Added]:
-        """Yield what a new handler is for this table, and for those that include it."""
+        """Yield a new handler, with its route, for this table and for each that includes it."""
         yield self, interaction, route, registered
         for outer, prefixes in self.included_in.items():
             for prefix in prefixes:
@@ -87,7 +87,7 @@ class Table:
     def as_part_of(
         self, outer: Table, prefix: str, route: str | None, registered: Registered
     ) -> tuple[str | None, Registered]:
-        """Return route and handler as they are in a table that includes this one."""
+        """Return the route and the handler for a table that includes this one."""
         return (
             route if route is None else prefix + route,
             Registered(
@@ -99,7 +99,7 @@ class Table:
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The guard of the router, if it asks anything."""
+        """The guard of the router, if it has any function to call."""
         return (self.guard,) if self.guard.is_needed else ()
 
     def has(self, table: Table) -> bool:
@@ -107,7 +107,7 @@ class Table:
         return table is self or any(other.has(table) for other, _ in self.included)
 
     def fences(self) -> Iterator[Fence]:
-        """Yield what guards the routes of the included tables."""
+        """Yield the guards of the routes of the included tables."""
         for other, prefix in self.included:
             for fence in other.fences():
                 yield fence.within(prefix, other.guards)
@@ -120,17 +120,17 @@ class Table:
                 yield Fence(prefix, other.guards, routeless)
 
     def tracings(self) -> Iterator[Tracing]:
-        """Yield what takes in traces, here and in the included tables."""
+        """Yield the `Tracing` objects of this table and of the included tables."""
         if self.settings.tracing is not None:
             yield self.settings.tracing
         for other, _ in self.included:
             yield from other.tracings()
 
     def check_free(self, interaction: Interaction, route: str | None) -> None:
-        """Refuse a route that has a handler, or is too long.
+        """Refuse a route that has a handler already, or that is too long.
 
         Raises:
-            ValueError: It is one of these.
+            ValueError: The route is refused.
         """
         taken = self.handlers[interaction].get(route)
         if taken is not None:

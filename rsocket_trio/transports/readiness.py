@@ -4,18 +4,18 @@
 dozen objects for it. Where hundreds of connections wait for one message each, that is a third of
 all the work of a server. So where a trio run has many connections, each socket is registered once,
 with an epoll of our own, in edge-triggered mode. One system task waits for this epoll and wakes the
-tasks whose sockets have become readable (docs/performance.md has what it bought).
+tasks whose sockets have become readable.
 
-That takes one turn of trio's loop more for a message, so a run with few connections waits as trio
-does. Systems without epoll always do (`rsocket_trio.os_support`).
+A message then takes one more turn of trio's loop, so a run with few connections waits as trio does.
+Systems without epoll always wait as trio does (`rsocket_trio.os_support`).
 
 The rules of edge-triggered mode (epoll(7)):
 
 - The kernel tells once that bytes have arrived. An event that comes while no task waits is kept
   (`Watch.ready`); the next wait then ends at once.
 - A read that fills its buffer may have left bytes behind, so the next wait ends at once too.
-- The end of the peer's stream may come together with its last bytes. From then on no wait waits
-  (`Watch.ended`), so that the read finds it.
+- The end of the peer's stream may come together with its last bytes. From then on every wait ends
+  at once (`Watch.ended`), so that a read finds the end.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["MANY", "Readiness", "Watch"]
 
 MANY: Final = 32
-"""A run with so many connections, or more, uses one epoll for them; with half as many it stops."""
+"""With this many connections or more, a run uses one epoll for all. It stops below half of this."""
 
 _EVENTS_AT_ONCE: Final = 1024
-"""Events that one look takes; others come with the next."""
+"""The most events that one poll returns; the next poll returns the others."""
 
 _END: Final = os_support.EPOLL_END
 
@@ -57,8 +57,8 @@ class Readiness:
     """The sockets of one trio run that wait to be readable.
 
     Attributes:
-        streams: Streams that are open in this run.
-        shared: They wait with the epoll of this object, because there are many.
+        streams: The number of streams that are open in this run.
+        shared: The streams wait with the epoll of this object, because there are many.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Readiness:
 
     @classmethod
     def of_this_run(cls) -> Readiness:
-        """Return the one of the current trio run."""
+        """Return the `Readiness` of the current trio run."""
         readiness = _readiness.get()
         if readiness is None:
             readiness = cls()
@@ -90,10 +90,10 @@ class Readiness:
             self.shared = False
 
     def register(self, watch: Watch, fd: int) -> None:
-        """Have the kernel tell ``watch`` when ``fd`` becomes readable.
+        """Let the kernel tell ``watch`` when ``fd`` becomes readable.
 
         Raises:
-            OSError: The kernel does not.
+            OSError: The kernel refuses to.
         """
         epoll = self._epoll
         if epoll is None:
@@ -116,7 +116,7 @@ class Readiness:
             self._waiting.cancel(reason="no socket is registered")
 
     async def _wake_readers(self, epoll: select.epoll, scope: trio.CancelScope) -> None:
-        """Wake the tasks whose sockets have become readable. A system task."""
+        """Wake the tasks whose sockets have become readable; this runs in a system task."""
         watches = self._watches
         with epoll, scope:
             while True:
@@ -143,10 +143,10 @@ class Watch:
 
     Attributes:
         task: The task that waits.
-        readiness: Of the trio run.
+        readiness: The `Readiness` of the trio run.
         registered: The kernel tells us when the socket becomes readable.
         ready: There may be something to read, so the next wait ends at once.
-        ended: The peer has ended its stream, or the connection broke: no wait waits.
+        ended: The peer has ended its stream, or the connection broke, so every wait ends at once.
     """
 
     __slots__ = ("_fd", "_socket", "ended", "readiness", "ready", "registered", "task")
@@ -162,7 +162,7 @@ class Watch:
         self.readiness.join()
 
     def wait(self) -> Awaitable[None]:
-        """Wait until a read is worth a try. To be awaited at once, by one task at a time.
+        """Wait until a read may find something. Await it at once, in one task at a time.
 
         Raises:
             trio.ClosedResourceError: The socket was closed.
@@ -180,7 +180,7 @@ class Watch:
                 raise trio.ClosedResourceError("this socket was closed")
             try:
                 self.readiness.register(self, self._fd)
-            except OSError:  # the kernel has no room for more; it may have for trio's epoll
+            except OSError:  # the kernel has no room in our epoll; it may have room in trio's
                 return wait_readable(self._socket)  # noqa: ASYNC105  # the caller awaits it
             self.registered = True
         if self.ready or self.ended:
@@ -190,7 +190,7 @@ class Watch:
         return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  # the caller awaits it
 
     def close(self) -> None:
-        """The stream is being closed: end the wait, if there is one. Safe to call once."""
+        """End the wait, if there is one, because the stream is being closed. Call it only once."""
         if self.registered:
             self._forget()
         self.readiness.leave()

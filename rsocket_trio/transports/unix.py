@@ -114,7 +114,7 @@ async def _remove_stale(path: str) -> None:
     if asked is None:
         return
     if not stat.S_ISSOCK(asked[2]):
-        raise FileExistsError(errno.EEXIST, "a file that is not a socket is in the way", path)
+        raise FileExistsError(errno.EEXIST, "the path is a file that is not a socket", path)
     try:
         stream = await trio.open_unix_socket(path)
     except ConnectionRefusedError:
@@ -126,10 +126,10 @@ async def _remove_stale(path: str) -> None:
         pass
     except BlockingIOError:
         # The queue of connections is full, so there is a listener.
-        raise OSError(errno.EADDRINUSE, "another process listens there", path) from None
+        raise OSError(errno.EADDRINUSE, "another process listens on this path", path) from None
     else:
         await trio.aclose_forcefully(stream)
-        raise OSError(errno.EADDRINUSE, "another process listens there", path)
+        raise OSError(errno.EADDRINUSE, "another process listens on this path", path)
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:

@@ -111,7 +111,7 @@ async def request_websocket(
             )
     if websocket.connection is None:
         raise ConnectFailed(
-            "the WebSocket handshake failed: the server's answer does not accept or refuse it"
+            "the WebSocket handshake failed: the server's answer neither accepts nor refuses it"
         )
     return Handshake(
         connection=websocket.connection,

@@ -79,7 +79,7 @@ class Point:
 @pytest.mark.parametrize("codec", [CborCodec(), JsonCodec()])
 @pytest.mark.parametrize("annotation", [Odd, dict[Point, int], list[dict[frozenset | Point, int]]])
 def test_what_can_never_be_written(codec, annotation):
-    with pytest.raises(TypeError, match=r"is no type that data|cannot be written as a key"):
+    with pytest.raises(TypeError, match=r"is not a type that data|cannot be written as a key"):
         codec.check_encode(annotation)
 
 
@@ -133,7 +133,9 @@ def test_arguments_that_are_not_kept(mime_type):
 
 @pytest.mark.parametrize("codec", [JsonCodec, "json", None])
 def test_what_is_no_codec(codec):
-    with pytest.raises(TypeError, match="the codec for 'x/y' is no object with encode and decode"):
+    with pytest.raises(
+        TypeError, match="the codec for 'x/y' is not an object with encode and decode"
+    ):
         Codecs({"x/y": codec})
 
 

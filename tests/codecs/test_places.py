@@ -96,11 +96,15 @@ PLACES = [
     ),
     ([1, None], list[int], "order[1]: expected int, got None"),
     ([[SECRET]], list[deque[int]], "order[0][0]: expected int, got str"),
-    ({"password": SECRET}, Picky, "order: expected Picky, got what it refuses (ValueError)"),
+    (
+        {"password": SECRET},
+        Picky,
+        "order: expected Picky, got a value that it refuses (ValueError)",
+    ),
     (
         [{"password": SECRET}],
         list[Picky],
-        "order[0]: expected Picky, got what it refuses (ValueError)",
+        "order[0]: expected Picky, got a value that it refuses (ValueError)",
     ),
     ({"deep": SECRET}, Options, "order.deep: expected bool, got str"),
 ]
@@ -154,7 +158,7 @@ def test_a_deep_place_is_shortened(levels, text):
         (b"\xc0\x66secret", MIME.CBOR, "order: CBORDecodeError"),
         (b"\1\2", MIME.CBOR, "order: ValueError"),
         (b"1", "image/png", "order: there is no codec for 'image/png'"),
-        (b"1", "text/plain; charset=x", "order: text is UTF-8 here, not 'x'"),
+        (b"1", "text/plain; charset=x", "order: text must be UTF-8, not 'x'"),
     ],
 )
 def test_data_that_cannot_be_parsed(data, mime_type, text):

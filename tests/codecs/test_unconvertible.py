@@ -47,7 +47,7 @@ class Chain:
     last: "Holder | None" = None
 
 
-NO_TYPE = "is no type that data are converted to"
+NO_TYPE = "is not a type that data can be converted to"
 READ_AND_WRITE = [
     (Plain, f"Plain {NO_TYPE}: make it an attrs class"),
     (timedelta, f"timedelta {NO_TYPE}"),

@@ -257,7 +257,7 @@ def test_handlers_that_cannot_take_a_body():
         async def both(body: PayloadBody, other: bytes) -> None: ...
 
         both.__annotations__["other"] = annotation
-        with pytest.raises(TypeError, match="they arrive, so 'other' cannot have them"):
+        with pytest.raises(TypeError, match="they arrive, so 'other' cannot get them"):
             router.request_response("x")(both)
 
 

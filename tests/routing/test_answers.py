@@ -54,8 +54,8 @@ async def not_streamed() -> StreamedPayload:
         (forgot, "an `await` is missing before the call of lookup"),
         (forgot_many, r"\[1\]: expected int, got a coroutine: an `await` is missing before"),
         (forgot_nothing, "an `await` is missing before the call of lookup"),
-        (no_payload, "expected a payload, as the result is annotated, got str"),
-        (neither_payload, "expected a payload, as the result is annotated, got str"),
+        (no_payload, "expected a payload, as in the annotation of the result, got str"),
+        (neither_payload, "expected a payload, as in the annotation of the result, got str"),
         (not_streamed, "an `await` is missing before the call of lookup"),
     ],
 )
@@ -169,5 +169,5 @@ async def test_a_charset_without_a_codec():
     router = Router()
     router.request_response("x")(number)
     async with connected_pair(router, data_mime_type="text/plain;charset=latin-1") as requester:
-        with pytest.raises(Invalid, match="cannot be answered: text is UTF-8 here, not 'latin-1'"):
+        with pytest.raises(Invalid, match="cannot be answered: text must be UTF-8, not 'latin-1'"):
             await requester.request_response(route="x")

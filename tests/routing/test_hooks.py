@@ -45,7 +45,7 @@ def not_async(*_):
 MISTAKES = [
     (fails, "KeyError: 'secret'"),
     (forgot, "forgot returned a coroutine: an `await` is missing before the call of good"),
-    (false, "false returned (False: to refuse, raise Rejected|bool, and its result means nothing)"),
+    (false, "false returned (False: to refuse, raise Rejected|bool, but its result is not used)"),
     (not_async, "not_async is not async: write `async def`"),
 ]
 

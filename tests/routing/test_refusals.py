@@ -124,7 +124,7 @@ async def test_the_debug_log_has_tracebacks_without_values(caplog):
     data = b'{"word": "%s"}' % SECRET.encode()
     with caplog.at_level(logging.DEBUG, "rsocket_trio"), pytest.raises(Invalid) as caught:
         await bound.request_response(Payload(data, Metadata(route="pick").encode()))
-    reason = "picky: expected Picky, got what it refuses (ValueError)"
+    reason = "picky: expected Picky, got a value that it refuses (ValueError)"
     assert str(caught.value) == f"{BARE.format('pick', 'Picky')}: {reason}"
     assert "__attrs_post_init__" in caplog.text
     assert "Traceback" in caplog.text

@@ -81,7 +81,8 @@ async def setup_or_data(data: Setup | int) -> None: ...
 
 
 NO_TYPE = (
-    "is no type that data are converted to: make it an attrs class, a dataclass, a TypedDict or a"
+    "is not a type that data can be converted to: make it an attrs class, a dataclass, "
+    "a TypedDict or a"
 )
 WRONG = [
     ("request_response", plain_data, f"its parameter 'data' cannot be read: data: Plain {NO_TYPE}"),
@@ -98,7 +99,7 @@ WRONG = [
     (
         "request_response",
         no_result,
-        "its result has no annotation, .* written: write `-> T`, or `-> Any`",
+        "its result needs an annotation to be converted: write `-> T`, or `-> Any`",
     ),
     ("request_stream", no_items, "its result has no annotation: write `-> AsyncIterator"),
     ("request_channel", no_items, "a parameter annotated ReceiveChannel"),
