@@ -54,5 +54,5 @@ def as_composite(
     if metadata is None:
         return CompositeMetadata()
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-        return CompositeMetadata.decode(metadata, limits)
+        return CompositeMetadata.decode(metadata, limits=limits)
     return CompositeMetadata([MetadataEntry(mime_type, metadata)])

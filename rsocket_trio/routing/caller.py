@@ -104,7 +104,8 @@ class Caller:
             # The types that a responder accepts (0x7B) mean nothing in a response
             # (PerStreamDataMimeTypesDefinition.md, "Introduction").
             try:
-                content = CompositeMetadata.decode(metadata, self._limits).first(MIME.MIME_TYPE)
+                composite = CompositeMetadata.decode(metadata, limits=self._limits)
+                content = composite.first(MIME.MIME_TYPE)
                 if content is not None:
                     mime_type = mime_type_name(DataMimeType.decode(content).mime_type)
             except MetadataError as error:
