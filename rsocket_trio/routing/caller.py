@@ -91,9 +91,9 @@ class Caller:
             if allows_none(returns):
                 return None
             raise CodecError(f"completed without a value, and {annotation_name(returns)} is due")
-        return self.decoder(returns, payload.metadata)(payload.data)
+        return self._decoder(returns, payload.metadata)(payload.data)
 
-    def decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
+    def _decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
         """Return a function that converts the data of a response with these metadata.
 
         Raises:
@@ -304,7 +304,7 @@ class Caller:
         self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any
     ) -> AsyncIterator[ItemStream[Any]]:
         async with opened as payloads:
-            yield make(ItemStream, payloads, lambda metadata: self.decoder(returns, metadata))
+            yield make(ItemStream, payloads, lambda metadata: self._decoder(returns, metadata))
 
     def _request(self, route: object, value: object, metadata: Metadata | None) -> Payload:
         mime_type = self._type_of(route, metadata)
