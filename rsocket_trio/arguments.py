@@ -58,9 +58,9 @@ def payload_for(
                     "the route is given twice, by route= and by metadata.route: give it once"
                 )
             metadata = attrs.evolve(metadata, route=route)
-        encoded = metadata.encode(mime_type, encoded)
+        encoded = metadata.encode(mime_type, more=encoded)
     elif route is not None:
-        encoded = route_metadata(route, mime_type, encoded)
+        encoded = route_metadata(route, mime_type, more=encoded)
     if isinstance(payload, StreamedPayload):
         return StreamedPayload(payload.data, encoded)
     return Payload(payload.data, encoded)

@@ -123,7 +123,8 @@ async def connect(
     if not isinstance(setup, Payload):
         raise TypeError(f"setup must be a Payload, not {type(setup).__name__}")
     if setup_metadata is not None:
-        setup = Payload(setup.data, setup_metadata.encode(metadata_mime_type, setup.metadata))
+        encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
+        setup = Payload(setup.data, encoded)
     check_protocols((protocol,))
     check_resume(resume, Resume)
     if responder is not None:

@@ -25,7 +25,7 @@ __all__ = [
     "LeaseSource",
     "LeaseStatistics",
     "lease_options",
-    "taken_from",
+    "subscribe",
 ]
 
 _MAX_U31: Final = 2**31 - 1
@@ -78,7 +78,7 @@ class LeaseStatistics:
     Attributes:
         expires_in: Seconds until the lease in force expires; 0 without a lease in force.
         left: Requests that it still allows.
-        active_streams: Requests of the peer that wait or are being answered.
+        active_requests: Requests of the peer that wait or are being answered.
         rejected: Requests that came without a lease for them, since the connection began.
         mean_latency: Average time, in seconds, of the request_response handlers that have
             finished since the function was last called; ``None`` if no handler has.
@@ -86,7 +86,7 @@ class LeaseStatistics:
 
     expires_in: float
     left: int
-    active_streams: int
+    active_requests: int
     rejected: int
     mean_latency: float | None
 
@@ -104,32 +104,32 @@ class LeaseSource:
         leases.grant(Lease(0, 0))       # no client may send requests any more
 
     Attributes:
-        otherwise: The source that grants until `grant` is called, and each time a lease has ended,
+        fallback: The source that grants until `grant` is called, and each time a lease has ended,
             also one from `grant`. ``None``: there is no other source.
         last: The last lease from `grant`. New connections begin with it too.
     """
 
-    def __init__(self, otherwise: Lease | AskForLease | AsyncIterable[Lease] | None = None) -> None:
-        self.otherwise = otherwise
+    def __init__(self, fallback: Lease | AskForLease | AsyncIterable[Lease] | None = None) -> None:
+        self.fallback = fallback
         self.last: Lease | None = None
-        self._takers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
+        self._subscribers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
 
     def grant(self, lease: Lease) -> None:
         """Grant a lease to each connection, in place of the one it has."""
         self.last = lease
-        for taker in list(self._takers):
-            taker(lease)
+        for on_lease in list(self._subscribers):
+            on_lease(lease)
 
 
 @contextmanager
-def taken_from(source: LeaseSource, taker: Callable[[Lease], None]) -> Iterator[None]:
-    """Call ``taker`` with every lease from `LeaseSource.grant` while the block runs."""
-    takers = source._takers  # noqa: SLF001 - same module; applications must not use it
-    takers[taker] = None
+def subscribe(source: LeaseSource, on_lease: Callable[[Lease], None]) -> Iterator[None]:
+    """Call ``on_lease`` with every lease from `LeaseSource.grant` while the block runs."""
+    subscribers = source._subscribers  # noqa: SLF001 - same module; applications must not use it
+    subscribers[on_lease] = None
     try:
         yield
     finally:
-        del takers[taker]
+        del subscribers[on_lease]
 
 
 AnyLeaseSource: TypeAlias = Lease | AskForLease | AsyncIterable[Lease] | LeaseSource

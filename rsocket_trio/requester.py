@@ -37,22 +37,22 @@ __all__ = ["ConnectionStatistics", "Requester"]
 _EMPTY = Payload()
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class ConnectionStatistics:
     """Numbers about a connection, for humans and tests.
 
     Attributes:
         open_streams: Open streams of both sides.
-        running_requests: Requests of the peer that wait or are being answered.
-        queued: Bytes that wait to be sent.
-        unread: Bytes of payloads that have arrived on streams and are not received yet, counted as
-            for `Limits.max_unread_size`.
+        active_requests: Requests of the peer that wait or are being answered.
+        queued_size: Bytes that wait to be sent.
+        unread_size: Bytes of payloads that have arrived on streams and are not received yet,
+            counted as for `Limits.max_unread_size`.
     """
 
     open_streams: int
-    running_requests: int
-    queued: int
-    unread: int
+    active_requests: int
+    queued_size: int
+    unread_size: int
 
 
 @final
@@ -331,9 +331,9 @@ class Requester(
         outbox = connection.outbox
         return ConnectionStatistics(
             open_streams=len(connection.table.operations),
-            running_requests=connection.workload.active,
-            queued=outbox.room.used + outbox.control_size,
-            unread=connection.account.unread,
+            active_requests=connection.workload.active,
+            queued_size=outbox.room.used + outbox.control_size,
+            unread_size=connection.account.unread,
         )
 
     async def wait_closed(self) -> None:

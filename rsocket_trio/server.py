@@ -30,7 +30,7 @@ __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
 _DEFAULT_CONFIG: Final = ConnectionConfig()
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class ServerStatistics:
     """Numbers about a server.
 

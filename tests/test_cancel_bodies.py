@@ -95,9 +95,9 @@ async def test_a_body_may_be_cancelled_at_any_point(interaction, every_task):
             for end in (requester, servers[0]):
                 statistics = end.statistics()
                 assert statistics.open_streams == 0
-                assert statistics.running_requests == 0
-                assert statistics.unread == 0
-                assert statistics.queued == 0
+                assert statistics.active_requests == 0
+                assert statistics.unread_size == 0
+                assert statistics.queued_size == 0
             await interaction(requester, sources)
             await trio.testing.wait_all_tasks_blocked()
 

@@ -119,9 +119,9 @@ async def test_an_interaction_may_be_cancelled_at_any_point(interaction, by_serv
             for requester in requesters:
                 statistics = requester.statistics()
                 assert statistics.open_streams == 0
-                assert statistics.running_requests == 0
-                assert statistics.unread == 0
-                assert statistics.queued == 0
+                assert statistics.active_requests == 0
+                assert statistics.unread_size == 0
+                assert statistics.queued_size == 0
             # A few workers may be idle; they belong to the connection, and end with it.
             assert len(all_tasks()) <= tasks + 8
             await interaction(asking)

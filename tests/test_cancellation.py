@@ -110,9 +110,9 @@ async def test_callers_may_be_cancelled_at_any_point(operation, config, every_ta
             for side in (client, servers[0]):
                 numbers = side.statistics()
                 assert numbers.open_streams == 0
-                assert numbers.running_requests == 0
-                assert numbers.unread == 0
-                assert numbers.queued == 0
+                assert numbers.active_requests == 0
+                assert numbers.unread_size == 0
+                assert numbers.queued_size == 0
             assert handlers.begun == handlers.ended
             with trio.fail_after(1):
                 await response(asking, payload)

@@ -166,7 +166,7 @@ async def test_no_frame_leaves_from_a_cancelled_scope(
             await trio.testing.wait_all_tasks_blocked()
             assert tap.of_streams == []
         numbers = requester.statistics()
-        assert (numbers.open_streams, numbers.queued, numbers.unread) == (0, 0, 0)
+        assert (numbers.open_streams, numbers.queued_size, numbers.unread_size) == (0, 0, 0)
         assert await requester.request_response(SMALL) == SMALL
         (request,) = tap.of_streams
         assert (request.frame_type, request.stream_id) == (FrameType.REQUEST_RESPONSE, 1)

@@ -32,8 +32,8 @@ async def check_that_nothing_is_held(requesters):
     await trio.testing.wait_all_tasks_blocked()
     for requester in requesters:
         statistics = requester.statistics()
-        assert (statistics.unread, statistics.queued) == (0, 0)
-        assert (statistics.open_streams, statistics.running_requests) == (0, 0)
+        assert (statistics.unread_size, statistics.queued_size) == (0, 0)
+        assert (statistics.open_streams, statistics.active_requests) == (0, 0)
 
 
 # -- the responding side
@@ -119,10 +119,10 @@ async def test_a_cancelled_handler_that_lingers(interaction):
     async with frame_peer_client(responder, config=CONFIG) as peer:
         await peer.send(FIRST[interaction](1))
         await peer.drain()
-        assert responder.requester.statistics().unread > 0
+        assert responder.requester.statistics().unread_size > 0
         await peer.send(CancelFrame(1))
         await peer.drain()
-        left = responder.requester.statistics().unread
+        left = responder.requester.statistics().unread_size
         responder.ends.set()
         assert left == 0
 
@@ -134,7 +134,7 @@ async def test_an_unread_request_is_given_back_with_its_connection(interaction):
     async with frame_peer_client(responder, config=CONFIG) as peer:
         await peer.send(FIRST[interaction](1))
         await peer.drain()
-        assert responder.requester.statistics().unread > 0
+        assert responder.requester.statistics().unread_size > 0
         await peer.aclose()
         await check_that_nothing_is_held([responder.requester])
 
@@ -188,7 +188,7 @@ async def a_stream_read(requester):
 
 async def check_that_nothing_is_unread(requester):
     await trio.testing.wait_all_tasks_blocked()
-    assert requester.statistics().unread == 0
+    assert requester.statistics().unread_size == 0
 
 
 async def a_channel_left(requester):
@@ -218,7 +218,7 @@ async def a_body_left(requester):
 async def a_complete_body_left(requester):
     async with requester.request_response_streamed():
         await trio.testing.wait_all_tasks_blocked()
-        assert requester.statistics().unread > 0
+        assert requester.statistics().unread_size > 0
 
 
 async def a_response_not_waited_for(requester):
@@ -267,5 +267,5 @@ async def test_held_data_is_counted_for_each_connection():
         await peer.send(FIRST["response"](1), KeepaliveFrame(respond=True))
         await peer.drain()
         statistics = responder.requester.statistics()
-        assert statistics.unread >= len(DATA)
-        assert statistics.running_requests == 1
+        assert statistics.unread_size >= len(DATA)
+        assert statistics.active_requests == 1

@@ -127,7 +127,7 @@ async def test_all_interactions(
     async with assert_no_leaks(), trio.open_nursery() as nursery:
         server = await nursery.start(serve, KnownAnswers(), uri)
         async with open_transport(server.uris[0]) as transport:
-            assert transport.immediate is not plain
+            assert transport.sends_nowait is not plain
             assert isinstance(transport.stream, DirectStream) is not plain
         async with connect(server.uris[0]) as requester:
             large = Payload(bytes(2**20))

@@ -19,6 +19,7 @@ __all__ = [
     "NoCodec",
     "allows_none",
     "annotation_name",
+    "explain",
     "is_bytes",
 ]
 
@@ -34,22 +35,23 @@ class CodecError(RSocketError):
     secret.
     """
 
-    def explained(self, root: str) -> str:
-        """Return place and reason, without values; the place begins with ``root``.
-
-        For example ``order.items[2].quantity: expected int, got str``.
-        """
-        cause = self.__cause__
-        if isinstance(cause, Mismatch):
-            return cause.at(root)
-        if isinstance(cause, JSONDecodeError):
-            return f"{root}: not JSON, at character {cause.pos}"
-        # Texts of other exceptions may show values.
-        return f"{root}: {self if cause is None else type(cause).__name__}"
-
 
 class NoCodec(CodecError):
     """There is no codec for a MIME type, or none for its charset."""
+
+
+def explain(error: CodecError, root: str) -> str:
+    """Return place and reason of an error, without values; the place begins with ``root``.
+
+    For example ``order.items[2].quantity: expected int, got str``.
+    """
+    cause = error.__cause__
+    if isinstance(cause, Mismatch):
+        return cause.at(root)
+    if isinstance(cause, JSONDecodeError):
+        return f"{root}: not JSON, at character {cause.pos}"
+    # Texts of other exceptions may show values.
+    return f"{root}: {error if cause is None else type(cause).__name__}"
 
 
 class Codec(Protocol):

@@ -5,6 +5,7 @@ The modules, in reading order. Every connection consists of these:
 - ``connection``: puts the parts of a connection together, and owns its nursery
 - ``lifecycle``: accepted, draining, over; and the callbacks for each
 - ``establish``: how a connection begins, on both sides
+- ``closing``: closes a transport so that the peer can read the last frames
 - ``workload``: the requests of the peer that wait or run
 - ``crew``: the tasks that read and run handlers
 - ``first_steps``: runs handlers up to their first wait

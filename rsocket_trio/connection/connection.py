@@ -28,9 +28,9 @@ from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
 from ..protocol.receive_account import ReceiveAccount
 from .admission import LeasedAdmission, OpenAdmission
+from .closing import close_politely
 from .crew import Crew
 from .dispatch import Dispatcher
-from .establish import close_politely
 from .first_steps import FirstSteps
 from .flushing import flushed_by_loop
 from .incoming_requests import IncomingRequests

@@ -9,7 +9,7 @@ own, so the answer to that KEEPALIVE serves as one.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -30,6 +30,7 @@ from ..frames.keepalive import encode_keepalive
 from ..frames.setup import SetupFrame
 from ..frames.union import decode
 from ..protocol.setup import build_setup, check_first_frame, check_setup, limit_lifetime
+from .closing import close_politely
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,10 +41,7 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
 
-_LINGER: Final = 1.0
-"""How long the peer may take to read the last frames and to close too, in seconds."""
-
-__all__ = ["begin_as_client", "close_politely", "receive_setup", "refuse", "wait_accepted"]
+__all__ = ["begin_as_client", "receive_setup", "refuse", "wait_accepted"]
 
 
 async def receive_setup(
@@ -122,25 +120,6 @@ async def refuse(
             at_most = config.limits.max_frame_size
             await transport.send_frames([encode_fitting_error(0, error.code, data, at_most)])
             await close_politely(transport)
-
-
-async def close_politely(transport: FrameTransport) -> None:
-    """Close the sending side, and give the peer a moment to read the last frames.
-
-    Closing a socket with unread data resets the connection, and the peer may never read the last
-    frames. So this receives and drops all frames until the peer closes too.
-
-    Raises:
-        trio.BrokenResourceError: The transport is gone.
-        RemoteProtocolError: The peer sends malformed frames.
-
-    Checkpoint: always.
-    If cancelled: close the transport.
-    """
-    with trio.move_on_after(_LINGER):
-        if await transport.close_sending():
-            while await transport.receive_frames():
-                pass
 
 
 def begin_as_client(

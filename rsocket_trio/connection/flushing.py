@@ -79,7 +79,7 @@ def flushed_by_loop(outbox: Outbox, transport: FrameTransport) -> Iterator[None]
 
     A run of trio has one hook, and only while it has connections.
     """
-    if not transport.immediate:
+    if not transport.sends_nowait:
         yield
         return
     hook = _hook.get()

@@ -15,7 +15,7 @@ import trio
 
 from ..interactions.isolation import failure_of
 from ..interactions.sending import close_iterator
-from ..lease import AskForLease, Lease, LeaseSource, taken_from
+from ..lease import AskForLease, Lease, LeaseSource, subscribe
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ async def grant_leases(
     granting = _Granting(leases, outbox, task_status.started)
     try:
         if isinstance(source, LeaseSource):
-            with taken_from(source, leases.grant):
-                await granting.run(first or source.last, source.otherwise)
+            with subscribe(source, leases.grant):
+                await granting.run(first or source.last, source.fallback)
         else:
             await granting.run(first, source)
     finally:

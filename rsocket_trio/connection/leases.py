@@ -132,7 +132,7 @@ class Leases:
         return LeaseStatistics(
             expires_in=max(0.0, granted.expires - now),
             left=granted.left(now),
-            active_streams=self._workload.active,
+            active_requests=self._workload.active,
             rejected=granted.rejected,
             mean_latency=self.latency.mean,
         )

@@ -86,7 +86,7 @@ class ResumableLink(FrameTransport):
     ) -> None:
         self.info = transport.info
         self.capabilities = attrs.evolve(transport.capabilities, resumable=True)
-        self.immediate = transport.immediate
+        self.sends_nowait = transport.sends_nowait
         self.retention = Retention(max_retained_size, self._wake)
         self.log = self.retention.log
         self.attachment: Attachment | None = None
@@ -190,8 +190,8 @@ class ResumableLink(FrameTransport):
             await self._changed.wait()
         return attachment
 
-    async def wait_carried(self) -> trio.Event:
-        """See `FrameTransport.wait_carried`; waits as `wait_attached` does."""
+    async def wait_connected(self) -> trio.Event:
+        """See `FrameTransport.wait_connected`; waits as `wait_attached` does."""
         return (await self.wait_attached()).lost
 
     # -- for the engine ----------------------------------------------------------------------
@@ -230,7 +230,7 @@ class ResumableLink(FrameTransport):
                 has not yet sent its first frames.
         """
         attachment = self.attachment
-        if attachment is None or not attachment.begun or not attachment.transport.immediate:
+        if attachment is None or not attachment.begun or not attachment.transport.sends_nowait:
             raise trio.WouldBlock
         batch: list[bytes] = []
         self._add(batch, frames)

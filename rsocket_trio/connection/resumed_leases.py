@@ -45,7 +45,7 @@ async def run_leases(
     transport.on_lost = leases.restart
     while True:
         try:
-            lost = await transport.wait_carried()
+            lost = await transport.wait_connected()
         except trio.BrokenResourceError:
             task_status.started()
             return  # the session is over

@@ -53,7 +53,8 @@ class RequestNFrame:
 def decode_request_n(frame: bytes, flags: int, stream_id: int) -> RequestNFrame:
     """Decode a REQUEST_N frame whose header was read; raises `MalformedFrame`.
 
-    Bytes after the number are ignored.
+    Bytes after the number are ignored. An ``n`` of 0 is no error here: the dispatcher ignores the
+    frame.
     """
     try:
         (n,) = _N.unpack_from(frame, HEADER_SIZE)

@@ -30,7 +30,7 @@ __all__ = ["Inlet", "PayloadInbox", "PayloadStream", "StreamStatistics"]
 _NAME: Final = "PayloadStream"
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class StreamStatistics:
     """Numbers about a `PayloadStream`.
 

@@ -82,7 +82,7 @@ class Metadata:
         yield from self.extra
 
     def encode(
-        self, mime_type: str = MIME.COMPOSITE_METADATA, more: bytes | None = None
+        self, mime_type: str = MIME.COMPOSITE_METADATA, *, more: bytes | None = None
     ) -> bytes | None:
         """Encode as metadata of a connection.
 
@@ -116,6 +116,7 @@ class Metadata:
         cls,
         data: bytes | None,
         mime_type: str = MIME.COMPOSITE_METADATA,
+        *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Metadata:
         """Decode received metadata.
@@ -134,7 +135,7 @@ class Metadata:
             return cls()
         if not same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
             return _read([MetadataEntry(mime_type, data)], limits)
-        return _read(CompositeMetadata.decode(data, limits), limits)
+        return _read(CompositeMetadata.decode(data, limits=limits), limits)
 
 
 def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
@@ -153,7 +154,7 @@ def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
             continue
         match name:
             case MIME.ROUTING:
-                route = decode_route(content, limits)
+                route = decode_route(content, limits=limits)
             case MIME.AUTHENTICATION:
                 auth = decode_authentication(content)
             case MIME.TRACING_ZIPKIN:
@@ -161,7 +162,7 @@ def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
             case MIME.MIME_TYPE:
                 data_mime_type = DataMimeType.decode(content).mime_type
             case MIME.ACCEPT_MIME_TYPES:
-                accept = AcceptMimeTypes.decode(content, limits).mime_types
+                accept = AcceptMimeTypes.decode(content, limits=limits).mime_types
             case _:
                 extra.append(entry)
                 continue

@@ -76,7 +76,7 @@ class CompositeMetadata:
         self._max_entries = 0
 
     @classmethod
-    def decode(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> CompositeMetadata:
+    def decode(cls, data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> CompositeMetadata:
         """Return received composite metadata. The bytes are not read yet, so this never raises.
 
         Args:

@@ -74,7 +74,7 @@ class AcceptMimeTypes:
         return b"".join([encode_mime_type(mime_type) for mime_type in self.mime_types])
 
     @classmethod
-    def decode(cls, data: bytes, limits: Limits = DEFAULT_LIMITS) -> AcceptMimeTypes:
+    def decode(cls, data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> AcceptMimeTypes:
         """Decode the content of an accept-mime-types entry.
 
         Args:

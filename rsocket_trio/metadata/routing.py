@@ -33,7 +33,7 @@ def encode_route(*tags: str) -> bytes:
     return b"".join(parts)
 
 
-def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
+def decode_route(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...]:
     """Decode the tags of routing metadata; there may be none.
 
     Args:
@@ -62,22 +62,21 @@ def decode_route(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[str, ...
 
 
 def route_metadata(
-    route: str, mime_type: str = MIME.COMPOSITE_METADATA, metadata: bytes | None = None
+    route: str, mime_type: str = MIME.COMPOSITE_METADATA, *, more: bytes | None = None
 ) -> bytes:
     """Encode the metadata of a request to ``route``.
 
     Args:
         route: The route, at most 255 bytes of UTF-8.
         mime_type: The connection's metadata MIME type.
-        metadata: The request's other metadata, of the connection's metadata MIME type. In
-            composite metadata its entries follow the route's.
+        more: Encoded metadata of that MIME type, to be added behind.
 
     Raises:
         MetadataError: The connection's metadata MIME type has no place for a route, or no place for
-            both a route and ``metadata``; or the route is too long.
+            both a route and ``more``; or the route is too long.
     """
     encoded = _route_metadata(route, mime_type)
-    if not metadata:
+    if not more:
         return encoded
     if same_mime_type(mime_type, MIME.ROUTING):
         raise MetadataError(
@@ -85,7 +84,7 @@ def route_metadata(
             "route or other metadata, not both: to send both, connect with metadata_mime_type="
             f"{MIME.COMPOSITE_METADATA!r}"
         )
-    return encoded + metadata
+    return encoded + more
 
 
 # Cached, as programs use few routes, each for many requests.
@@ -104,7 +103,7 @@ def _route_metadata(route: str, mime_type: str) -> bytes:
 
 
 def find_route(
-    metadata: bytes | None, mime_type: str, limits: Limits = DEFAULT_LIMITS
+    metadata: bytes | None, mime_type: str, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str, ...] | None:
     """Return the routing tags in a request's metadata.
 
@@ -124,7 +123,7 @@ def find_route(
         return None
     content: bytes | None = None
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-        content = CompositeMetadata.decode(metadata, limits).first(MIME.ROUTING)
+        content = CompositeMetadata.decode(metadata, limits=limits).first(MIME.ROUTING)
     elif same_mime_type(mime_type, MIME.ROUTING):
         content = metadata
-    return None if content is None else decode_route(content, limits)
+    return None if content is None else decode_route(content, limits=limits)

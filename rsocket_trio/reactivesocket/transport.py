@@ -34,12 +34,13 @@ _AT_ONCE: Final = 256
 class ReactiveSocketTransport(TransportWrapper):
     """Carries frames of RSocket 1.0 to and from a peer that speaks the draft.
 
-    It owns the carrier, and closes it. `TransportInfo.extra` has ``protocol="reactivesocket"``. On
-    a server it has ``strict=True`` if the client's SETUP asks for strict interpretation of the
-    setup payload: an acceptor must then refuse a payload that it does not understand.
+    It owns the inner transport, and closes it. `TransportInfo.extra` has
+    ``protocol="reactivesocket"``. On a server it has ``strict=True`` if the client's SETUP asks for
+    strict interpretation of the setup payload: an acceptor must then refuse a payload that it does
+    not understand.
 
     Args:
-        carrier: The transport that carries the frames of the draft. For byte streams give
+        inner: The transport that carries the frames of the draft. For byte streams give
             ``connect`` or ``serve_transport`` the `ByteStreamTransport` itself.
         client: Whether we are the client of the connection.
         with_length: Whether each message has a length before its frame: only byte streams should
@@ -48,12 +49,12 @@ class ReactiveSocketTransport(TransportWrapper):
     """
 
     def __init__(
-        self, carrier: FrameTransport, *, client: bool, with_length: bool | None = None
+        self, inner: FrameTransport, *, client: bool, with_length: bool | None = None
     ) -> None:
-        super().__init__(carrier)
+        super().__init__(inner)
         self._capabilities = attrs.evolve(
-            carrier.capabilities,
-            frame_overhead=carrier.capabilities.frame_overhead + _OVERHEAD,
+            inner.capabilities,
+            frame_overhead=inner.capabilities.frame_overhead + _OVERHEAD,
             fragmented_requests=False,
             uncredited_requests=True,
             subscriptions=True,
@@ -69,7 +70,7 @@ class ReactiveSocketTransport(TransportWrapper):
         self._strict = False
 
     @property
-    def info(self) -> TransportInfo:  # type: ignore[override]  # read-only: the carrier sets it
+    def info(self) -> TransportInfo:  # type: ignore[override]  # read-only: the inner one sets it
         """See `FrameTransport.info`."""
         info = self.inner.info
         extra = {**info.extra, "protocol": "reactivesocket"}
@@ -90,7 +91,7 @@ class ReactiveSocketTransport(TransportWrapper):
             trio.BrokenResourceError: The peer is gone.
             trio.ClosedResourceError: This transport was closed here.
 
-        Checkpoint: as the carrier, and if there are hundreds of frames.
+        Checkpoint: as the inner transport, and if there are hundreds of frames.
         If cancelled: frames may have been sent in part; you can only close the transport then.
         """
         messages = self._translate_out(frames[:_AT_ONCE])
@@ -112,7 +113,7 @@ class ReactiveSocketTransport(TransportWrapper):
         messages = self._translate_out(frames)
         try:
             return self.inner.send_frames_nowait(messages)
-        except Exception:  # any error of the carrier; `send_frames` will raise it
+        except Exception:  # any error of the inner transport; `send_frames` will raise it
             # Frames cannot be translated twice, so the translated ones are kept for `send_frames`.
             self._unsent = messages
             return False

@@ -18,7 +18,7 @@ from .signature import Route
 __all__ = ["Authenticate", "RequestFacts", "as_composite"]
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class RequestFacts:
     """What an authenticator learns of a request.
 
@@ -26,14 +26,14 @@ class RequestFacts:
         interaction: The interaction.
         route: The route of the request, which may have no handler.
         setup: The connection's SETUP, with the principal that this authenticator has returned.
-        outer: The principal that the authenticator of the router around this one has returned for
-            this request (see `Router.include`); ``None`` if there is none.
+        outer_principal: The principal that the authenticator of the router around this one has
+            returned for this request (see `Router.include`); ``None`` if there is none.
     """
 
     interaction: Interaction
     route: Route
     setup: Setup
-    outer: Any = None
+    outer_principal: Any = None
 
     @property
     def principal(self) -> Any:
@@ -54,5 +54,5 @@ def as_composite(
     if metadata is None:
         return CompositeMetadata()
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
-        return CompositeMetadata.decode(metadata, limits)
+        return CompositeMetadata.decode(metadata, limits=limits)
     return CompositeMetadata([MetadataEntry(mime_type, metadata)])

@@ -93,9 +93,9 @@ class Caller:
             raise CodecError(
                 f"expected {annotation_name(returns)}, but the request completed without a value"
             )
-        return self.decoder(returns, payload.metadata)(payload.data)
+        return self._decoder(returns, payload.metadata)(payload.data)
 
-    def decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
+    def _decoder(self, returns: Any, metadata: bytes | None) -> Callable[[bytes], Any]:
         """Return a function that converts the data of a response with these metadata.
 
         Raises:
@@ -106,7 +106,8 @@ class Caller:
             # The types that a responder accepts (0x7B) mean nothing in a response
             # (PerStreamDataMimeTypesDefinition.md, "Introduction").
             try:
-                content = CompositeMetadata.decode(metadata, self._limits).first(MIME.MIME_TYPE)
+                composite = CompositeMetadata.decode(metadata, limits=self._limits)
+                content = composite.first(MIME.MIME_TYPE)
                 if content is not None:
                     mime_type = mime_type_name(DataMimeType.decode(content).mime_type)
             except MetadataError as error:
@@ -305,7 +306,7 @@ class Caller:
         self, opened: AbstractAsyncContextManager[PayloadStream], returns: Any
     ) -> AsyncIterator[ItemStream[Any]]:
         async with opened as payloads:
-            yield make(ItemStream, payloads, lambda metadata: self.decoder(returns, metadata))
+            yield make(ItemStream, payloads, lambda metadata: self._decoder(returns, metadata))
 
     def _request(self, route: object, value: object, metadata: Metadata | None) -> Payload:
         mime_type = self._type_of(route, metadata)

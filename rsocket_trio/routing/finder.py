@@ -112,7 +112,7 @@ class Finder:
         try:
             entries = as_composite(metadata, self._metadata_mime_type, limits)
             found = entries.find(self._wanted, self._optional)
-            tags = decode_route(found.get(MIME.ROUTING, b""), limits)
+            tags = decode_route(found.get(MIME.ROUTING, b""), limits=limits)
             request = Request(interaction, Route(tags[0] if tags else "", tags[1:]))
             request.routed = bool(tags)
             request.registered = self._registered[interaction].get(tags[0] if tags else None)

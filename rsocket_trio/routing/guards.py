@@ -202,7 +202,7 @@ class Visit:
         self, post: _Post, interaction: Interaction, route: Route, before: Visit | None
     ) -> None:
         self._post = post
-        self._facts = RequestFacts(interaction, route, post.setup)
+        self._facts = RequestFacts(interaction=interaction, route=route, setup=post.setup)
         self.before = before
 
     async def admit(self, auth: Authentication | None, outer: Any) -> Any:
@@ -226,7 +226,7 @@ class Visit:
             return outer
         facts = self._facts
         if outer is not None:
-            facts = RequestFacts(facts.interaction, facts.route, facts.setup, outer)
+            facts = attrs.evolve(facts, outer_principal=outer)
         try:
             return await ask("authenticate", authenticate, auth, facts)
         except Exception as error:  # the hook is the application's

@@ -330,7 +330,7 @@ def _read_composite(metadata: bytes | None, mime_type: str, limits: Limits) -> C
 
 
 def _read_metadata(metadata: bytes | None, mime_type: str, limits: Limits) -> Metadata:
-    return Metadata.decode(metadata, mime_type, limits)
+    return Metadata.decode(metadata, mime_type, limits=limits)
 
 
 def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> ZipkinTracing | None:

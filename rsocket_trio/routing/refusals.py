@@ -10,7 +10,7 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from ..codecs.registry import CodecError, NoCodec, annotation_name
+from ..codecs.registry import CodecError, NoCodec, annotation_name, explain
 from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
 from ..log_policy import logger
 
@@ -58,7 +58,7 @@ def data_refused(
         )
         return Invalid(f"{where} cannot read these data: {error}")
     text = f"{where} expects {annotation_name(parameter.annotation)} as {shown(mime_type)}"
-    reason = error.explained(parameter.name)
+    reason = explain(error, parameter.name)
     if len(reason) > _MAX_REASON:
         reason = f"{reason[:_MAX_REASON]}..."
     request = named(context, signature.interaction, route, signature)

@@ -199,8 +199,8 @@ class Router(Responder):
         this router are asked first. Those of the other one are asked about the SETUP as well. If
         they refuse the SETUP, they refuse requests in its place: requests to its handlers, and to
         routes that begin with ``prefix`` and are not registered. Its authenticator finds in
-        `RequestFacts.outer` what the authenticator of this router has returned for a request. The
-        principal of its handlers is the one that its own authenticator returns.
+        `RequestFacts.outer_principal` what the authenticator of this router has returned for a
+        request. The principal of its handlers is the one that its own authenticator returns.
 
         Its settings come with them, too: ``codecs``, ``explain`` and ``tracing``. If it has none
         of its own, the setting of this router holds.

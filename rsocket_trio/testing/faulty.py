@@ -153,9 +153,9 @@ class FaultyTransport(TransportWrapper):
         self._unsent = False  # whether the inner transport holds frames that it could not send yet
 
     @property
-    def immediate(self) -> bool:  # type: ignore[override]  # as in the wrapper
-        """See `FrameTransport.immediate`. False if there is a delay."""
-        return super().immediate and not self._delay
+    def sends_nowait(self) -> bool:  # type: ignore[override]  # as in the wrapper
+        """See `FrameTransport.sends_nowait`. False if there is a delay."""
+        return super().sends_nowait and not self._delay
 
     async def send_frames(self, frames: Sequence[bytes]) -> None:
         """Send frames, up to the cut.

@@ -39,19 +39,19 @@ class FramePeer(trio.abc.AsyncResource):
         transport: The transport that carries the frames.
         received: All frames received so far, including skipped KEEPALIVEs.
         received_bytes: The same frames, encoded.
-        patience: How long an expectation waits before it fails, in seconds. It must be longer
+        timeout: How long an expectation waits before it fails, in seconds. It must be longer
             than any timer the test waits for. With an autojump clock it takes no real time.
         cushion: How long all tasks must wait before `expect_nothing` returns, in seconds. 0 is
             right for memory transports; a real socket needs about 0.05.
     """
 
     def __init__(
-        self, transport: FrameTransport, *, patience: float = 10.0, cushion: float = 0.0
+        self, transport: FrameTransport, *, timeout: float = 10.0, cushion: float = 0.0
     ) -> None:
         self.transport = transport
         self.received: list[Frame] = []
         self.received_bytes: list[bytes] = []
-        self.patience = patience
+        self.timeout = timeout
         self.cushion = cushion
         self._waiting: deque[bytes] = deque()
         self._end: str | None = None
@@ -92,7 +92,7 @@ class FramePeer(trio.abc.AsyncResource):
 
         Raises:
             AssertionError: Another frame or a malformed frame arrived, or the connection ended,
-                or nothing arrived for `patience` seconds.
+                or nothing arrived for `timeout` seconds.
 
         Checkpoint: always.
         If cancelled: no frame is lost.
@@ -279,7 +279,7 @@ class FramePeer(trio.abc.AsyncResource):
 
     async def _next(self, wanted: str, *, skip_keepalive: bool) -> Frame | None:
         """Return the next frame, or ``None`` at the end of the connection."""
-        with trio.move_on_after(self.patience):
+        with trio.move_on_after(self.timeout):
             await trio.lowlevel.checkpoint()
             while True:
                 while not self._waiting:
@@ -289,7 +289,7 @@ class FramePeer(trio.abc.AsyncResource):
                 frame = self._take()
                 if not (skip_keepalive and isinstance(frame, KeepaliveFrame)):
                     return frame
-        return self._fail(f"expected {wanted}, but nothing arrived for {self.patience} seconds")
+        return self._fail(f"expected {wanted}, but nothing arrived for {self.timeout} seconds")
 
     async def _fill(self) -> None:
         """Receive one batch of frames, or note the end of the connection."""

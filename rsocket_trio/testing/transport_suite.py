@@ -238,7 +238,7 @@ async def sending_without_waiting(a: FrameTransport, b: FrameTransport) -> None:
 
     Later calls raise the errors of the connection.
     """
-    if not a.immediate:
+    if not a.sends_nowait:
         return
     for _ in range(2):
         sent: list[bytes] = []

@@ -73,7 +73,7 @@ class Capabilities:
             item with REQUEST_N.
         subscriptions: It distinguishes subscriptions from streams, by a flag (``SUBSCRIPTION``).
         resumable: It survives the loss of the connection below it, and may be without one for a
-            while: it has `FrameTransport.wait_carried` and `FrameTransport.on_lost`.
+            while: it has `FrameTransport.wait_connected` and `FrameTransport.on_lost`.
         byte_stream: It puts the length of RSocket 1.0 before each frame. The ReactiveSocket draft
             has another length, so the draft cannot be spoken over this transport.
         translates: The peer is known to speak another protocol: do not look for its protocol.
@@ -107,7 +107,7 @@ class FrameTransport(trio.abc.AsyncResource):
     Attributes:
         info: Facts about the transport.
         capabilities: Its abilities. They do not change after the connection has begun.
-        immediate: Whether it has `send_frames_nowait`.
+        sends_nowait: Whether it has `send_frames_nowait`.
         receives_nowait: Whether it has `wait_received` and `receive_frames_nowait`.
         wake_writer: Set by the connection. A transport that has to send something besides frames
             (a WebSocket pong) calls it; the writer then calls ``send_frames([])``.
@@ -122,7 +122,7 @@ class FrameTransport(trio.abc.AsyncResource):
 
     info: TransportInfo
     capabilities: Capabilities = Capabilities()
-    immediate: bool = False
+    sends_nowait: bool = False
     receives_nowait: bool = False
     received_at: float = -inf
     sent_at: float = -inf
@@ -147,7 +147,7 @@ class FrameTransport(trio.abc.AsyncResource):
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
         """Send frames as far as possible without waiting.
 
-        For transports that are ``immediate``. Call it only while `send_frames` does not run; the
+        For transports with ``sends_nowait``. Call it only while `send_frames` does not run; the
         call may come from outside of any task. Do not keep the sequence: the caller uses it again.
 
         Returns:
@@ -202,7 +202,7 @@ class FrameTransport(trio.abc.AsyncResource):
         """
         raise NotImplementedError
 
-    async def wait_carried(self) -> trio.Event:
+    async def wait_connected(self) -> trio.Event:
         """Wait until there is a connection below. For transports that are ``resumable``.
 
         Returns:

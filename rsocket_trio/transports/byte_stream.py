@@ -73,7 +73,7 @@ class ByteStreamTransport(FrameTransport):
         self.info = info
         self.stream = stream
         self._direct = stream if isinstance(stream, DirectStream) else None
-        self.immediate = self.receives_nowait = self._direct is not None
+        self.sends_nowait = self.receives_nowait = self._direct is not None
         note_progress(self, stream)
         self._decoder: FrameDecoder = (
             LengthPrefixDecoder(max_frame_size) if decoder is None else decoder

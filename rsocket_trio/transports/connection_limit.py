@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["ConnectionLimit"]
+__all__ = ["ConnectionCounts", "ConnectionLimit", "counts_of"]
 
 _MAX_REFUSING: Final = 16
 """Connections past the limit that are refused with HTTP 503 at the same time. Further ones are
@@ -14,34 +14,47 @@ closed without an answer: answering takes a task, and on TLS a handshake."""
 
 
 class ConnectionLimit:
-    """Counts connections, over all the listeners that share it.
+    """A limit for connections that several listeners share (``max_connections``).
 
     A connection counts from the moment it is accepted: handshakes take tasks and memory too.
 
     Args:
-        at_most: The number of connections that may be open; ``None`` is no limit.
+        max_connections: The number of connections that may be open; ``None`` is no limit.
+    """
+
+    def __init__(self, max_connections: int | None) -> None:
+        if max_connections is not None and not isinstance(max_connections, int):
+            raise TypeError(f"max_connections must be an int, not {type(max_connections).__name__}")
+        if max_connections is not None and max_connections < 1:
+            raise ValueError(f"max_connections must be at least 1, not {max_connections}")
+        self._counts = ConnectionCounts(max_connections)
+
+    @property
+    def open(self) -> int:
+        """The number of open connections."""
+        return self._counts.open
+
+
+class ConnectionCounts:
+    """The connections of a `ConnectionLimit`.
 
     Attributes:
         open: The number of open connections.
-        at_the_door: The number of connections that are being refused with an answer.
+        refusing: The number of connections that are being refused with an answer.
     """
 
-    def __init__(self, at_most: int | None) -> None:
-        if at_most is not None and not isinstance(at_most, int):
-            raise TypeError(f"max_connections must be an int, not {type(at_most).__name__}")
-        if at_most is not None and at_most < 1:
-            raise ValueError(f"max_connections must be at least 1, not {at_most}")
-        self._at_most = at_most
+    def __init__(self, max_connections: int | None) -> None:
+        self._max_connections = max_connections
         self.open = 0
-        self.at_the_door = 0
+        self.refusing = 0
 
     @property
-    def reached(self) -> bool:
+    def full(self) -> bool:
         """Whether no further connection may be open."""
-        return self._at_most is not None and self.open >= self._at_most
+        return self._max_connections is not None and self.open >= self._max_connections
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def count_open(self) -> Iterator[None]:
         """Count a connection as open for the time of the block."""
         self.open += 1
         try:
@@ -50,15 +63,22 @@ class ConnectionLimit:
             self.open -= 1
 
     @property
-    def crowded(self) -> bool:
+    def full_of_refused(self) -> bool:
         """Whether too many connections are being refused to answer one more."""
-        return self.at_the_door >= _MAX_REFUSING
+        return self.refusing >= _MAX_REFUSING
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def count_refused(self) -> Iterator[None]:
         """Count a connection as being refused for the time of the block."""
-        self.at_the_door += 1
+        self.refusing += 1
         try:
             yield
         finally:
-            self.at_the_door -= 1
+            self.refusing -= 1
+
+
+def counts_of(limit: int | ConnectionLimit | None) -> ConnectionCounts:
+    """Return the counts for the argument ``max_connections``."""
+    if not isinstance(limit, ConnectionLimit):
+        limit = ConnectionLimit(limit)
+    return limit._counts  # noqa: SLF001 - same module; applications must not use it

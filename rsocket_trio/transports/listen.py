@@ -15,7 +15,7 @@ from ..errors import ConnectFailed
 from ..log_policy import logger
 from ..uri import Uri, as_uri
 from .base import FrameTransport
-from .connection_limit import ConnectionLimit
+from .connection_limit import ConnectionCounts, ConnectionLimit, counts_of
 from .dial import describe_failure
 from .origins import normal_origins
 from .over_stream import transport_over
@@ -73,8 +73,7 @@ async def serve_listener(
     check_context(ssl_context)
     if uri.is_encrypted and ssl_context is None:
         raise ValueError(f"{uri} needs an ssl_context with a certificate")
-    if not isinstance(max_connections, ConnectionLimit):
-        max_connections = ConnectionLimit(max_connections)
+    counts = counts_of(max_connections)
     handler = _ConnectionHandler(
         uri=uri,
         listener=uri,
@@ -82,7 +81,7 @@ async def serve_listener(
         ssl_context=ssl_context,
         max_frame_size=max_frame_size,
         handshake_timeout=handshake_timeout,
-        limit=max_connections,
+        counts=counts,
         allowed_origins=normal_origins(allowed_origins),
     )
     try:
@@ -114,7 +113,7 @@ class _ConnectionHandler:
     ssl_context: ssl.SSLContext | None
     max_frame_size: int
     handshake_timeout: float
-    limit: ConnectionLimit
+    counts: ConnectionCounts
     allowed_origins: frozenset[str] | None
 
     async def serve(self, stream: trio.SocketStream) -> None:
@@ -126,10 +125,10 @@ class _ConnectionHandler:
         logger.settle()
         name = self._name(stream)  # A closed socket has no address.
         try:
-            if self.limit.reached:
+            if self.counts.full:
                 await self._refuse_connection(stream)
                 return
-            with self.limit.taken():
+            with self.counts.count_open():
                 transport = await self._shake_hands(stream, name)
                 if transport is not None:
                     async with transport:
@@ -177,9 +176,9 @@ class _ConnectionHandler:
     async def _refuse_connection(self, stream: trio.SocketStream) -> None:
         """Close a connection past the limit, on WebSocket with HTTP 503."""
         logger.warning("%s: closed a connection, as max_connections are open", self.uri)
-        if not self.uri.is_websocket or self.limit.crowded:
+        if not self.uri.is_websocket or self.counts.full_of_refused:
             return
-        with self.limit.told(), trio.move_on_after(self.handshake_timeout):
+        with self.counts.count_refused(), trio.move_on_after(self.handshake_timeout):
             try:
                 carrier: trio.abc.Stream = stream
                 if self.uri.is_encrypted:

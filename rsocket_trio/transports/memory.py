@@ -118,7 +118,9 @@ class MemoryTransport(FrameTransport, metaclass=Sealed, given="memory_transport_
         await trio.lowlevel.checkpoint()
 
 
-def memory_transport_pair(max_bytes: int = 256 * 2**10) -> tuple[MemoryTransport, MemoryTransport]:
+def memory_transport_pair(
+    *, max_bytes: int = 256 * 2**10
+) -> tuple[MemoryTransport, MemoryTransport]:
     """Make two transports: each receives the frames that the other one sends.
 
     Args:

@@ -17,8 +17,9 @@ class TransportWrapper(FrameTransport):
     It has the facts, the capabilities and the other attributes of the inner transport. Attributes
     that the connection sets are set on the inner transport. A subclass overrides the methods that
     it changes. A subclass that overrides `send_frames` but not `send_frames_nowait`, itself or by a
-    mixin, is not ``immediate``, so that all frames pass through it. In the same way, one that
-    overrides `receive_frames` but not `receive_frames_nowait` does not have ``receives_nowait``.
+    mixin, does not have ``sends_nowait``, so that all frames pass through it. In the same way, one
+    that overrides `receive_frames` but not `receive_frames_nowait` does not have
+    ``receives_nowait``.
 
     It owns the inner transport, and closes it.
 
@@ -51,9 +52,9 @@ class TransportWrapper(FrameTransport):
         return self.inner.capabilities
 
     @property
-    def immediate(self) -> bool:  # type: ignore[override]  # as above
-        """See `FrameTransport.immediate`."""
-        return self._passes_nowait and self.inner.immediate
+    def sends_nowait(self) -> bool:  # type: ignore[override]  # as above
+        """See `FrameTransport.sends_nowait`."""
+        return self._passes_nowait and self.inner.sends_nowait
 
     @property
     def receives_nowait(self) -> bool:  # type: ignore[override]  # as above
@@ -132,8 +133,8 @@ class TransportWrapper(FrameTransport):
         """See `FrameTransport.receive_frames_nowait`."""
         return self.inner.receive_frames_nowait()
 
-    async def wait_carried(self) -> trio.Event:
-        """See `FrameTransport.wait_carried`.
+    async def wait_connected(self) -> trio.Event:
+        """See `FrameTransport.wait_connected`.
 
         Raises:
             trio.BrokenResourceError: There will be no connection any more.
@@ -141,7 +142,7 @@ class TransportWrapper(FrameTransport):
         Checkpoint: only if there is no connection now.
         If cancelled: nothing changes.
         """
-        return await self.inner.wait_carried()
+        return await self.inner.wait_connected()
 
     async def close_sending(self) -> bool:
         """See `FrameTransport.close_sending`.

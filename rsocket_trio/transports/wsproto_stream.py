@@ -57,7 +57,7 @@ class WsprotoTransport(FrameTransport):
     ) -> None:
         self.info = info
         self.stream = stream
-        self.immediate = isinstance(stream, DirectStream)
+        self.sends_nowait = isinstance(stream, DirectStream)
         note_progress(self, stream)
         self._connection = connection
         self._reader = MessageReader(max_frame_size, peer_masks=not connection.client)

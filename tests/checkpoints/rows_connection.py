@@ -7,7 +7,7 @@ from math import inf
 
 import trio
 
-from rsocket_trio.connection import establish
+from rsocket_trio.connection import closing, establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.fresh_sessions import Succession
 from rsocket_trio.connection.granting import grant_leases
@@ -82,11 +82,11 @@ async def _(scene: Scene) -> Call:
     return partial(establish.refuse, here, RejectedSetup("no"), CONFIG)
 
 
-@row("connection.establish.close_politely")
+@row("connection.closing.close_politely")
 async def _(scene: Scene) -> Call:
     here, there = memory_transport_pair()
     await there.aclose()
-    return partial(establish.close_politely, here)
+    return partial(closing.close_politely, here)
 
 
 @row("connection.establish.wait_accepted", "accepted already")

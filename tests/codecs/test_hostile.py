@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError
+from rsocket_trio.codecs.registry import explain
 from rsocket_trio.metadata.mime_types import MIME
 
 from .annotated import (
@@ -180,7 +181,7 @@ def test_any_value_is_read_or_refused_with_a_place(value, annotation, mime_type)
     try:
         made = DEFAULT_CODECS.decode(data, annotation, mime_type)
     except CodecError as error:
-        text = error.explained("value")
+        text = explain(error, "value")
         assert text.startswith("value")
         assert ": expected " in text
         return

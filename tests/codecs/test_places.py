@@ -9,6 +9,7 @@ import cbor2
 import pytest
 
 from rsocket_trio.codecs import DEFAULT_CODECS, CodecError, Codecs
+from rsocket_trio.codecs.registry import explain
 from rsocket_trio.errors import Invalid
 from rsocket_trio.metadata.mime_types import MIME
 
@@ -116,7 +117,7 @@ def test_the_error_has_the_place_and_not_the_value(value, annotation, text):
     data = json.dumps(value).encode()
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, annotation, MIME.JSON)
-    explained = caught.value.explained("order")
+    explained = explain(caught.value, "order")
     assert explained.startswith(text)
     assert explained.removeprefix("order").removeprefix(".").removeprefix(": ") in str(caught.value)
     assert SECRET not in explained
@@ -146,7 +147,7 @@ def test_a_deep_place_is_shortened(levels, text):
     data = cbor2.dumps(deep(levels))
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, Node, MIME.CBOR)
-    assert caught.value.explained("n") == f"{text}: expected int, got str"
+    assert explain(caught.value, "n") == f"{text}: expected int, got str"
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,8 @@ def test_data_that_cannot_be_parsed(data, mime_type, text):
     """The error names the type of a parser's exception: its text may contain a value."""
     with pytest.raises(CodecError) as caught:
         DEFAULT_CODECS.decode(data, list[int], mime_type)
-    assert caught.value.explained("order").startswith(text)
-    assert "secret" not in caught.value.explained("order")
+    assert explain(caught.value, "order").startswith(text)
+    assert "secret" not in explain(caught.value, "order")
 
 
 def test_an_error_for_the_peer_comes_out_unchanged():

@@ -225,7 +225,7 @@ async def test_each_interaction_may_be_cancelled_at_any_point(interaction, by_se
             for side in sides:
                 assert side.leases.waiting == 0
                 assert side.statistics().open_streams == 0
-                assert side.statistics().running_requests == 0
+                assert side.statistics().active_requests == 0
             assert len(all_tasks()) <= tasks + 8
             await interaction(requester)
             await trio.testing.wait_all_tasks_blocked()

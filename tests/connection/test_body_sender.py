@@ -306,7 +306,7 @@ async def test_a_stream_refused_after_the_first_chunk_is_not_opened():
             await requester.request_response(StreamedPayload(source))
         assert source.closed.is_set()
         statistics = requester.statistics()
-        assert (statistics.open_streams, statistics.queued) == (0, 0)
+        assert (statistics.open_streams, statistics.queued_size) == (0, 0)
 
 
 async def test_chunks_of_a_shielded_source_after_the_answer_are_dropped():
@@ -333,4 +333,4 @@ async def test_chunks_of_a_shielded_source_after_the_answer_are_dropped():
             answer = await requester.request_response(StreamedPayload(chunks()))
             assert answer == Payload(b"ok")
         await peer.expect_nothing()
-        assert requester.statistics().queued == 0
+        assert requester.statistics().queued_size == 0

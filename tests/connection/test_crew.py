@@ -390,8 +390,8 @@ async def test_nothing_is_kept_of_a_connection_that_is_over(end, autojump_clock)
             )
             await trio.testing.wait_all_tasks_blocked()
             statistics = kept[0].statistics()
-            assert statistics.unread
-            assert statistics.queued
+            assert statistics.unread_size
+            assert statistics.queued_size
             if end == "the server":
                 kept[0]._connection.lifecycle.close()
                 await kept[0].wait_closed()
@@ -400,7 +400,7 @@ async def test_nothing_is_kept_of_a_connection_that_is_over(end, autojump_clock)
                 await trio.lowlevel.checkpoint()
     connection = kept[0]._connection
     assert kept[0].statistics() == ConnectionStatistics(
-        open_streams=0, running_requests=0, queued=0, unread=0
+        open_streams=0, active_requests=0, queued_size=0, unread_size=0
     )
     assert not connection.workload.queue
     assert connection.workload.size == 0

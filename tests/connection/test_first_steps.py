@@ -249,7 +249,7 @@ async def test_frames_behind_it_that_end_its_wait(what, behind, answer):
         answers = [each.data for each in received if each.stream_id == 1]
         assert answers == ([] if answer is None else [answer])
         statistics = responder.requester.statistics()
-        assert (statistics.running_requests, statistics.open_streams) == (0, 0)
+        assert (statistics.active_requests, statistics.open_streams) == (0, 0)
 
 
 @pytest.mark.parametrize("data", [b"stain", b"stain and wait"])

@@ -26,7 +26,7 @@ from rsocket_trio.frames import (
 from rsocket_trio.testing.in_memory import frame_peer_client, frame_peer_server
 
 CONFIG = ConnectionConfig(close_timeout=0.1)
-NOTHING = ConnectionStatistics(open_streams=0, running_requests=0, queued=0, unread=0)
+NOTHING = ConnectionStatistics(open_streams=0, active_requests=0, queued_size=0, unread_size=0)
 ERRANDS = [b"respond", b"stream", b"channel", b"body", b"forget", b"closed", b"large", b"nothing"]
 
 

@@ -43,7 +43,7 @@ async def test_two_idle_ends_keep_each_other_alive(autojump_clock):
 async def test_a_client_sends_keepalive_every_interval(autojump_clock):
     """A client sends KEEPALIVE with R every interval, also beside other traffic."""
     async with frame_peer_server(config=CONFIG) as (peer, _requester):
-        peer.patience = 100
+        peer.timeout = 100
         begin = trio.current_time()
         for number in range(1, 6):
             question = await peer.answer_keepalive()
@@ -73,7 +73,7 @@ async def test_a_dead_client_is_dropped(autojump_clock):
                 ended.append(trio.current_time())
 
     async with frame_peer_client(Waits(), setup=False) as peer:
-        peer.patience = 100
+        peer.timeout = 100
         begin = trio.current_time()
         await peer.setup(max_lifetime=33)
         await peer.send(RequestResponseFrame(1))
@@ -85,7 +85,7 @@ async def test_a_dead_client_is_dropped(autojump_clock):
 async def test_a_peer_that_does_not_read_is_dropped(side, autojump_clock):
     """A peer that sends but does not read is dropped after one to two lifetimes."""
     here, there = memory_transport_pair(max_bytes=100)
-    peer = FramePeer(there, patience=1000)
+    peer = FramePeer(there, timeout=1000)
     config = ConnectionConfig(keepalive_interval=5, max_lifetime=25, close_timeout=1)
 
     async def talk():

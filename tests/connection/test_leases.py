@@ -145,9 +145,9 @@ async def test_the_arguments_of_a_function(autojump_clock):
         await peer.send(RequestFnfFrame(5), RequestFnfFrame(7), RequestFnfFrame(9))
         await trio.sleep(25)
     first, used_up, expired, again = told
-    assert (first.active_streams, first.rejected, first.mean_latency) == (0, 0, None)
-    assert (used_up.active_streams, used_up.rejected, used_up.mean_latency) == (3, 2, None)
-    assert (expired.active_streams, expired.mean_latency) == (1, pytest.approx(3))
+    assert (first.active_requests, first.rejected, first.mean_latency) == (0, 0, None)
+    assert (used_up.active_requests, used_up.rejected, used_up.mean_latency) == (3, 2, None)
+    assert (expired.active_requests, expired.mean_latency) == (1, pytest.approx(3))
     assert again.mean_latency is None
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         again.rejected = 0
@@ -383,6 +383,6 @@ async def test_an_iterable_is_closed_with_the_connection():
     ) as client:
         await client.request_response(Payload(b"x"))
     assert ended
-    queued = client.statistics().queued
+    queued = client.statistics().queued_size
     client.leases.grant(Lease(5, 10.0))
-    assert client.statistics().queued == queued
+    assert client.statistics().queued_size == queued

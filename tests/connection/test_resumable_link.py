@@ -26,7 +26,7 @@ def frame(number: int, size: int = 0) -> bytes:
 
 def new_link(limit: int = 10**6, interval: float | None = None, max_bytes: int = 10**6):
     """A link on one end of a pair, and the other end."""
-    near, far = memory_transport_pair(max_bytes)
+    near, far = memory_transport_pair(max_bytes=max_bytes)
     link = ResumableLink(near, limit, interval=interval, max_lifetime=LIFETIME)
     link.attach(near)
     return link, far
@@ -249,7 +249,7 @@ async def test_closing_sends_connection_close_once():
 class Immediate(FrameTransport):
     """Sends without waiting, as far as there is room; fails if it is broken."""
 
-    immediate = True
+    sends_nowait = True
 
     def __init__(self, room: int = 10**9) -> None:
         self.info = TransportInfo(scheme="memory")
@@ -283,7 +283,7 @@ async def test_sending_without_waiting():
     """It works once sending has begun, on a transport that can; sent frames are retained."""
     near = Immediate(room=1)
     link = ResumableLink(near, 10**6, interval=None, max_lifetime=LIFETIME)
-    assert link.immediate
+    assert link.sends_nowait
     with pytest.raises(trio.WouldBlock):
         link.send_frames_nowait([frame(1)])
     link.attach(near, first=[b"first"])

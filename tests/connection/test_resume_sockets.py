@@ -83,7 +83,7 @@ async def test_large_payloads_go_on_after_cuts(scheme):
         @asynccontextmanager
         async def dial():
             async with open_transport(server.uris[0]) as transport:
-                assert transport.immediate
+                assert transport.sends_nowait
                 transports.append(transport)
                 yield transport
 

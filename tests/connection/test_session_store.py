@@ -90,7 +90,7 @@ class Server:
 
     async def refuses(self, frame, code) -> bytes:
         async with self.dial() as peer:
-            peer.patience = 20
+            peer.timeout = 20
             await peer.send(frame)
             return (await peer.expect_closed(code)).data
 

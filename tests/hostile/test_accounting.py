@@ -108,8 +108,8 @@ async def test_abandoned_requests_are_given_back(name, in_one_batch):
             await peer.drain()
 
         statistics = requesters[0].statistics()
-        assert (statistics.open_streams, statistics.running_requests) == (0, 0)
-        assert (statistics.unread, statistics.queued) == (0, 0)
+        assert (statistics.open_streams, statistics.active_requests) == (0, 0)
+        assert (statistics.unread_size, statistics.queued_size) == (0, 0)
 
         # As many as the limits allow, of each kind.
         await peer.send(

@@ -23,7 +23,7 @@ class Link:
         """Check that no stream, request or unread payload is left on either side."""
         for side in (self.requester, self.peer):
             numbers = side.statistics()
-            assert (numbers.open_streams, numbers.running_requests, numbers.unread) == (0, 0, 0)
+            assert (numbers.open_streams, numbers.active_requests, numbers.unread_size) == (0, 0, 0)
 
 
 @asynccontextmanager

@@ -101,7 +101,7 @@ async def test_every_interaction_may_be_read_in_chunks(size, streamed):
         with pytest.raises(Invalid, match="no request_response handler"):
             await requester.request_response(request(), route="nowhere")
         statistics = requester.statistics()
-        assert (statistics.open_streams, statistics.unread) == (0, 0)
+        assert (statistics.open_streams, statistics.unread_size) == (0, 0)
     assert log == [size]
 
 

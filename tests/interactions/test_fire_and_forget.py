@@ -191,6 +191,6 @@ async def test_messages_past_the_limits_are_dropped(link, caplog):
         await here.requester.metadata_push(b"m")
         await trio.testing.wait_all_tasks_blocked()
         assert len(started) == 2
-        assert here.peer.statistics().running_requests == 2
+        assert here.peer.statistics().active_requests == 2
     assert "fire_and_forget dropped" in caplog.text
     assert "metadata_push dropped" in caplog.text

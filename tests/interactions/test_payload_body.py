@@ -60,7 +60,7 @@ async def test_the_chunks_make_the_data(size, metadata):
             with pytest.raises(trio.EndOfChannel):
                 await body.receive()
         statistics = requester.statistics()
-        assert (statistics.unread, statistics.open_streams) == (0, 0)
+        assert (statistics.unread_size, statistics.open_streams) == (0, 0)
 
 
 async def test_a_response_without_a_payload():
@@ -69,7 +69,7 @@ async def test_a_response_without_a_payload():
         async with requester.request_response_streamed() as body:
             assert body is None
         statistics = requester.statistics()
-        assert (statistics.unread, statistics.open_streams) == (0, 0)
+        assert (statistics.unread_size, statistics.open_streams) == (0, 0)
 
 
 async def test_an_error_instead_of_a_response():
@@ -113,7 +113,7 @@ async def test_leaving_early_cancels_the_request():
             async with requester.request_response_streamed() as body:
                 assert await body.receive() == b"a"
             assert await peer.receive(CancelFrame) == CancelFrame(1)
-            assert requester.statistics().unread == 0
+            assert requester.statistics().unread_size == 0
             with pytest.raises(trio.ClosedResourceError):
                 await body.receive()
             await peer.send(fragment(b"c"), last(b"d"))
@@ -153,7 +153,7 @@ async def test_a_response_past_the_unread_limit():
                 assert [await body.receive() for _ in range(2)] == [b"x" * 100] * 2
                 with pytest.raises(RemoteProtocolError, match="max_unread_body_size"):
                     await body.receive()
-            assert requester.statistics().unread == 0
+            assert requester.statistics().unread_size == 0
 
 
 @pytest.mark.parametrize("tiny", [b"x", b""])
@@ -191,7 +191,7 @@ async def test_the_limit_of_the_connection_holds_for_bodies():
             with pytest.raises(RemoteProtocolError):
                 async with requester.request_response_streamed():
                     raise AssertionError("entered")
-            assert requester.statistics().unread == 0
+            assert requester.statistics().unread_size == 0
 
 
 async def test_the_connection_ends_while_a_body_is_read():
@@ -228,7 +228,7 @@ async def test_a_body_closed_by_hand():
                 await body.aclose()
                 await peer.send(fragment(b"b"))
                 await peer.expect_alive()
-                assert requester.statistics().unread == 0
+                assert requester.statistics().unread_size == 0
                 with pytest.raises(trio.ClosedResourceError):
                     await body.receive()
             assert await peer.receive(CancelFrame) == CancelFrame(1)

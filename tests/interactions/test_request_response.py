@@ -269,5 +269,5 @@ async def test_a_request_in_fragments_may_be_refused_early(link):
             with pytest.raises(Invalid):
                 await here.requester.request_response(Payload(b"x" * 10**6))
         assert await here.requester.request_response(Payload(b"y" * 900)) == Payload(b"y" * 900)
-        assert here.requester.statistics().queued == 0
+        assert here.requester.statistics().queued_size == 0
         here.assert_idle()

@@ -84,7 +84,7 @@ def test_any_bytes(data):
 def test_empty_metadata_add_nothing():
     """The payload's own metadata stay as they are, absent included."""
     assert Metadata().encode() is None
-    assert Metadata().encode("text/plain", b"more") == b"more"
+    assert Metadata().encode("text/plain", more=b"more") == b"more"
     assert Metadata.decode(None) == Metadata.decode(b"") == Metadata()
 
 
@@ -111,7 +111,7 @@ def test_a_connection_with_one_type_of_metadata():
 def test_entries_without_a_place_are_named(metadata, more, text):
     """The error also says which metadata type to use."""
     with pytest.raises(MetadataError, match=text):
-        metadata.encode(MIME.ROUTING, more)
+        metadata.encode(MIME.ROUTING, more=more)
 
 
 def test_tags_need_a_route():
@@ -148,7 +148,7 @@ def test_the_limits_of_entries(limits):
     one_more = Limits(max_metadata_entries=7, max_routing_tags=3, max_accept_types=2)
     assert Metadata.decode(data, limits=one_more) == FULL
     with pytest.raises(MetadataTooLarge):
-        Metadata.decode(bytes(3), MIME.ROUTING, Limits(max_routing_tags=2))
+        Metadata.decode(bytes(3), MIME.ROUTING, limits=Limits(max_routing_tags=2))
 
 
 def test_repr_hides_secrets():

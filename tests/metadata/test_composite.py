@@ -130,7 +130,7 @@ def test_the_limit_of_entries_at_its_edge(limit, refused):
     """Up to the limit all entries are read; with one more, none behind the limit is found."""
     entries = [MetadataEntry("a", b"1"), MetadataEntry("b", b"2"), MetadataEntry("c", b"3")]
     data = CompositeMetadata(entries).encode()
-    composite = CompositeMetadata.decode(data, Limits(max_metadata_entries=limit))
+    composite = CompositeMetadata.decode(data, limits=Limits(max_metadata_entries=limit))
     with pytest.raises(MetadataTooLarge) if refused else nullcontext():
         assert composite.entries == tuple(entries)
     with pytest.raises(MetadataTooLarge) if refused else nullcontext():

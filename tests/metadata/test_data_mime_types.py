@@ -55,9 +55,9 @@ def test_the_limit_of_accepted_types_at_its_edge():
     ):
         AcceptMimeTypes.decode(b"\x85" * 65)
     one = Limits(max_accept_types=1)
-    assert AcceptMimeTypes.decode(b"\x85", one).mime_types == (MIME.JSON,)
+    assert AcceptMimeTypes.decode(b"\x85", limits=one).mime_types == (MIME.JSON,)
     with pytest.raises(MetadataTooLarge):
-        AcceptMimeTypes.decode(b"\x85\x81", one)
+        AcceptMimeTypes.decode(b"\x85\x81", limits=one)
     types = each_mime_type(b"\x85\xd0\x20")
     assert [next(types), next(types)] == [MIME.JSON, 0x50]
     with pytest.raises(MetadataError, match="cut off"):

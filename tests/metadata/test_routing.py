@@ -55,22 +55,24 @@ def test_the_limit_of_tags_at_its_edge():
     with pytest.raises(MetadataTooLarge, match=r"^more than 64 routing tags \(max_routing_tags\)$"):
         decode_route(bytes(65))
     few = Limits(max_routing_tags=2)
-    assert decode_route(b"\1a\1b", few) == ("a", "b")
+    assert decode_route(b"\1a\1b", limits=few) == ("a", "b")
     with pytest.raises(MetadataTooLarge):
-        decode_route(b"\1a\1b\xff", few)  # The rest is not read.
-    metadata = route_metadata("a", metadata=MetadataEntry("x").encode())
-    assert find_route(metadata, MIME.COMPOSITE_METADATA, few) == ("a",)
+        decode_route(b"\1a\1b\xff", limits=few)  # The rest is not read.
+    metadata = route_metadata("a", more=MetadataEntry("x").encode())
+    assert find_route(metadata, MIME.COMPOSITE_METADATA, limits=few) == ("a",)
     with pytest.raises(MetadataTooLarge):
-        find_route(bytes(3), MIME.ROUTING, few)
+        find_route(bytes(3), MIME.ROUTING, limits=few)
     with pytest.raises(MetadataTooLarge):
-        find_route(b"\xd0\0\0\0" * 2, MIME.COMPOSITE_METADATA, Limits(max_metadata_entries=1))
+        find_route(
+            b"\xd0\0\0\0" * 2, MIME.COMPOSITE_METADATA, limits=Limits(max_metadata_entries=1)
+        )
 
 
 def test_a_route_is_an_entry_of_composite_metadata():
     """With composite metadata, the default, the route is an entry in front of the others."""
     assert route_metadata("echo").hex() == "fe000005046563686f"
     other = MetadataEntry("x", b"1").encode()
-    both = route_metadata("echo", MIME.COMPOSITE_METADATA.upper(), other)
+    both = route_metadata("echo", MIME.COMPOSITE_METADATA.upper(), more=other)
     assert CompositeMetadata.decode(both).entries == (
         MetadataEntry(MIME.ROUTING, b"\x04echo"),
         MetadataEntry("x", b"1"),
@@ -80,9 +82,9 @@ def test_a_route_is_an_entry_of_composite_metadata():
 def test_a_route_is_the_metadata_where_that_is_routing():
     """With message/x.rsocket.routing.v0 the metadata are the route, and nothing else fits."""
     assert route_metadata("echo", MIME.ROUTING) == b"\x04echo"
-    assert route_metadata("echo", MIME.ROUTING, b"") == b"\x04echo"
+    assert route_metadata("echo", MIME.ROUTING, more=b"") == b"\x04echo"
     with pytest.raises(MetadataError, match="a route or other metadata, not both"):
-        route_metadata("echo", MIME.ROUTING, b"x")
+        route_metadata("echo", MIME.ROUTING, more=b"x")
 
 
 def test_other_metadata_has_no_place_for_a_route():

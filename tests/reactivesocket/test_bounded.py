@@ -112,7 +112,7 @@ async def test_large_requests_wait_for_room(nursery, streamed):
             numbers = requester.statistics()
             # One is on its way, and one waits: together they exceed the outbox.
             assert numbers.open_streams == 2
-            assert 50_000 <= numbers.queued <= SMALL.limits.outbox_size + 51_000
+            assert 50_000 <= numbers.queued_size <= SMALL.limits.outbox_size + 51_000
             callers.cancel_scope.cancel()
 
 

@@ -92,7 +92,7 @@ async def test_an_interaction_may_be_cancelled_at_any_point(interaction, by_serv
             await trio.testing.wait_all_tasks_blocked()
             for requester in requesters:
                 statistics = requester.statistics()
-                assert statistics.open_streams == statistics.running_requests == 0
+                assert statistics.open_streams == statistics.active_requests == 0
             for end in ends:
                 table = end._incoming._table
                 assert not table.by_wire

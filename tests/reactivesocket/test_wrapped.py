@@ -142,7 +142,7 @@ async def test_a_wrapper_that_sends_at_once():
     """Translated frames that the carrier did not take are sent later, and not translated twice."""
 
     class Reluctant(Tap):
-        immediate = True
+        sends_nowait = True
         answers = iter(())
 
         def send_frames_nowait(self, frames):
@@ -156,7 +156,7 @@ async def test_a_wrapper_that_sends_at_once():
     tap = Reluctant(ours)
     tap.answers = iter([True, ValueError("no"), False])
     transport = FaultyTransport(ReactiveSocketTransport(tap, client=True))
-    assert transport.immediate
+    assert transport.sends_nowait
     keepalives = [KeepaliveFrame(True, bytes((number,))).encode() for number in range(5)]
     said = [
         bytes.fromhex("00000000 0c80 0000000000000000") + bytes((number,)) for number in range(5)

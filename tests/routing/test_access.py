@@ -138,7 +138,7 @@ async def test_credentials_of_a_request_replace_those_of_the_setup():
     assert (facts.interaction, facts.route) == (Interaction.REQUEST_RESPONSE, Route("me", ("eu",)))
     assert facts.setup == attrs.evolve(door.asked[0][1], principal=User("ada"))
     assert facts.principal == User("ada")
-    assert facts.outer is None
+    assert facts.outer_principal is None
     assert len(door.asked) == 4
 
 

@@ -346,9 +346,9 @@ async def test_absent_composite_metadata_have_no_entries(bind):
     [
         b"\xfe",
         b"\xfe\0\0\1\5",
-        route_metadata("x", metadata=b"\xfa\0\0\2\x81\x81"),
-        route_metadata("x", metadata=b"\xd0"),
-        route_metadata("x", metadata=b"\xfa\0\0\1\x81\xd0"),
+        route_metadata("x", more=b"\xfa\0\0\2\x81\x81"),
+        route_metadata("x", more=b"\xd0"),
+        route_metadata("x", more=b"\xfa\0\0\1\x81\xd0"),
     ],
 )
 async def test_damaged_metadata_are_invalid(bind, metadata):
@@ -372,7 +372,7 @@ async def test_metadata_that_are_not_needed_are_not_checked(bind):
         return 1
 
     bound = await bind(router)
-    metadata = route_metadata("x", metadata=b"\xfa\0\0\1\x81\xd0")
+    metadata = route_metadata("x", more=b"\xfa\0\0\1\x81\xd0")
     assert await bound.request_response(Payload(b"", metadata)) == Payload(b"1")
 
 

@@ -125,7 +125,7 @@ async def test_all_guards_of_a_handler_are_called():
         async def authenticate(auth, facts):
             if isinstance(facts, Setup):
                 return None
-            seen.append((name, facts.outer, facts.route.name))
+            seen.append((name, facts.outer_principal, facts.route.name))
             if auth.token == refuses:
                 raise Rejected(name)
             return name
@@ -160,7 +160,7 @@ async def test_the_nearest_guard_names_the_principal():
         return None
 
     async def same(auth, facts):
-        return facts.outer if isinstance(facts, RequestFacts) else None
+        return facts.outer_principal if isinstance(facts, RequestFacts) else None
 
     router = make(authenticate=keeper("outer"))
     router.include(make("refused", authenticate=no_principal))
@@ -262,7 +262,7 @@ async def test_an_unknown_route_in_two_routers():
     def note(name):
         async def authenticate(auth, facts):
             if isinstance(facts, RequestFacts):
-                seen.append((name, facts.outer))
+                seen.append((name, facts.outer_principal))
             return name
 
         return authenticate

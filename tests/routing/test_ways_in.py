@@ -269,9 +269,9 @@ async def test_requests_of_an_authenticated_connection_are_authenticated(
     assert len(outer.asked) == len(inner.asked) == len(rooms.reached)
     assert [facts.interaction for facts in outer.asked] == [f.interaction for f in inner.asked]
     for facts in outer.asked:
-        assert (facts.principal, facts.outer) == ("ada", None)
+        assert (facts.principal, facts.outer_principal) == ("ada", None)
     for facts in inner.asked:
-        assert (facts.principal, facts.outer) == ("ada", "ada")
+        assert (facts.principal, facts.outer_principal) == ("ada", "ada")
 
 
 @pytest.mark.parametrize("house", HOUSES)

@@ -18,7 +18,7 @@ CONFIG = ConnectionConfig(keepalive_interval=10, max_lifetime=35)
 async def answer_for(peer, seconds: float) -> list[KeepaliveFrame]:
     """Answer KEEPALIVEs for some time; return them."""
     seen = []
-    peer.patience = 1000
+    peer.timeout = 1000
     with trio.move_on_after(seconds):
         while True:
             seen.append(await peer.answer_keepalive())
@@ -114,7 +114,7 @@ async def test_a_silent_client_is_lost_after_its_lifetime(autojump_clock):
         await peer.setup(keepalive_interval=10, max_lifetime=35)
         await peer.expect_alive()
         start = trio.current_time()
-        peer.patience = 1000
+        peer.timeout = 1000
         await peer.expect_closed()
         assert 35 <= trio.current_time() - start <= 60
 
@@ -146,7 +146,7 @@ async def test_the_lifetime_of_a_client_is_limited_by_the_server(
         await peer.setup(keepalive_interval=interval, max_lifetime=asked)
         await peer.expect_alive()
         start = trio.current_time()
-        peer.patience = 200_000
+        peer.timeout = 200_000
         error = await peer.expect_closed(ErrorCode.CONNECTION_ERROR)
         assert error.data.decode() == f"the peer was silent for {lives:g} s"
         assert lives <= trio.current_time() - start <= lives + 25

@@ -53,3 +53,23 @@ def test_the_map_names_exactly_the_modules(package):
 def test_there_are_packages_with_maps():
     """A glob that finds no package would check nothing."""
     assert {path.name for path in PACKAGES} >= {"connection", "protocol", "transports"}
+
+
+def answers() -> list[str]:
+    """The places in the code that the section "Where is ...?" of docs/design.md names."""
+    design = (Path(__file__).parents[2] / "docs" / "design.md").read_text(encoding="utf-8")
+    section = design.partition("## Where is ...?")[2].partition("\n## ")[0]
+    return re.findall(r"`([\w/]+\.py(?:::\w+)?)`", section)
+
+
+@pytest.mark.parametrize("place", answers())
+def test_the_answers_name_existing_code(place):
+    """Each module exists, and has a class or function of the name."""
+    path, _, name = place.partition("::")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert not name or re.search(rf"^ *(class|def|async def) {name}\b", text, re.MULTILINE)
+
+
+def test_there_are_answers():
+    """A section that is not found would check nothing."""
+    assert len(answers()) > 30

@@ -131,7 +131,7 @@ async def test_the_server_limits_the_silence_of_a_resumable_client(autojump_cloc
     async with resumable() as server:
         async with server.session(max_lifetime=2_000_000) as peer:
             start = trio.current_time()
-            peer.patience = 2000
+            peer.timeout = 2000
             await peer.expect_closed()
             assert 900 <= trio.current_time() - start <= 910
             async with server.resumed(0, 0, 0) as again:

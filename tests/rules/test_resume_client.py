@@ -77,7 +77,7 @@ async def test_resume_comes_first_and_alone(autojump_clock):
 async def test_positions_are_in_keepalive(autojump_clock):
     """R-RESUME-03, R-RESUME-19, R-RESUME-22: also in the answers, and on from the old ones."""
     async with scripted() as (script, peer, requester, nursery):
-        peer.patience = 100
+        peer.timeout = 100
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
         await peer.send(ANSWER)

@@ -138,7 +138,7 @@ async def test_a_pending_write_is_passed_on() -> None:
 class AtOnce(FrameTransport):
     """Sends a number of frames without waiting, and notes all sent frames."""
 
-    immediate = True
+    sends_nowait = True
 
     def __init__(self, room: int = 1000, *, broken: bool = False) -> None:
         self.info = TransportInfo(scheme="memory")
@@ -171,7 +171,7 @@ async def test_a_transport_is_cut_while_it_sends_at_once() -> None:
     for room in (0, 1, 2, 1000):
         inner = AtOnce(room)
         transport = FaultyTransport(inner, cut_after_bytes=6)
-        assert transport.immediate
+        assert transport.sends_nowait
         assert not transport.send_frames_nowait([b"12", b"34", b"56", b"78"])
         with pytest.raises(trio.BrokenResourceError):
             await transport.send_frames([])
@@ -192,5 +192,5 @@ async def test_frames_that_do_not_leave_at_once_count_once() -> None:
 
 def test_a_slow_transport_does_not_send_at_once() -> None:
     """A delay is a wait."""
-    assert FaultyTransport(AtOnce()).immediate
-    assert not FaultyTransport(AtOnce(), delay=1).immediate
+    assert FaultyTransport(AtOnce()).sends_nowait
+    assert not FaultyTransport(AtOnce(), delay=1).sends_nowait

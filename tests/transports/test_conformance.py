@@ -43,7 +43,7 @@ async def test_the_memory_pair() -> None:
 
         @asynccontextmanager
         async def make_pair(size: int = size) -> AsyncIterator[tuple[FrameTransport, ...]]:
-            yield memory_transport_pair(size)
+            yield memory_transport_pair(max_bytes=size)
 
         await check_transport(make_pair)
 

@@ -30,6 +30,7 @@ from rsocket_trio.transports import (
     open_transport,
     serve_listener,
 )
+from rsocket_trio.transports.connection_limit import counts_of
 from rsocket_trio.uri import Uri
 
 ENOUGH = 20
@@ -155,9 +156,9 @@ async def test_a_crowd_past_the_limit(nursery: trio.Nursery) -> None:
     async with open_transport(uri):
         silent = [await trio.open_tcp_stream("127.0.0.1", uri.port) for _ in range(ENOUGH)]
         with trio.fail_after(20):
-            while not limit.crowded:
+            while not counts_of(limit).full_of_refused:
                 await trio.lowlevel.checkpoint()
-            told = limit.at_the_door
+            told = counts_of(limit).refusing
             assert 0 < told < ENOUGH
             # They are accepted in the order in which they connected.
             for stream in silent[told:]:
@@ -225,11 +226,11 @@ async def test_a_server_that_is_cancelled_gives_its_places_back(tls: Any) -> Non
             async with open_transport(uri):
                 stream = await trio.open_tcp_stream("127.0.0.1", uri.port)
                 with trio.fail_after(20):
-                    while not limit.at_the_door:
+                    while not counts_of(limit).refusing:
                         await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
         await stream.aclose()
-    assert (limit.open, limit.at_the_door) == (0, 0)
+    assert (limit.open, counts_of(limit).refusing) == (0, 0)
 
 
 @pytest.mark.parametrize(

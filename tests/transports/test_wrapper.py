@@ -50,7 +50,7 @@ OWN = {
 class Inner(FrameTransport):
     """Notes which methods are called."""
 
-    immediate = True
+    sends_nowait = True
     receives_nowait = True
 
     def __init__(self, capabilities):
@@ -78,8 +78,8 @@ class Inner(FrameTransport):
         self.calls.append(("receive_frames_nowait",))
         return [b"now"]
 
-    async def wait_carried(self):
-        self.calls.append(("wait_carried",))
+    async def wait_connected(self):
+        self.calls.append(("wait_connected",))
         return self.event
 
     async def close_sending(self):
@@ -133,10 +133,10 @@ async def test_a_wrapper_passes_on_the_rest(wrapper):
     """Facts, and whether it can send at once."""
     inner = Inner(Capabilities())
     transport = WRAPPERS[wrapper](inner)
-    assert transport.immediate
+    assert transport.sends_nowait
     assert transport.info.peer == "inner"
-    inner.immediate = False
-    assert not WRAPPERS[wrapper](inner).immediate
+    inner.sends_nowait = False
+    assert not WRAPPERS[wrapper](inner).sends_nowait
 
 
 async def test_every_member_is_passed_on():
@@ -155,7 +155,7 @@ async def test_every_member_is_passed_on():
     assert await transport.receive_frames() == [b"frame"]
     await transport.wait_received()
     assert transport.receive_frames_nowait() == [b"now"]
-    assert await transport.wait_carried() is inner.event
+    assert await transport.wait_connected() is inner.event
     assert await transport.close_sending()
     await transport.aclose()
     assert [call[0] for call in inner.calls] == [
@@ -164,7 +164,7 @@ async def test_every_member_is_passed_on():
         "receive_frames",
         "wait_received",
         "receive_frames_nowait",
-        "wait_carried",
+        "wait_connected",
         "close_sending",
         "aclose",
     ]
@@ -199,7 +199,7 @@ async def test_received_frames_do_not_bypass_a_wrapper():
 
 
 async def test_sent_frames_do_not_bypass_a_wrapper():
-    """A wrapper that inspects sent frames is not immediate, unless it overrides that too."""
+    """A wrapper that inspects sent frames sends with tasks, unless it overrides that too."""
 
     class Looks(TransportWrapper):
         async def send_frames(self, frames):
@@ -226,11 +226,11 @@ async def test_sent_frames_do_not_bypass_a_wrapper():
         pass
 
     inner = Inner(Capabilities())
-    assert not Mixed(inner).immediate
+    assert not Mixed(inner).sends_nowait
     assert not Mixed(inner).receives_nowait
-    assert not Looks(inner).immediate
-    assert not Derived(inner).immediate
-    assert LooksTwice(inner).immediate
+    assert not Looks(inner).sends_nowait
+    assert not Derived(inner).sends_nowait
+    assert LooksTwice(inner).sends_nowait
 
 
 @pytest.mark.parametrize(
