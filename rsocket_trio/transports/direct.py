@@ -38,12 +38,12 @@ class DirectStream(trio.abc.HalfCloseableStream):
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
+        self._watch: Watch | None = None
         self._closed = False
         self.inner = stream
         self.socket = stream.socket
         self.note_progress: Callable[[], None] | None = None
         self._rest: list[bytes] = []
-        self._watch: Watch | None = None
         self._error: OSError | None = None  # of `send_nowait`: the kernel reports it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:

@@ -233,8 +233,12 @@ class Watch:
             self.registered = True
         if self.ready or self.ended:
             return checkpoint()  # noqa: ASYNC105  # the caller awaits it
+        return self._sleep()
+
+    @enable_ki_protection
+    async def _sleep(self) -> None:
         self.task = current_task()
-        return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  # the caller awaits it
+        await wait_task_rescheduled(self._abort)
 
     @enable_ki_protection
     def close(self) -> None:

@@ -6,9 +6,10 @@ import gc
 import os
 import select
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import NoReturn
 
 import pytest
 import trio
@@ -323,6 +324,38 @@ def test_async_generators_read_when_the_run_ends(many: None) -> None:
     kept: list[AsyncIterator[None]] = []
     trio.run(main)
     assert received == [b"x"]
+
+
+def test_ctrl_c_as_a_wait_begins(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task that it hit is not woken from another wait, which would crash trio."""
+    wait_received = DirectStream.wait_received
+
+    def interrupted(self: DirectStream) -> NoReturn:
+        waiting = wait_received(self)
+        assert isinstance(waiting, Coroutine)
+        waiting.close()
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with pair() as (ours, theirs):
+            with trio.move_on_after(0.01):
+                await ours.receive_some()
+            monkeypatch.setattr(DirectStream, "wait_received", interrupted)
+            try:
+                await ours.receive_some()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await theirs.send_all(b"x")
+                    await trio.sleep(0.02)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        trio.run(in_a_nursery, main)
+    assert caught.group_contains(KeyboardInterrupt)
+
+
+async def in_a_nursery(function: Callable[[], Awaitable[None]]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(function)
 
 
 async def test_an_event_that_is_not_true(many: None) -> None:
