@@ -141,7 +141,7 @@ class Readiness:
             self._waiting.cancel(reason="no socket is registered")
 
     def _end(self) -> None:
-        """Let all tasks wait as trio does: system tasks may go on when the main task has ended."""
+        """Let all tasks wait as trio does; some system tasks outlive the main task."""
         self._over = True
         self.shared = False
         self._epoll = self._waiting = None
@@ -156,6 +156,8 @@ class Readiness:
         try:
             with epoll, scope:
                 await self._take_events(epoll)
+        except OSError:  # trio's epoll has no room for ours
+            self._end()
         except trio.Cancelled:
             self._end()
             raise

@@ -425,6 +425,25 @@ async def test_the_kernel_refuses(
             await theirs.send_all(b"x")
 
 
+async def test_trios_epoll_has_no_room_for_ours(
+    many: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All waits are trio's from then on; a system task that raised would crash the run."""
+    wait_readable = readiness.wait_readable
+
+    async def refuse_epoll(waited: int | trio.socket.SocketType) -> None:
+        if isinstance(waited, int):
+            raise OSError(28, "No space left on device")
+        await wait_readable(waited)
+
+    monkeypatch.setattr(readiness, "wait_readable", refuse_epoll)
+    async with assert_no_leaks(), pair() as (ours, theirs):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive_x, ours)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await theirs.send_all(b"x")
+
+
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_a_dropped_stream_is_closed(many: None) -> None:
     """The garbage collector closes its socket, and its watch goes as well."""
