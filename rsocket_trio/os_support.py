@@ -20,8 +20,8 @@ __all__ = [
     "DESCRIPTORS",
     "DIRECT_SOCKETS",
     "EPOLL",
-    "EPOLL_END",
     "EPOLL_EVENTS",
+    "EPOLL_LASTING",
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
@@ -38,15 +38,16 @@ EPOLL: bool = hasattr(select, "epoll")
 """The kernel can watch many sockets with one registration for each. If not, each wait registers its
 socket anew, as trio does (`rsocket_trio.transports.readiness`)."""
 
-EPOLL_END: Final[int] = sum(
-    getattr(select, name, 0) for name in ("EPOLLRDHUP", "EPOLLHUP", "EPOLLERR")
-)
-"""The events that mean the end of a connection, or of what its peer sends."""
-
 EPOLL_EVENTS: Final[int] = sum(
-    getattr(select, name, 0) for name in ("EPOLLIN", "EPOLLRDHUP", "EPOLLET")
+    getattr(select, name, 0) for name in ("EPOLLIN", "EPOLLPRI", "EPOLLRDHUP", "EPOLLET")
 )
 """The events that a socket is watched for: something to read, once for each arrival."""
+
+EPOLL_LASTING: Final[int] = sum(
+    getattr(select, name, 0) for name in ("EPOLLPRI", "EPOLLRDHUP", "EPOLLHUP", "EPOLLERR")
+)
+"""The events after which one read may not take all: the end of a connection, or of what its peer
+sends, and urgent data, before which a read stops."""
 
 UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and find_spec("fcntl") is not None
 """There are Unix sockets, and file locks, which a listener on one needs. If not, ``unix://``

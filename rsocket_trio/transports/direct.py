@@ -38,12 +38,12 @@ class DirectStream(trio.abc.HalfCloseableStream):
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
+        self._watch: Watch | None = None
         self._closed = False
         self.inner = stream
         self.socket = stream.socket
         self.note_progress: Callable[[], None] | None = None
         self._rest: list[bytes] = []
-        self._watch: Watch | None = None
         self._error: OSError | None = None  # of `send_nowait`: the kernel reports it only once
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -123,6 +123,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """Wait until `receive_nowait` may return bytes. Await the result at once.
 
         Raises:
+            trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: This stream was closed here.
 
         Checkpoint: always.
@@ -132,10 +133,10 @@ class DirectStream(trio.abc.HalfCloseableStream):
             raise trio.ClosedResourceError("this stream was closed")
         watch = self._watch
         if watch is None:
-            watch = self._watch = Watch(self.socket)
+            watch = self._watch = Watch()
         if not watch.readiness.shared and not watch.registered:
             return wait_readable(self.socket)  # noqa: ASYNC105  # the caller awaits it
-        return watch.wait()
+        return watch.wait(self.socket)
 
     def receive_nowait(self, max_bytes: int) -> bytes | None:
         """Return at most ``max_bytes`` that have arrived; empty at the end of the stream.
@@ -147,14 +148,17 @@ class DirectStream(trio.abc.HalfCloseableStream):
             trio.BrokenResourceError: The connection broke.
             trio.ClosedResourceError: This stream was closed here.
         """
+        watch = self._watch
         try:
             data = os.read(self.socket.fileno(), max_bytes)
-        except BlockingIOError:
-            return None  # the kernel may wake us without bytes
+        except BlockingIOError:  # the kernel may wake us without bytes
+            if watch is not None:
+                watch.ready = watch.ended = False
+            return None
         except OSError as error:
             raise self._translated(error) from error
-        if len(data) == max_bytes and self._watch is not None:
-            self._watch.ready = True  # there may be more
+        if watch is not None:
+            watch.ready = len(data) == max_bytes  # there may be more
         if not data and self._error is not None:
             raise self._translated(self._error) from self._error
         return data
@@ -173,12 +177,21 @@ class DirectStream(trio.abc.HalfCloseableStream):
         Checkpoint: always.
         If cancelled: closed nevertheless.
         """
+        self.detach()
+        self._rest.clear()  # see `ByteStreamTransport.aclose`
+        await self.inner.aclose()
+
+    def detach(self) -> None:
+        """Use the socket no more, but leave it open."""
         self._closed = True
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-        self._rest.clear()  # see `ByteStreamTransport.aclose`
-        await self.inner.aclose()
+
+    def __del__(self) -> None:
+        # The garbage collector may run in any thread.
+        if self._watch is not None:
+            self._watch.readiness.dropped.append(self._watch)
 
     def _write(self, data: bytes | bytearray | memoryview) -> int:
         try:

@@ -13,7 +13,7 @@ import trio
 from ..uri import Uri
 from .base import FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport
-from .direct import direct
+from .direct import DirectStream, direct
 from .tcp import socket_addresses
 from .tls import TLSStream, peer_certificate
 from .unix import peer_credentials
@@ -64,7 +64,12 @@ async def transport_over(
     info = TransportInfo(scheme=uri.scheme, peer=peer, local=local, listener=listener, extra=extra)
     if not uri.is_websocket:
         return ByteStreamTransport(carrier, info=info, max_frame_size=max_frame_size)
-    handshake = await shake_hands(carrier)
+    try:
+        handshake = await shake_hands(carrier)
+    except BaseException:  # also when cancelled: the caller closes ``stream``, not ``carrier``
+        if isinstance(carrier, DirectStream):
+            carrier.detach()
+        raise
     return WsprotoTransport(
         carrier,
         handshake.connection,

@@ -11,16 +11,17 @@ Systems without epoll always wait as trio does (`rsocket_trio.os_support`).
 
 The rules of edge-triggered mode (epoll(7)):
 
-- The kernel tells once that bytes have arrived. An event that comes while no task waits is kept
-  (`Watch.ready`); the next wait then ends at once.
+- The kernel tells once that bytes have arrived. Each wait ends at once from this event
+  (`Watch.ready`) until a read has taken all the bytes: a wait that is cancelled loses nothing.
 - A read that fills its buffer may have left bytes behind, so the next wait ends at once too.
-- The end of the peer's stream may come together with its last bytes. From then on every wait ends
-  at once (`Watch.ended`), so that a read finds the end.
+- The end of the peer's stream may come together with its last bytes, and a read stops before urgent
+  data. After these events every wait ends at once (`Watch.ended`), until a read finds nothing.
 """
 
 from __future__ import annotations
 
 import select
+from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,7 @@ from trio.lowlevel import (
     RunVar,
     checkpoint,
     current_task,
+    enable_ki_protection,
     reschedule,
     spawn_system_task,
     wait_readable,
@@ -50,7 +52,7 @@ MANY: Final = 32
 _EVENTS_AT_ONCE: Final = 1024
 """The most events that one poll returns; the next poll returns the others."""
 
-_END: Final = os_support.EPOLL_END
+_LASTING: Final = os_support.EPOLL_LASTING
 
 
 class Readiness:
@@ -59,11 +61,14 @@ class Readiness:
     Attributes:
         streams: The number of streams that are open in this run.
         shared: The streams wait with the epoll of this object, because there are many.
+        dropped: The watches of streams that the garbage collector found, in any thread.
     """
 
     def __init__(self) -> None:
         self.streams = 0
         self.shared = False
+        self.dropped: deque[Watch] = deque()
+        self._over = False  # system tasks are cancelled, as the run ends
         self._epoll: select.epoll | None = None
         self._watches: dict[int, Watch] = {}
         self._waiting: trio.CancelScope | None = None
@@ -79,9 +84,11 @@ class Readiness:
 
     def join(self) -> None:
         """Count a stream."""
+        while self.dropped:
+            self.dropped.pop().close()
         self.streams += 1
         if self.streams >= MANY:
-            self.shared = os_support.EPOLL
+            self.shared = os_support.EPOLL and not self._over
 
     def leave(self) -> None:
         """Count a stream that is closed."""
@@ -94,13 +101,16 @@ class Readiness:
 
         Raises:
             OSError: The kernel refuses to.
+            RuntimeError: The run is about to end.
         """
         epoll = self._epoll
         if epoll is None:
-            epoll = self._epoll = select.epoll()
-            self._waiting = trio.CancelScope()
-            spawn_system_task(self._wake_readers, epoll, self._waiting)
-        epoll.register(fd, os_support.EPOLL_EVENTS)
+            epoll = self._start()
+        try:
+            epoll.register(fd, os_support.EPOLL_EVENTS)
+        except OSError:
+            self._stop_if_unused()
+            raise
         self._watches[fd] = watch
 
     def forget(self, watch: Watch, fd: int) -> None:
@@ -111,28 +121,62 @@ class Readiness:
         if self._epoll is not None:
             with suppress(OSError):  # the kernel forgets a descriptor that is closed
                 self._epoll.unregister(fd)
+        self._stop_if_unused()
+
+    def _start(self) -> select.epoll:
+        epoll = select.epoll()
+        waiting = trio.CancelScope()
+        try:
+            spawn_system_task(self._wake_readers, epoll, waiting)
+        except RuntimeError:
+            epoll.close()
+            raise
+        self._epoll = epoll
+        self._waiting = waiting
+        return epoll
+
+    def _stop_if_unused(self) -> None:
         if not self._watches and self._waiting is not None:
             self._epoll = None
             self._waiting.cancel(reason="no socket is registered")
 
+    def _end(self) -> None:
+        """Let all tasks wait as trio does; some system tasks outlive the main task."""
+        self._over = True
+        self.shared = False
+        self._epoll = self._waiting = None
+        watches = list(self._watches.values())
+        self._watches.clear()
+        for watch in watches:
+            watch.registered = False
+            watch.wake()
+
     async def _wake_readers(self, epoll: select.epoll, scope: trio.CancelScope) -> None:
-        """Wake the tasks whose sockets have become readable; this runs in a system task."""
+        """Wake the tasks whose sockets have become readable. This runs in a system task."""
+        try:
+            with epoll, scope:
+                await self._take_events(epoll)
+        except OSError:  # trio's epoll has no room for ours
+            self._end()
+        except trio.Cancelled:
+            self._end()
+            raise
+
+    async def _take_events(self, epoll: select.epoll) -> None:
         watches = self._watches
-        with epoll, scope:
-            while True:
-                await wait_readable(epoll.fileno())
-                for fd, events in epoll.poll(0, _EVENTS_AT_ONCE):
-                    watch = watches.get(fd)
-                    if watch is None:
-                        continue
-                    if events & _END:
-                        watch.ended = True
-                    task = watch.task
-                    if task is None:
-                        watch.ready = True
-                    else:
-                        watch.task = None
-                        reschedule(task)
+        while True:
+            await wait_readable(epoll.fileno())
+            for fd, events in epoll.poll(0, _EVENTS_AT_ONCE):
+                watch = watches.get(fd)
+                if watch is None:
+                    continue
+                watch.ready = True
+                if events & _LASTING:
+                    watch.ended = True
+                task = watch.task
+                if task is not None:
+                    watch.task = None
+                    reschedule(task)
 
 
 _readiness: Final[RunVar[Readiness | None]] = RunVar("rsocket_trio_readiness", None)
@@ -145,14 +189,15 @@ class Watch:
         task: The task that waits.
         readiness: The `Readiness` of the trio run.
         registered: The kernel tells us when the socket becomes readable.
-        ready: There may be something to read, so the next wait ends at once.
-        ended: The peer has ended its stream, or the connection broke, so every wait ends at once.
+        ready: There may be something to read, so waits end at once until a read has taken it.
+        ended: The peer has ended its stream, the connection broke, or urgent data came. Waits end
+            at once until a read finds nothing.
     """
 
-    __slots__ = ("_fd", "_socket", "ended", "readiness", "ready", "registered", "task")
+    # No reference to the socket: the garbage collector closes one that was dropped.
+    __slots__ = ("_fd", "ended", "readiness", "ready", "registered", "task")
 
-    def __init__(self, socket: trio.socket.SocketType) -> None:
-        self._socket = socket
+    def __init__(self) -> None:
         self._fd = -1
         self.readiness = Readiness.of_this_run()
         self.registered = False
@@ -161,39 +206,52 @@ class Watch:
         self.ended = False
         self.readiness.join()
 
-    def wait(self) -> Awaitable[None]:
-        """Wait until a read may find something. Await it at once, in one task at a time.
+    # Ctrl-C must not come between two changes that belong together.
+    @enable_ki_protection
+    def wait(self, socket: trio.socket.SocketType) -> Awaitable[None]:
+        """Wait until a read of ``socket`` may find something. Await it at once.
 
         Raises:
+            trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: The socket was closed.
 
         Checkpoint: always.
         If cancelled: nothing happens.
         """
+        if self.task is not None:
+            raise trio.BusyResourceError("another task is already receiving")
         if not self.readiness.shared:
             if self.registered:
                 self._forget()
-            return wait_readable(self._socket)  # noqa: ASYNC105  # the caller awaits it
+            return wait_readable(socket)  # noqa: ASYNC105  # the caller awaits it
         if not self.registered:
-            self._fd = self._socket.fileno()
+            self._fd = socket.fileno()
             if self._fd == -1:
                 raise trio.ClosedResourceError("this socket was closed")
             try:
                 self.readiness.register(self, self._fd)
-            except OSError:  # the kernel has no room in our epoll; it may have room in trio's
-                return wait_readable(self._socket)  # noqa: ASYNC105  # the caller awaits it
+            except (OSError, RuntimeError):  # the kernel has no room for more; trio may have room
+                return wait_readable(socket)  # noqa: ASYNC105  # the caller awaits it
             self.registered = True
         if self.ready or self.ended:
-            self.ready = False
             return checkpoint()  # noqa: ASYNC105  # the caller awaits it
-        self.task = current_task()
-        return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  # the caller awaits it
+        return self._sleep()
 
+    @enable_ki_protection
+    async def _sleep(self) -> None:
+        self.task = current_task()
+        await wait_task_rescheduled(self._abort)
+
+    @enable_ki_protection
     def close(self) -> None:
         """End the wait, if there is one, because the stream is being closed. Call it only once."""
         if self.registered:
             self._forget()
         self.readiness.leave()
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait, if there is one."""
         task, self.task = self.task, None
         if task is not None:
             reschedule(task)
