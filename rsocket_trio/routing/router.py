@@ -128,7 +128,7 @@ class Router(Responder):
         If cancelled: nothing has happened.
         """
         table = self._table
-        handlers = {i: dict(routes) for i, routes in table.handlers.items()}
+        handlers = table.snapshot()
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
         guards = await Guards.accept(table.guard, tuple(table.fences()), setup, requester, limits)
