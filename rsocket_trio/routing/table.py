@@ -59,7 +59,7 @@ class Table:
 
         Raises:
             TypeError: As `add`.
-            ValueError: As `add`; or a table would include itself.
+            ValueError: As `add`; or a table would include itself, or another one twice.
         """
         if other.has(self):
             raise ValueError("a router cannot include itself, nor a router that includes it")
@@ -73,6 +73,8 @@ class Table:
                 )
             ]
         )
+        if prefix in other.included_in.get(self, ()):  # and there is no handler yet
+            raise ValueError(f"this router is included with the prefix {prefix!r} already")
         self.included.append((other, prefix))
         other.included_in.setdefault(self, []).append(prefix)
 

@@ -297,6 +297,19 @@ def test_what_cannot_be_included():
         a.include(Router(), None)
 
 
+def test_an_empty_router_is_included_once_with_a_prefix():
+    """Included twice, it could never get a handler."""
+    outer, inner = Router(), Router()
+    outer.include(inner, "a.")
+    with pytest.raises(ValueError, match=r"included with the prefix 'a\.' already"):
+        outer.include(inner, "a.")
+    outer.include(inner, "b.")
+    inner.request_response("one")(one)
+    assert [route.route for route in outer.routes] == ["a.one", "b.one"]
+    with pytest.raises(ValueError, match=r"route 'a\.one' has a request_response handler already"):
+        outer.include(inner, "a.")
+
+
 def test_a_router_for_each_connection_does_not_stay():
     """What is included does not keep the routers that include it."""
     common = Router()
