@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import typing
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -30,7 +31,32 @@ def _refuse(*_: object) -> typing.NoReturn:
     raise ValueError("this tag is not accepted from a peer")
 
 
-_REFUSED_TAGS: Final = {
+def _bignum(content: bytes, _: bool) -> int:
+    if not isinstance(content, bytes) or len(content) > _MAX_BIGNUM:
+        raise ValueError("not a bignum, or too long a one")
+    return int.from_bytes(content, "big")
+
+
+def _negative_bignum(content: bytes, _: bool) -> int:
+    return -1 - _bignum(content, _)
+
+
+def _fraction(parts: object, _: bool) -> Fraction:
+    # A Decimal as a numerator would be written out: 3E+1000000000 is 10 bytes of CBOR.
+    match parts:
+        case [int(numerator), int(denominator)]:
+            return Fraction(numerator, denominator)
+    raise ValueError("a rational number has two integers")
+
+
+_MAX_BIGNUM: Final = 1024
+"""Bytes of an integer. Python makes a Fraction or a Decimal of integers in quadratic time."""
+_DECODERS: Final[dict[int, Callable[[Any, bool], Any]]] = {
+    2: _bignum,
+    3: _negative_bignum,
+    30: _fraction,
+    # References to earlier texts: the value could be a million times as large as the data.
+    25: _refuse,
     # Shared values: a few bytes could stand for a value that contains itself, or for a value with
     # exponentially many parts.
     28: _refuse,
@@ -46,8 +72,8 @@ _MAX_DEPTH: Final = 200
 class CborCodec:
     """``application/cbor`` (RFC 8949), with cbor2. attrs classes and dataclasses are maps.
 
-    Data are exactly one item. Tags for shared values, regular expressions and MIME messages are
-    refused.
+    Data are exactly one item. Tags for shared values, references to earlier text, regular
+    expressions and MIME messages are refused. Integers have at most 1024 bytes.
 
     Args:
         any_keys_size: Keys of maps (and members of sets) that are neither text nor bytes are
@@ -78,7 +104,7 @@ class CborCodec:
         file = BytesIO(data)
         value = cbor2.CBORDecoder(
             file,
-            semantic_decoders=_REFUSED_TAGS,
+            semantic_decoders=_DECODERS,
             max_depth=_MAX_DEPTH,
             strict_hashable_types=len(data) > self._any_keys_size,
         ).decode()
@@ -90,8 +116,8 @@ class CborCodec:
 class JsonCodec:
     """``application/json`` (RFC 8259), in UTF-8. attrs classes and dataclasses are objects.
 
-    NaN and Infinity are refused, reading and writing. Bytes are base64 text; datetimes, dates,
-    Decimal and UUID are text.
+    NaN and Infinity are refused, reading and writing, and so are numbers too large for a float.
+    Bytes are base64 text; datetimes, dates, Decimal and UUID are text.
     """
 
     def __init__(self) -> None:
@@ -112,7 +138,7 @@ class JsonCodec:
 
     def decode(self, data: bytes, annotation: Any) -> object:
         """See `Codec.decode`."""
-        value = json.loads(data.decode(), parse_constant=_refuse_constant)
+        value = _from_json(data.decode())
         return value if annotation in ANY else self._readers.reader(annotation)(value)
 
 
@@ -123,6 +149,16 @@ _to_json: Final = json.JSONEncoder(
 
 def _refuse_constant(name: str) -> typing.NoReturn:
     raise ValueError(f"{name} is not allowed in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number:  # NaN, for an infinite number; isinf() takes longer
+        raise ValueError("a number is too large for a float")
+    return number
+
+
+_from_json: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
 
 
 def _int_from_text(text: str) -> int:

@@ -178,18 +178,29 @@ class _Compiler(Compiler[Form]):
             write_other = others[0].write
             return Form(lambda value: None if value is None else write_other(value), plain)
         anything = self._all.anything
-        classes: list[type] = []
-        for member in members:
+        by_class: dict[type, Writer] = {}
+        owners: list[tuple[tuple[type, ...], Writer]] = []
+        for member, form in zip(members, forms, strict=True):
             of_member = classes_of(member, self._all.leaves)
             if not of_member:
                 return self._anything
-            classes += of_member
-        accepted, strict = tuple(classes), STRICT.difference(classes)
+            owners.append((of_member, form.write))
+            for cls in of_member:
+                by_class[cls] = anything if cls in by_class else form.write
+        accepted, strict = tuple(by_class), STRICT.difference(by_class)
 
         def write(value: Any) -> Any:
-            if type(value) in strict or not isinstance(value, accepted):
+            kind = type(value)
+            if kind in plain:
+                return value
+            if kind in strict or not isinstance(value, accepted):
                 raise Mismatch.of(name, value)
-            return anything(value)
+            # As the member says: a subclass may have fields that the peer must not see.
+            for cls in kind.__mro__:
+                if cls in by_class:
+                    return by_class[cls](value)
+            of_value = [write for classes, write in owners if isinstance(value, classes)]
+            return (of_value[0] if len(of_value) == 1 else anything)(value)
 
         return Form(write, plain)
 

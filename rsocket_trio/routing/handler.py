@@ -20,7 +20,7 @@ from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import DecodedChannel, EncodedItems
-from .hooks import failed
+from .hooks import check_answer, failed
 from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
 from .signature import EMPTY, Parameter, Route, Signature, Source
@@ -79,13 +79,12 @@ class Context:
         if callable(explain):
             try:
                 answer: Any = explain(self.setup)
+                check_answer(explain, answer)
+                self._explain = bool(answer)  # it is asked once for a connection
             except Exception:  # the function is the application's
                 failed("explain", explain, "an explanation")
-                answer = False
-            if isinstance(answer, UNAWAITED):
-                logger.error("explain= of a Router returned %s", unawaited(answer))
-                answer = False
-            self._explain = explain = bool(answer)  # it is asked once for a connection
+                self._explain = False
+            return self._explain
         return bool(explain)
 
 
@@ -265,11 +264,13 @@ def _decoder(
         try:
             return decode(data)
         except CodecError as error:
-            refusal = data_refused(context, signature, parameter, route, mime_type, error)
+            failure = error
+        # Only now: a failure of `explain` would be logged with the one that is being handled, and
+        # the texts of its causes may show values.
         try:
-            raise refusal
+            raise data_refused(context, signature, parameter, route, mime_type, failure)
         finally:
-            del refusal  # its traceback keeps this frame, which would keep the error and the data
+            del failure  # its traceback keeps this frame, which would keep it and the data
 
     return decode_or_refuse
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
+from types import GeneratorType
 from typing import Any, Final
 
 from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
@@ -20,7 +21,7 @@ from ..errors import (
 from ..log_policy import logger
 from .signature import name_of
 
-__all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_hook", "failed", "said"]
+__all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_answer", "check_hook", "failed", "said"]
 
 Refusal = SetupError | StreamError | RejectedResume
 
@@ -68,8 +69,7 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
     if not isinstance(waiting, Awaitable):
         raise TypeError(f"{name_of(function)} is not async: write `async def`, and no `yield`")
     result = await waiting
-    if isinstance(result, UNAWAITED):
-        raise TypeError(f"{name_of(function)} returned {unawaited(result)}")
+    check_answer(function, result)
     if option == "authenticate":
         if result is False:
             raise TypeError(f"{name_of(function)} returned False: to refuse, raise Rejected")
@@ -79,6 +79,23 @@ async def ask(option: str, function: Callable[..., Awaitable[Any]], *arguments: 
             "to refuse, raise an error"
         )
     return result
+
+
+def check_answer(function: object, answer: Any) -> None:
+    """Refuse what is no answer of a hook, and would be taken for a yes.
+
+    Raises:
+        TypeError: An ``await`` or a ``raise`` is missing; or the hook has a ``yield``.
+    """
+    name = name_of(function)
+    if isinstance(answer, UNAWAITED):
+        raise TypeError(f"{name} returned {unawaited(answer)}")
+    if isinstance(answer, Awaitable | GeneratorType) or answer is NotImplemented:
+        raise TypeError(f"{name} returned {kind_of(answer)}, which is no answer")
+    if isinstance(answer, BaseException) or (
+        isinstance(answer, type) and issubclass(answer, BaseException)
+    ):
+        raise TypeError(f"{name} returned an error: to refuse, raise it")
 
 
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:

@@ -85,7 +85,9 @@ def _where(route: Route) -> str:
 def _places(error: BaseException | None) -> str:
     """Return the tracebacks of an error and its causes, without texts, which may show values."""
     lines: list[str] = []
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # an error can be its own cause
+        seen.add(id(error))
         lines[:0] = [
             "Traceback, without values (most recent call last):\n",
             *traceback.format_list(traceback.extract_tb(error.__traceback__)),

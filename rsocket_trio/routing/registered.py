@@ -39,6 +39,8 @@ class Settings:
 
     def within(self, outer: Settings) -> Settings:
         """Return these settings in a router that is included in one with the ``outer`` ones."""
+        if outer.codecs is None and outer.explain is None and outer.tracing is None:
+            return self
         return Settings(
             outer.codecs if self.codecs is None else self.codecs,
             outer.explain if self.explain is None else self.explain,

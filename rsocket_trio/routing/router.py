@@ -128,7 +128,7 @@ class Router(Responder):
         If cancelled: nothing has happened.
         """
         table = self._table
-        handlers = {i: dict(routes) for i, routes in table.handlers.items()}
+        handlers = table.snapshot()
         tracing = next(table.tracings(), None)
         limits: Limits = getattr(requester, "limits", DEFAULT_LIMITS)  # a stand-in has none
         guards = await Guards.accept(table.guard, tuple(table.fences()), setup, requester, limits)
@@ -214,7 +214,8 @@ class Router(Responder):
                 own, which would not be called; or the codecs of this router do not convert what a
                 handler takes or returns, and the other router has no codecs of its own.
             ValueError: There is a handler for one of the routes already; or a route gets too
-                long; or a router would include itself. In all these cases nothing is included.
+                long; or a router would include itself, or another one twice with one prefix. In all
+                these cases nothing is included.
         """
         if not isinstance(other, Router):
             raise TypeError(f"include takes a Router, not {type(other).__name__}")

@@ -40,6 +40,7 @@ class Table:
         self.settings = settings
         self.guard = guard
         self.included: list[tuple[Table, str]] = []
+        self._snapshot: Registrations | None = None
         # Weak: an acceptor may make a router for each connection, and include a common one.
         self.included_in: WeakKeyDictionary[Table, list[str]] = WeakKeyDictionary()
 
@@ -50,6 +51,7 @@ class Table:
             TypeError: The codecs of one of them do not convert the types of the handler.
             ValueError: One of them has a handler for this route, or the route gets too long there.
         """
+        _check(registered)
         _add(list(self.reached(interaction, route, registered)))
 
     def include(self, other: Table, prefix: str) -> None:
@@ -57,7 +59,7 @@ class Table:
 
         Raises:
             TypeError: As `add`.
-            ValueError: As `add`, or a table would include itself.
+            ValueError: As `add`; or a table would include itself, or another one twice.
         """
         if other.has(self):
             raise ValueError("a router cannot include itself, nor a router that includes it")
@@ -71,14 +73,29 @@ class Table:
                 )
             ]
         )
+        if prefix in other.included_in.get(self, ()):  # and there is no handler yet
+            raise ValueError(f"this router is included with the prefix {prefix!r} already")
         self.included.append((other, prefix))
         other.included_in.setdefault(self, []).append(prefix)
+
+    def snapshot(self) -> Registrations:
+        """Return the handlers of now. Connections share them, so they must not be changed."""
+        if self._snapshot is None:
+            self._snapshot = {i: dict(routes) for i, routes in self.handlers.items()}
+        return self._snapshot
+
+    def put(self, interaction: Interaction, route: str | None, registered: Registered) -> None:
+        """Add a handler here only, without a check."""
+        self.handlers[interaction][route] = registered
+        self._snapshot = None
 
     def reached(
         self, interaction: Interaction, route: str | None, registered: Registered
     ) -> Iterator[_Added]:
         """Yield a new handler, with its route, for this table and for each that includes it."""
         yield self, interaction, route, registered
+        if not self.included_in:
+            return  # iterating over weak references takes long
         for outer, prefixes in self.included_in.items():
             for prefix in prefixes:
                 part = self.as_part_of(outer, prefix, route, registered)
@@ -87,15 +104,20 @@ class Table:
     def as_part_of(
         self, outer: Table, prefix: str, route: str | None, registered: Registered
     ) -> tuple[str | None, Registered]:
-        """Return the route and the handler for a table that includes this one."""
-        return (
-            route if route is None else prefix + route,
-            Registered(
-                registered.signature,
-                registered.settings.within(outer.settings),
-                self.guards + registered.guards,
-            ),
+        """Return the route and the handler for a table that includes this one.
+
+        Raises:
+            TypeError: The codecs of that table do not convert what the handler takes or returns.
+        """
+        part = Registered(
+            registered.signature,
+            registered.settings.within(outer.settings),
+            self.guards + registered.guards,
         )
+        # An acceptor may include a large router for each connection, so this must cost little.
+        if part.settings.codecs is not registered.settings.codecs:
+            _check(part)
+        return route if route is None else prefix + route, part
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -149,10 +171,14 @@ def _add(added: list[_Added]) -> None:
         twin = seen.setdefault((table, interaction, route), registered)
         if twin is not registered:
             raise _taken(interaction, route, twin)
-        codecs = registered.settings.codecs
-        check_conversions(registered.signature, DEFAULT_CODECS if codecs is None else codecs)
     for table, interaction, route, registered in added:
-        table.handlers[interaction][route] = registered
+        table.put(interaction, route, registered)
+
+
+def _check(registered: Registered) -> None:
+    """Refuse a handler whose data or results its codecs do not convert."""
+    codecs = registered.settings.codecs
+    check_conversions(registered.signature, DEFAULT_CODECS if codecs is None else codecs)
 
 
 def _taken(interaction: Interaction, route: str | None, by: Registered) -> ValueError:

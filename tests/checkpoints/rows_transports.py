@@ -208,31 +208,31 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
-    return watch_of(scene, stream).wait
+    return partial(watch_of(scene).wait, stream.socket)
 
 
 @row("transports.readiness.Watch.wait", "many connections, and bytes have arrived")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
-    watch = watch_of(scene, stream)
+    watch = watch_of(scene)
     watch.readiness.shared = os_support.EPOLL
     scene.stack.callback(setattr, watch.readiness, "shared", False)
     await other.send_all(b"data")
-    return watch.wait
+    return partial(watch.wait, stream.socket)
 
 
 @row("transports.readiness.Watch.wait", "many connections, and the stream has ended")
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
-    watch = watch_of(scene, stream)
+    watch = watch_of(scene)
     watch.readiness.shared = os_support.EPOLL
     scene.stack.callback(setattr, watch.readiness, "shared", False)
     watch.ended = True
-    return watch.wait
+    return partial(watch.wait, stream.socket)
 
 
-def watch_of(scene: Scene, stream: DirectStream) -> Watch:
-    watch = Watch(stream.socket)
+def watch_of(scene: Scene) -> Watch:
+    watch = Watch()
     scene.stack.callback(watch.close)
     return watch
 

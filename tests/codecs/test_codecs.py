@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
+from fractions import Fraction
 from typing import Any, Literal, NewType, TypedDict
 from uuid import UUID
 
@@ -274,6 +275,10 @@ def test_codecs_can_be_added_and_replaced():
         assert isinstance(caught.value.__cause__, UnicodeDecodeError)
 
 
+def bignum(size, tag=b"\xc2"):
+    return tag + b"\x5a" + size.to_bytes(4, "big") + b"\xf1" * size
+
+
 HOSTILE = {
     "deep lists": (b"\x81" * 100_000, MIME.CBOR),
     "deep maps": (b"\xa1" * 100_000, MIME.CBOR),
@@ -290,6 +295,19 @@ HOSTILE = {
     "regular expression": (cbor2.dumps(cbor2.CBORTag(35, "a")), MIME.CBOR),
     "MIME message": (cbor2.dumps(cbor2.CBORTag(36, "a: b")), MIME.CBOR),
     "two items": (b"\1\2", MIME.CBOR),
+    "fraction of a large decimal": (bytes.fromhex("d81e82c4821a3b9aca0003f6"), MIME.CBOR),
+    "fraction of a small decimal": (bytes.fromhex("d81e82c4823a3b9aca0003f6"), MIME.CBOR),
+    "fraction of text": (b"\xd8\x1e\x82\x6c1e1000000000\xf6", MIME.CBOR),
+    "fraction without a denominator": (bytes.fromhex("d81e8101"), MIME.CBOR),
+    "fraction by zero": (bytes.fromhex("d81e820100"), MIME.CBOR),
+    "large fraction": (b"\xd8\x1e\x82" + bignum(10**6) + bignum(10**6), MIME.CBOR),
+    "large decimal": (b"\xc4\x82\x01" + bignum(10**6), MIME.CBOR),
+    "large mantissa": (b"\xc5\x82\x01" + bignum(10**6, b"\xc3"), MIME.CBOR),
+    "large integer": (bignum(1025), MIME.CBOR),
+    "integer of text": (b"\xc2\x61a", MIME.CBOR),
+    "references to text": (bytes.fromhex("d9010082656865 6c6c6fd81900"), MIME.CBOR),
+    "large float": (b"[1e309]", MIME.JSON),
+    "large negative float": (b"-" + b"9" * 310 + b".0", MIME.JSON),
     "nothing": (b"", MIME.CBOR),
     "no JSON at all": (b"", MIME.JSON),
     "deep JSON lists": (b"[" * 100_000, MIME.JSON),
@@ -309,6 +327,18 @@ def test_hostile_data_are_codec_errors(name, annotation):
     data, mime_type = HOSTILE[name]
     with pytest.raises(CodecError, match=f"{len(data)} bytes of {mime_type} cannot be read as"):
         DEFAULT_CODECS.decode(data, annotation, mime_type)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**64, -(2**64) - 1, 2**8192 - 1, -(2**8192), Fraction(-1, 3), Decimal(2**90), 1e308, 5e-324],
+)
+def test_large_numbers_survive(value):
+    data = DEFAULT_CODECS.encode(value, type(value), MIME.CBOR)
+    assert DEFAULT_CODECS.decode(data, type(value), MIME.CBOR) == value
+    if isinstance(value, float):
+        data = DEFAULT_CODECS.encode(value, float, MIME.JSON)
+        assert DEFAULT_CODECS.decode(data, float, MIME.JSON) == value
 
 
 def test_keys_with_chosen_hashes_are_refused_in_large_data():

@@ -42,11 +42,31 @@ def not_async(*_):
     return None
 
 
+async def returned(*_):
+    return Rejected("secret")
+
+
+async def returned_class(*_):
+    return Rejected
+
+
+async def generator(*_):
+    return (each for each in ())
+
+
+async def not_implemented(*_):
+    return NotImplemented
+
+
 MISTAKES = [
     (fails, "KeyError: 'secret'"),
     (forgot, "forgot returned a coroutine: an `await` is missing before the call of good"),
     (false, "false returned (False: to refuse, raise Rejected|bool, but its result is not used)"),
     (not_async, "not_async is not async: write `async def`"),
+    (returned, "returned returned an error: to refuse, raise it"),
+    (returned_class, "returned_class returned an error: to refuse, raise it"),
+    (generator, "generator returned generator, which is no answer"),
+    (not_implemented, "not_implemented returned NotImplementedType, which is no answer"),
 ]
 
 

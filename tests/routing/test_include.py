@@ -152,6 +152,11 @@ async def nobody(setup):
     return True
 
 
+class NoBool:
+    def __bool__(self):
+        raise OverflowError("neither true nor false")
+
+
 def fails(setup):
     raise KeyError("secret")
 
@@ -161,6 +166,9 @@ def fails(setup):
     [
         (fails, "explain= of a Router failed.* fix .*fails"),
         (lambda setup: nobody(setup), "returned a coroutine: an `await` is missing .* of nobody"),
+        (lambda setup: (each for each in ()), "returned generator, which is no answer"),
+        (lambda setup: Invalid("no"), "returned an error: to refuse, raise it"),
+        (lambda setup: NoBool(), "OverflowError: neither true nor false"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:coroutine")
@@ -170,8 +178,49 @@ async def test_explain_that_fails_explains_nothing(bind, caplog, explain, text):
     bound = await bind(router)
     with pytest.raises(Invalid, match=r"expects Item as 'application/json'$"):
         await bound.request_response(asked("take", b"[]"))
-    assert caplog.messages
-    assert re.search(text, caplog.messages[0])
+    assert "explain= of a Router failed" in caplog.text
+    assert re.search(text, caplog.text)
+
+
+async def test_explain_that_fails_shows_no_values(bind, caplog):
+    """The log has its traceback, and not that of the data that are to be explained."""
+
+    @attrs.frozen
+    class Picky:
+        name: str = attrs.field()
+
+        @name.validator
+        def check(self, _, value):
+            raise ValueError(f"{value} will not do")
+
+    async def picky(item: Picky) -> None: ...
+
+    router = Router(explain=fails)
+    router.request_response("picky")(picky)
+    bound = await bind(router)
+    with pytest.raises(Invalid):
+        await bound.request_response(asked("picky", b'{"name":"hunter2"}'))
+    assert "KeyError" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+async def test_an_error_that_is_its_own_cause(bind, caplog):
+    caplog.set_level("DEBUG")
+
+    @attrs.frozen
+    class Looped:
+        def __attrs_post_init__(self):
+            error = ValueError()
+            raise error from error
+
+    async def looped(item: Looped) -> None: ...
+
+    router = Router()
+    router.request_response("looped")(looped)
+    bound = await bind(router)
+    with pytest.raises(Invalid):
+        await bound.request_response(asked("looped", b"{}"))
+    assert caplog.text.count("Traceback, without values") == 3
 
 
 async def test_tracing_is_kept():
@@ -246,6 +295,19 @@ def test_what_cannot_be_included():
         a.include("b")
     with pytest.raises(TypeError, match="a prefix is a str, not NoneType"):
         a.include(Router(), None)
+
+
+def test_an_empty_router_is_included_once_with_a_prefix():
+    """Included twice, it could never get a handler."""
+    outer, inner = Router(), Router()
+    outer.include(inner, "a.")
+    with pytest.raises(ValueError, match=r"included with the prefix 'a\.' already"):
+        outer.include(inner, "a.")
+    outer.include(inner, "b.")
+    inner.request_response("one")(one)
+    assert [route.route for route in outer.routes] == ["a.one", "b.one"]
+    with pytest.raises(ValueError, match=r"route 'a\.one' has a request_response handler already"):
+        outer.include(inner, "a.")
 
 
 def test_a_router_for_each_connection_does_not_stay():
