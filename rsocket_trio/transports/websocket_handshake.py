@@ -109,10 +109,8 @@ async def request_websocket(
             raise ConnectFailed(
                 f"the server refused the WebSocket handshake: HTTP {_status(event.status_code)}"
             )
-    if websocket.connection is None:
-        raise ConnectFailed(
-            "the WebSocket handshake failed: the server's answer neither accepts nor refuses it"
-        )
+    # Each whole answer accepts or refuses the handshake, or is malformed.
+    assert websocket.connection is not None
     return Handshake(
         connection=websocket.connection,
         path=request.target,
