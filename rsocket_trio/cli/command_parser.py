@@ -30,7 +30,12 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # the stub has overloads with the same types
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse as argparse does, then give the values left over to `last_positional`."""
+        """Parse as argparse does, then give the values left over to `last_positional`.
+
+        Raises:
+            SystemExit: There are unknown options, or too many values. The usage of this command and
+                the error are printed.
+        """
         parsed, extras = super().parse_known_args(args, namespace)
         if self.last_positional is None:
             return parsed, extras
@@ -43,7 +48,10 @@ class CommandParser(argparse.ArgumentParser):
             unknown += values
         else:
             unknown += values
-        return parsed, unknown
+        if unknown:
+            # Here and not in the parser of all commands, which would print its own usage.
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, []
 
 
 def _values_and_unknown_options(extras: list[str]) -> tuple[list[str], list[str]]:

@@ -64,6 +64,18 @@ def test_extra_arguments(
     assert capsys.readouterr().err.splitlines()[-1].endswith(expected)
 
 
+def test_an_unknown_option_shows_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The user sees the options there are, and not only the name of the program."""
+    with pytest.raises(SystemExit) as caught:
+        build_parser().parse_args(["request", URI, "--data", "x"])
+    assert caught.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("usage: rsocket-trio request ")
+    assert lines[-1] == "rsocket-trio request: error: unrecognized arguments: --data"
+
+
 def test_a_parser_without_positional_arguments() -> None:
     """It works like any other."""
     _, extras = CommandParser().parse_known_args(["left", "over"])
