@@ -213,7 +213,7 @@ class PeerLog:
     ) -> None:
         try:
             self._logger.log(level, message, *args, exc_info=exc_info, stacklevel=depth)
-        except Exception as error:
+        except Exception as error:  # of the application, see below
             # A filter or a handler of the application's. Many of these lines are about one request,
             # which must not end a connection.
             _complain(error)

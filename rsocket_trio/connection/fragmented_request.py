@@ -94,8 +94,7 @@ class FragmentedRequest(Operation):
             responder = copy_context().run(
                 self.requests.responder.body_responder, interaction, assembling.metadata
             )
-        except BaseException as error:
-            # `BaseException`, as for a handler: its error ends this one request.
+        except BaseException as error:  # as of a handler: it ends this one request
             self._drop()
             failure = outcome_of(error)
             answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)

@@ -95,7 +95,7 @@ class _Granting:
                     await self._grant_by_asking(lambda now: None if now.expires_in else source)
                 else:
                     await self._grant_by_asking(source)
-        except BaseException as error:
+        except BaseException as error:  # `failure_of` raises what is not the source's own
             # Only this source fails: the requests, and other connections, go on.
             logger.error(
                 "the source of leases failed; it grants no more on this connection",

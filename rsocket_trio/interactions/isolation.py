@@ -72,8 +72,8 @@ def split(
         return (error, None) if isinstance(error, kinds) else (None, error)
     try:
         return error.split(kinds)
-    except Exception:
-        return None, error  # a subclass whose own `split` or `derive` fails
+    except Exception:  # of a subclass whose own `split` or `derive` fails
+        return None, error
 
 
 def being_cancelled() -> bool:

@@ -101,7 +101,7 @@ class Finder:
         if request is None:
             request = self._resolve(interaction, metadata)
             fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
-            # Secrets are not kept, and a span does not come twice.
+            # No secrets that a guard reads are kept, and a span does not come twice.
             if fits and request.auth is None and request.trace is None:
                 _remember(requests, metadata, request)
         return request

@@ -1,10 +1,10 @@
 """Waiting for many sockets at once, with one registration for each: `Readiness`.
 
 `trio.lowlevel.wait_readable` tells the kernel about a socket anew for each wait, and makes half a
-dozen objects for it. Where hundreds of connections wait for one message each, that is a third of
-all the work of a server. So where a trio run has many connections, each socket is registered once,
-with an epoll of our own, in edge-triggered mode. One system task waits for this epoll and wakes the
-tasks whose sockets have become readable.
+dozen objects for it. With 1000 connections that wait for one message each, that takes a fifth of
+the processor time of a server (docs/performance.md). So where a trio run has many connections, each
+socket is registered once, with an epoll of our own, in edge-triggered mode. One system task waits
+for this epoll and wakes the tasks whose sockets have become readable.
 
 A message then takes one more turn of trio's loop, so a run with few connections waits as trio does.
 Systems without epoll always wait as trio does (`rsocket_trio.os_support`).
