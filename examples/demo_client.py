@@ -19,13 +19,13 @@ from host_telemetry import FILES, Facts, Grep, Load, LoadRequest, Match, Notes
 
 from rsocket_trio import (
     Caller,
+    ClientResume,
     FrameTransport,
     Invalid,
     Lease,
     LeaseOptions,
     Payload,
     Requester,
-    Resume,
     RSocketError,
     StreamStatistics,
     connect,
@@ -185,7 +185,7 @@ async def lose_the_connection(uri: str) -> None:
 
     leases = LeaseOptions(Lease(100, 10))
     lines: list[str] = []
-    async with connect(dial, data_mime_type=MIME, resume=Resume(), lease=leases) as requester:
+    async with connect(dial, data_mime_type=MIME, resume=ClientResume(), lease=leases) as requester:
         service = Caller(requester)
         async with service.request_stream("file.lines", LARGEST, returns=str) as stream:
             async for line in stream:

@@ -74,8 +74,8 @@ class Limits:
             ``max_payload_size``: a payload that fits as a whole can be read at any speed.
         max_prefetch: The largest window a stream of ours may open with, in items: the peer can
             make that many items wait in our memory. 65536.
-        outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
-            busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
+        max_outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a
+            socket busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
             KEEPALIVE), queued for a peer that does not read. Past it, requests of the peer do not
             begin until the peer reads. 1 MiB.
@@ -103,7 +103,7 @@ class Limits:
     max_unread_size: int = attrs.field(default=256 * 2**20, validator=_size)
     max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_prefetch: int = attrs.field(default=65536, validator=[_size, v.le(2**31 - 1)])
-    outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
+    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
     max_control_size: int = attrs.field(default=2**20, validator=_size)
     max_unsent_size: int = attrs.field(default=3 * 2**19, validator=_size)
     max_client_lifetime: float = attrs.field(default=900.0, validator=_milliseconds)

@@ -19,8 +19,8 @@ from .config import MAX_FRAME_SIZE
 
 __all__ = [
     "AnyLeaseSource",
-    "AskForLease",
     "Lease",
+    "LeaseCallback",
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
@@ -91,7 +91,7 @@ class LeaseStatistics:
     mean_latency: float | None
 
 
-AskForLease: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
+LeaseCallback: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
 """A function that decides about the next lease; see `AnyLeaseSource`."""
 
 
@@ -109,7 +109,9 @@ class LeaseSource:
         last: The last lease from `grant`. New connections begin with it too.
     """
 
-    def __init__(self, fallback: Lease | AskForLease | AsyncIterable[Lease] | None = None) -> None:
+    def __init__(
+        self, fallback: Lease | LeaseCallback | AsyncIterable[Lease] | None = None
+    ) -> None:
         self.fallback = fallback
         self.last: Lease | None = None
         self._subscribers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
@@ -132,7 +134,7 @@ def subscribe(source: LeaseSource, on_lease: Callable[[Lease], None]) -> Iterato
         del subscribers[on_lease]
 
 
-AnyLeaseSource: TypeAlias = Lease | AskForLease | AsyncIterable[Lease] | LeaseSource
+AnyLeaseSource: TypeAlias = Lease | LeaseCallback | AsyncIterable[Lease] | LeaseSource
 """The source of the leases that a connection grants.
 
 * A `Lease`: granted at the start, and again each time it has expired: a rate.

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from .config import ConnectionConfig, check_config
-from .connection.resume_options import ResumeOptions, check_resume
+from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
 from .lease import AnyLeaseSource, LeaseOptions, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
@@ -99,7 +99,7 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    resume: ResumeOptions | None = None,
+    resume: ServerResume | None = None,
     lease: LeaseOptions | AnyLeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
     max_connections: int | None = None,
@@ -197,7 +197,7 @@ async def serve(
 def _service(
     responder: Responder | Acceptor,
     config: ConnectionConfig,
-    resume: ResumeOptions | None,
+    resume: ServerResume | None,
     lease: LeaseOptions | AnyLeaseSource | None,
     protocols: Collection[str],
 ) -> Service:
@@ -210,7 +210,7 @@ def _service(
     check_responder(responder)
     check_config(config)
     check_protocols(protocols)
-    check_resume(resume, ResumeOptions)
+    check_resume(resume, ServerResume)
     return Service(
         responder=responder,
         config=config,
@@ -252,7 +252,7 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    resume: ResumeOptions | None = None,
+    resume: ServerResume | None = None,
     lease: LeaseOptions | AnyLeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:

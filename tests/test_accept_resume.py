@@ -19,7 +19,7 @@ from rsocket_trio import (
     RejectedSetup,
     Responder,
     ResumeFacts,
-    ResumeOptions,
+    ServerResume,
     Setup,
     TransportInfo,
     serve,
@@ -146,7 +146,7 @@ async def test_another_address_of_the_server_does_not_resume(nursery, tmp_path, 
     """A session is resumed at its own address; the log gives the reason of a refusal."""
     caplog.set_level("INFO")
     uris = [LOCAL, LOCAL, f"unix://{tmp_path}/socket", "ws://127.0.0.1:0/path"]
-    start = partial(serve, KnownAnswers(), *uris, resume=ResumeOptions())
+    start = partial(serve, KnownAnswers(), *uris, resume=ServerResume())
     server = await nursery.start(start)
     for number, uri in enumerate(server.uris):
         token = TOKEN + bytes([number])
@@ -161,7 +161,7 @@ async def test_another_address_of_the_server_does_not_resume(nursery, tmp_path, 
 
 async def test_servers_that_share_sessions(nursery):
     """Two servers with the same options do not accept each other's addresses."""
-    start = partial(serve, KnownAnswers(), LOCAL, resume=ResumeOptions())
+    start = partial(serve, KnownAnswers(), LOCAL, resume=ServerResume())
     one, other = [await nursery.start(start) for _ in range(2)]
     await began(one.uris[0])
     assert await resumed(other.uris[0]) == NO_SESSION
@@ -193,7 +193,7 @@ async def began_plain(uri):
 
 async def test_other_headers_do_not_resume(nursery):
     """A WebSocket client must show the headers again that it is known by."""
-    start = partial(serve, KnownAnswers(), "ws://127.0.0.1:0/path", resume=ResumeOptions())
+    start = partial(serve, KnownAnswers(), "ws://127.0.0.1:0/path", resume=ServerResume())
     server = await nursery.start(start)
     [uri] = server.uris
     mine = [("Authorization", "Bearer ada"), ("Cookie", "session=1")]
@@ -230,7 +230,7 @@ async def test_another_certificate_of_the_same_name_resumes(nursery, scheme):
         return context
 
     start = partial(
-        serve, KnownAnswers(), f"{scheme}://127.0.0.1:0", resume=ResumeOptions(),
+        serve, KnownAnswers(), f"{scheme}://127.0.0.1:0", resume=ServerResume(),
         ssl_context=server_context,
     )  # fmt: skip
     server = await nursery.start(start)
@@ -419,7 +419,7 @@ async def test_a_session_that_is_not_accepted_yet_cannot_be_resumed(nursery):
 @pytest.mark.parametrize(("options", "size"), [({}, 16), ({"min_token_size": 3}, 3)])
 async def test_short_tokens_are_refused(nursery, options, size):
     """A token that can be guessed names no session: 16 bytes are the minimum by default."""
-    server = Server(nursery, KnownAnswers(), ResumeOptions(**options))
+    server = Server(nursery, KnownAnswers(), ServerResume(**options))
     async with server.dial() as peer:
         await peer.send(setup(b"x" * (size - 1)))
         error = await peer.expect_closed(ErrorCode.REJECTED_SETUP)
@@ -435,4 +435,4 @@ async def test_short_tokens_are_refused(nursery, options, size):
 def test_valid_token_sizes(size):
     """Tokens have 1 to 65535 bytes."""
     with pytest.raises((ValueError, TypeError)):
-        ResumeOptions(min_token_size=size)
+        ServerResume(min_token_size=size)

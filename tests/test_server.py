@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import (
+    ClientResume,
     ClosedByPeer,
     ConnectionConfig,
     ConnectionLost,
@@ -18,7 +19,6 @@ from rsocket_trio import (
     Payload,
     RejectedSetup,
     Responder,
-    Resume,
     Router,
     Server,
     ServerStatistics,
@@ -302,11 +302,11 @@ async def test_a_wrong_responder_is_refused(responder, text):
 async def test_a_wrong_type_of_resumption_is_refused():
     """A True is refused, and the error names the options to use."""
     here, there = memory_transport_pair()
-    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
+    with pytest.raises(TypeError, match=r"write ServerResume\(\)"):
         await serve(Responder(), LOCAL, resume=True)
-    with pytest.raises(TypeError, match=r"write ResumeOptions\(\)"):
-        await serve_transport(Responder(), there, resume=Resume())
-    with pytest.raises(TypeError, match=r"write Resume\(\)"):
+    with pytest.raises(TypeError, match=r"write ServerResume\(\)"):
+        await serve_transport(Responder(), there, resume=ClientResume())
+    with pytest.raises(TypeError, match=r"write ClientResume\(\)"):
         async with connect(lambda: here, resume=True):
             raise AssertionError("there is no connection")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve
+from rsocket_trio import Lease, LeaseOptions, ServerResume, serve
 from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.uri import parse_uri
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         *args.listen,
         ssl_context=context,
         lease=_lease(args),
-        resume=None if args.resume is None else ResumeOptions(session_lifetime=args.resume),
+        resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
         max_connections=args.max_connections,
         allowed_origins=_origins(args),
     )

@@ -96,7 +96,7 @@ class Connection:
             established=not client, peer=lambda: transport.info.peer
         )
         self.outbox = outbox = Outbox(
-            limits.outbox_size, limits.max_control_size, limits.max_unsent_size
+            limits.max_outbox_size, limits.max_control_size, limits.max_unsent_size
         )
         self.workload = workload = Workload(limits)
         self.crew = Crew(workload, outbox)

@@ -36,18 +36,18 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         TypeError: The dialler returned no asynchronous context manager.
         Exception: Any other error of the dialler, unchanged.
 
-    On leaving, errors that say that the connection is broken are dropped. With ``patience`` any
-    other error is logged.
+    On leaving, errors that say that the connection is broken are dropped. With
+    ``close_timeout`` any other error is logged.
 
     Args:
         dial: Called on entering.
-        patience: How long leaving may take, in seconds, for a caller that has to go on. By default
-            there is no limit, and errors are raised.
+        close_timeout: How long leaving may take, in seconds, for a caller that has to go on. By
+            default there is no limit, and errors are raised.
     """
 
-    def __init__(self, dial: Dial, *, patience: float | None = None) -> None:
+    def __init__(self, dial: Dial, *, close_timeout: float | None = None) -> None:
         self._dial = dial
-        self._patience = patience
+        self._close_timeout = close_timeout
         self._manager: AbstractAsyncContextManager[FrameTransport] | None = None
 
     async def __aenter__(self) -> FrameTransport:
@@ -73,16 +73,16 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
     ) -> bool | None:
         assert self._manager is not None
         try:
-            if self._patience is None:
+            if self._close_timeout is None:
                 return await self._manager.__aexit__(kind, error, traceback)
-            with trio.move_on_after(self._patience):
+            with trio.move_on_after(self._close_timeout):
                 await self._manager.__aexit__(kind, error, traceback)
         except NO_CONNECTION as closing:
             if closing is error:
                 raise
             # The connection was to be closed, so it does not matter that it is broken.
         except Exception as closing:  # from the application's dialler
-            if self._patience is None or closing is error:
+            if self._close_timeout is None or closing is error:
                 raise
             logger.exception("the dialler failed to close a connection")
         return False

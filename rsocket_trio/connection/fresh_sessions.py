@@ -1,4 +1,4 @@
-"""Begin a new session after a lost one: `Succession`, for `Resume.fresh_session`.
+"""Begin a new session after a lost one: `Succession`, for `ClientResume.fresh_session`.
 
 If the server refuses to resume, the streams of the session are lost, and the requester may go on in
 a new session, with a token and a SETUP of its own. The new session keeps nothing of the old one.
@@ -111,8 +111,8 @@ class Succession:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:
-                            patience = self._config.close_timeout
-                            dialling = Dialled(self._dial, patience=patience)
+                            close_timeout = self._config.close_timeout
+                            dialling = Dialled(self._dial, close_timeout=close_timeout)
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
     from .dialling import Dial
-    from .resume_options import Resume
+    from .resume_options import ClientResume
 
 __all__ = ["ClientSession"]
 
@@ -64,7 +64,7 @@ class ClientSession:
     """
 
     def __init__(
-        self, resume: Resume, dial: Dial, transport: FrameTransport, config: ConnectionConfig
+        self, resume: ClientResume, dial: Dial, transport: FrameTransport, config: ConnectionConfig
     ) -> None:
         self.token = secrets.token_bytes(16) if resume.token is None else resume.token
         self.link = ResumableLink(
@@ -126,7 +126,7 @@ class ClientSession:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:
-                            dialling = Dialled(self.dial, patience=self.config.close_timeout)
+                            dialling = Dialled(self.dial, close_timeout=self.config.close_timeout)
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise

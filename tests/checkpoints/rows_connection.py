@@ -18,7 +18,7 @@ from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.reader import Reader
 from rsocket_trio.connection.resumable_link import ResumableLink
 from rsocket_trio.connection.resume_client import ClientSession
-from rsocket_trio.connection.resume_options import Resume, ResumeOptions
+from rsocket_trio.connection.resume_options import ClientResume, ServerResume
 from rsocket_trio.connection.resume_server import Sessions
 from rsocket_trio.connection.resumed_leases import run_leases
 from rsocket_trio.connection.room import Room
@@ -97,7 +97,7 @@ async def _(scene: Scene) -> Call:
 
 
 def session(transport) -> ClientSession:
-    return ClientSession(Resume(), trio.sleep_forever, transport, CONFIG)
+    return ClientSession(ClientResume(), trio.sleep_forever, transport, CONFIG)
 
 
 async def over(scene: Scene) -> tuple[ClientSession, partial]:
@@ -125,7 +125,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, _ = memory_transport_pair()
     setup = SetupFrame(1, 0, keepalive_interval_ms=1000, max_lifetime_ms=5000)
-    made = await Sessions(ResumeOptions(), CONFIG).begin(setup, b"t" * 16, here, [])
+    made = await Sessions(ServerResume(), CONFIG).begin(setup, b"t" * 16, here, [])
     driven, _ = connection()
     driven.lifecycle.close()
     return partial(made.run, driven)

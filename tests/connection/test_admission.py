@@ -27,7 +27,7 @@ def once(lease):
 
 async def test_a_burst_within_the_lease_is_not_refused():
     """Requests that wait for room in the outbox do not count as waiting for a lease."""
-    config = ConnectionConfig(limits=Limits(outbox_size=100))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=100))
     async with connected_pair(
         KnownAnswers(),
         config=config,
@@ -43,7 +43,7 @@ async def test_a_burst_within_the_lease_is_not_refused():
 @pytest.mark.parametrize("wait", [True, False])
 async def test_a_lease_that_ends_while_requests_wait_for_room(wait, autojump_clock):
     """A request that waits for room leaves only if the lease still allows it then."""
-    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=0.1)
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1000), close_timeout=0.1)
     missed = []
 
     async def ask(payload):

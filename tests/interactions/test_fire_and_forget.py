@@ -65,7 +65,7 @@ async def test_messages_arrive(link, config, payload):
 async def test_many_messages_arrive_in_order(link):
     """Thousands of messages through a small outbox, each once, in order."""
     inbox = Inbox()
-    async with link(inbox, ConnectionConfig(limits=Limits(outbox_size=100))) as here:
+    async with link(inbox, ConnectionConfig(limits=Limits(max_outbox_size=100))) as here:
         for number in range(2000):
             await here.requester.fire_and_forget(Payload(b"%d" % number))
         await deliver(here)
@@ -138,7 +138,7 @@ async def test_senders_let_other_tasks_run(link):
 
 async def test_a_message_cancelled_between_two_fragments():
     """A message that has left in part is cancelled on the wire."""
-    config = ConnectionConfig(fragment_size=64, limits=Limits(outbox_size=64))
+    config = ConnectionConfig(fragment_size=64, limits=Limits(max_outbox_size=64))
     async with frame_peer_server(config=config) as (peer, requester):
         scope = trio.CancelScope()
 

@@ -12,6 +12,7 @@ import trustme
 
 from rsocket_trio import (
     ApplicationError,
+    ClientResume,
     ConnectionClosed,
     ConnectionConfig,
     Invalid,
@@ -21,7 +22,6 @@ from rsocket_trio import (
     Rejected,
     RejectedSetup,
     Responder,
-    Resume,
     Router,
     StreamedPayload,
     connect,
@@ -332,7 +332,7 @@ async def test_an_unknown_protocol_of_a_client():
 async def test_the_draft_has_no_resumption():
     """A request for it is refused before the client dials."""
     with pytest.raises(LocalProtocolError, match="no resumption"):
-        async with connect("tcp://127.0.0.1:1", protocol="reactivesocket", resume=Resume()):
+        async with connect("tcp://127.0.0.1:1", protocol="reactivesocket", resume=ClientResume()):
             pass
 
 

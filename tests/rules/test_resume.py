@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve, serve_transport
+from rsocket_trio import Lease, LeaseOptions, ServerResume, serve, serve_transport
 from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.connection.session_store import session_of
 from rsocket_trio.errors import ErrorCode, RejectedSetup
@@ -95,7 +95,7 @@ async def resumable(responder=None, options=None, lease=None):
             yield Server(
                 nursery,
                 KnownAnswers() if responder is None else responder,
-                ResumeOptions() if options is None else options,
+                ServerResume() if options is None else options,
                 lease,
             )
         except Exception as error:  # kept out of the nursery, which would group it
@@ -266,7 +266,7 @@ async def test_an_empty_token_is_invalid():
 @pytest.mark.parametrize("token", [b"\0", b"\xff" * 65535], ids=["NUL", "the longest"])
 async def test_tokens_are_any_bytes(token):
     """R-RESUME-23: a token is opaque; it may have 1 to 65535 bytes where a server lets it."""
-    async with resumable(options=ResumeOptions(min_token_size=1)) as server:
+    async with resumable(options=ServerResume(min_token_size=1)) as server:
         async with server.session(token=token):
             pass
         async with server.dial() as peer:
@@ -357,7 +357,7 @@ async def test_sessions_without_a_connection_expire(autojump_clock):
             finally:
                 closed.set()
 
-    options = ResumeOptions(session_lifetime=30)
+    options = ServerResume(session_lifetime=30)
     async with resumable(Endless(), options) as server:
         async with server.session() as peer:
             await peer.send(RequestStreamFrame(1, 9))
@@ -386,8 +386,8 @@ async def test_silence_ends_the_connection_but_not_the_session(autojump_clock):
 
 
 async def test_the_number_of_sessions_is_limited():
-    """Past `ResumeOptions.max_sessions` a client is refused; one that leaves makes room."""
-    async with resumable(options=ResumeOptions(max_sessions=1)) as server:
+    """Past `ServerResume.max_sessions` a client is refused; one that leaves makes room."""
+    async with resumable(options=ServerResume(max_sessions=1)) as server:
         async with server.session() as peer:
             async with server.dial() as more:
                 await more.send(setup(OTHER))
@@ -420,7 +420,7 @@ async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
             for _ in range(1000):
                 yield Payload(b"x" * 1000)
 
-    options = ResumeOptions(max_retained_size=64 * 1024)
+    options = ServerResume(max_retained_size=64 * 1024)
     async with resumable(Much(), options) as server, server.session() as peer:
         await peer.send(RequestStreamFrame(1, 2**31 - 1))
         log = server.log()
@@ -447,7 +447,7 @@ async def test_a_client_that_confirms_is_never_failed():
             for _ in range(1000):
                 yield Payload(b"x" * 1000)
 
-    options = ResumeOptions(max_retained_size=64 * 1024)
+    options = ServerResume(max_retained_size=64 * 1024)
     async with resumable(Much(), options) as server, server.session() as peer:
         await peer.send(RequestStreamFrame(1, 2**31 - 1))
         log = server.log()
@@ -481,19 +481,19 @@ def test_the_options_are_checked():
     """Times and sizes are above 0."""
     for wrong in ({"session_lifetime": 0}, {"max_sessions": 0}, {"max_retained_size": 0}):
         with pytest.raises(ValueError):
-            ResumeOptions(**wrong)
+            ServerResume(**wrong)
     with pytest.raises(TypeError, match="store= takes a SessionStore, not dict"):
-        ResumeOptions(store={})
+        ServerResume(store={})
 
 
 def test_the_default_limits_fit_each_other():
     """The smallest frames that the outbox holds are less than an eighth of the retained bytes."""
-    assert ConnectionConfig().limits.outbox_size <= ResumeOptions().max_retained_size // 64
+    assert ConnectionConfig().limits.max_outbox_size <= ServerResume().max_retained_size // 64
 
 
 async def test_a_server_that_stops_resumes_no_session(autojump_clock):
     """Graceful stop: sessions without a connection end at once, others when their streams have."""
-    options = ResumeOptions()
+    options = ServerResume()
     async with trio.open_nursery() as nursery:
         start = partial(serve, KnownAnswers(), "tcp://127.0.0.1:0", resume=options)
         server = await nursery.start(start)

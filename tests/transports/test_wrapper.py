@@ -25,7 +25,7 @@ UNLIKE = Capabilities(
     subscriptions=True,
     resumable=True,
     byte_stream=True,
-    translates=True,
+    translates_frames=True,
 )
 
 WRAPPERS = {
@@ -40,7 +40,7 @@ OWN = {
         "fragmented_requests": False,
         "uncredited_requests": True,
         "subscriptions": True,
-        "translates": True,
+        "translates_frames": True,
     },
     ResumableLink: {"resumable": True},
 }
