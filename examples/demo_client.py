@@ -56,12 +56,14 @@ class Tally:
 
     def result(self, statistics: StreamStatistics) -> str:
         """Return the counts as text, with the statistics of the stream."""
-        if not statistics.peak <= statistics.window:
-            raise Unexpected(f"{statistics.peak} items unread in a window of {statistics.window}")
+        if not statistics.peak_unread <= statistics.window:
+            raise Unexpected(
+                f"{statistics.peak_unread} items unread in a window of {statistics.window}"
+            )
         seconds = time.perf_counter() - self.began
         return (
             f"{self.items} items, {self.size} bytes, {self.items / seconds:,.0f} items/s; "
-            f"unread at most {statistics.peak}, window {statistics.window}"
+            f"unread at most {statistics.peak_unread}, window {statistics.window}"
         )
 
 

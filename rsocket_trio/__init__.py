@@ -49,7 +49,7 @@ from .errors import (
 )
 from .interactions.demand import PayloadStream, StreamStatistics
 from .interactions.payload_body import PayloadBody
-from .lease import AnyLeaseSource, Lease, LeaseCallback, LeaseOptions, LeaseSource, LeaseStatistics
+from .lease import Lease, LeaseCallback, LeaseGranter, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
     Authentication,
     BearerAuthentication,
@@ -57,7 +57,7 @@ from .metadata import (
     Metadata,
     Sampling,
     SimpleAuthentication,
-    ZipkinTracing,
+    ZipkinTrace,
 )
 from .payload import Payload
 from .protocol.retry import Retry
@@ -84,7 +84,6 @@ from .uri import Uri, parse_uri
 
 __all__ = [
     "Acceptor",
-    "AnyLeaseSource",
     "AnyPayload",
     "ApplicationError",
     "Authenticate",
@@ -115,6 +114,7 @@ __all__ = [
     "ItemStream",
     "Lease",
     "LeaseCallback",
+    "LeaseGranter",
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
@@ -162,7 +162,7 @@ __all__ = [
     "TransportInfo",
     "UnsupportedSetup",
     "Uri",
-    "ZipkinTracing",
+    "ZipkinTrace",
     "__version__",
     "connect",
     "current_trace",

@@ -25,7 +25,7 @@ from .errors import (
     SetupError,
 )
 from .interactions.block import Block
-from .lease import AnyLeaseSource, LeaseOptions, lease_options
+from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
@@ -57,7 +57,7 @@ async def connect(
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
     resume: ClientResume | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:

@@ -13,12 +13,12 @@ import trio
 from .config import ConnectionConfig, check_config
 from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
-from .lease import AnyLeaseSource, LeaseOptions, lease_options
+from .lease import LeaseOptions, LeaseSource, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
 from .service import Registry, Service
-from .transports import serve_listener
+from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.connection_limit import ConnectionLimit
 from .transports.origins import normal_origins
@@ -100,7 +100,7 @@ async def serve(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
     resume: ServerResume | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
@@ -163,7 +163,7 @@ async def serve(
     everything = trio.CancelScope()
     server = make(Server, accepting, everything, service)
     listen = partial(
-        serve_listener,
+        accept_transports,
         handle=service.serve,
         ssl_context=ssl_context,
         max_frame_size=config.limits.max_frame_size,
@@ -198,7 +198,7 @@ def _service(
     responder: Responder | Acceptor,
     config: ConnectionConfig,
     resume: ServerResume | None,
-    lease: LeaseOptions | AnyLeaseSource | None,
+    lease: LeaseOptions | LeaseSource | None,
     protocols: Collection[str],
 ) -> Service:
     """Check the arguments that all connections share, and make the `Service`.
@@ -253,14 +253,14 @@ async def serve_transport(
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     resume: ServerResume | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over your own transport, to its end.
 
     E.g. a connection of your own trio-websocket server:
-    ``await serve_transport(router, WebSocketTransport(ws))``. Errors of the peer end the connection
-    and are logged; they are not raised.
+    ``await serve_transport(router, TrioWebSocketTransport(ws))``. Errors of the peer end the
+    connection and are logged; they are not raised.
 
     Args:
         responder: As for `serve`.

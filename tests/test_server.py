@@ -34,7 +34,7 @@ from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
-from rsocket_trio.transports import open_transport, serve_listener
+from rsocket_trio.transports import accept_transports, open_transport
 from rsocket_trio.transports.memory import memory_transport_pair
 
 LOCAL = "tcp://127.0.0.1:0"
@@ -321,7 +321,7 @@ async def test_arguments_of_a_wrong_type_are_named():
     with pytest.raises(TypeError, match=r"ssl_context must be an ssl\.SSLContext, not str"):
         await serve(Responder(), "tls://127.0.0.1:0", ssl_context="cert.pem")
     with pytest.raises(TypeError, match=r"ssl_context must be an ssl\.SSLContext, not str"):
-        await serve_listener("tls://127.0.0.1:0", trio.sleep, ssl_context="cert.pem")
+        await accept_transports("tls://127.0.0.1:0", trio.sleep, ssl_context="cert.pem")
 
 
 async def test_arguments_that_no_address_can_use_are_refused():
@@ -352,7 +352,7 @@ async def test_a_wrong_type_of_address_is_named(address):
         async with connect(address):
             raise AssertionError("there is no connection")
     with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
-        await serve_listener(address, trio.sleep)
+        await accept_transports(address, trio.sleep)
     with pytest.raises(TypeError, match=f"not {type(address).__name__}"):
         async with open_transport(address):
             raise AssertionError("there is no connection")
@@ -367,7 +367,7 @@ async def test_an_address_is_text_or_a_uri(nursery, form):
         assert await requester.request_response(Payload(b"x")) == Payload(b"x")
     async with open_transport(address) as transport:
         assert transport.info.scheme == "tcp"
-    bound = await nursery.start(partial(serve_listener, form(LOCAL), lambda _: trio.sleep(0)))
+    bound = await nursery.start(partial(accept_transports, form(LOCAL), lambda _: trio.sleep(0)))
     assert bound[0].port
     await server.aclose()
     nursery.cancel_scope.cancel()

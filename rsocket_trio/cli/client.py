@@ -122,10 +122,10 @@ def _config(args: argparse.Namespace) -> ConnectionConfig:
     try:
         if args.keepalive is not None:
             config = attrs.evolve(config, keepalive_interval=args.keepalive)
-        if args.lifetime is not None:
-            config = attrs.evolve(config, max_lifetime=args.lifetime)
+        if args.max_lifetime is not None:
+            config = attrs.evolve(config, max_lifetime=args.max_lifetime)
     except ValueError as error:
-        raise Failure(f"--keepalive, --lifetime: {error.args[0]}", USAGE) from error
+        raise Failure(f"--keepalive, --max-lifetime: {error.args[0]}", USAGE) from error
     return config
 
 

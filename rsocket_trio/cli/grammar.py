@@ -104,7 +104,7 @@ def _add_serve(commands: Commands) -> None:
         "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
-        "app.py:app --listen tls://0.0.0.0:7879 --tls-cert cert.pem --tls-key key.pem",
+        "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem",
     )
     parser.add_argument(
         "target",
@@ -156,10 +156,10 @@ def _add_serve(commands: Commands) -> None:
     )
     tls = parser.add_argument_group("TLS (tls:// and wss://)")
     tls.add_argument(
-        "--tls-cert", metavar="FILE", help="certificate chain of the server, in PEM format"
+        "--cert", metavar="FILE", help="certificate chain of the server, in PEM format"
     )
     tls.add_argument(
-        "--tls-key",
+        "--key",
         metavar="FILE",
         help="private key of the certificate, in PEM format, if it is in another file",
     )

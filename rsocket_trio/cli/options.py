@@ -144,7 +144,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         type=above_zero,
     )
     group.add_argument(
-        "--lifetime",
+        "--max-lifetime",
         help="time without any frame after which the connection counts as lost (default 90)",
         metavar="SECONDS",
         type=above_zero,

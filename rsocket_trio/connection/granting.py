@@ -15,7 +15,7 @@ import trio
 
 from ..interactions.isolation import failure_of
 from ..interactions.sending import close_iterator
-from ..lease import Lease, LeaseCallback, LeaseSource, subscribe
+from ..lease import Lease, LeaseCallback, LeaseGranter, subscribe
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def grant_leases(
     first = leases.begin()
     granting = _Granting(leases, outbox, task_status.started)
     try:
-        if isinstance(source, LeaseSource):
+        if isinstance(source, LeaseGranter):
             with subscribe(source, leases.grant):
                 await granting.run(first or source.last, source.fallback)
         else:

@@ -146,8 +146,10 @@ class ClientSession:
                     failure = error
                 except NO_CONNECTION as error:
                     failure = error  # the dialler broke or closed the transport
-        attempts = self.resume.retry.attempts
-        link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
+        attempts = self.resume.retry.max_attempts
+        link.fail(
+            f"the session was not resumed in {attempts} attempts (Retry.max_attempts)", failure
+        )
 
     async def _offer(self, transport: FrameTransport, connection: Connection) -> Attachment | None:
         """Send RESUME and wait for the answer.

@@ -197,13 +197,13 @@ async def test_the_number_of_idle_workers_is_limited():
 @pytest.mark.parametrize(
     ("limits", "fits"),
     [
-        (Limits(max_streams=2), 2),
+        (Limits(max_active_requests=2), 2),
         (Limits(max_requests_size=10), 2),
         (Limits(max_requests_size=1), 1),
     ],
 )
 async def test_requests_beyond_the_limits_are_rejected(limits, fits):
-    """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
+    """Past max_active_requests or max_requests_size it is REJECTED; one request always fits."""
     tasks = Tasks()
     rejected = []
 

@@ -174,7 +174,7 @@ async def test_a_message_cancelled_before_its_first_frame(link):
 
 
 async def test_messages_past_the_limits_are_dropped(link, caplog):
-    """Messages beyond max_streams are dropped and logged: no sender waits for an answer."""
+    """Messages beyond max_active_requests are dropped and logged: no sender waits for an answer."""
     started = []
 
     class Stuck(Inbox):
@@ -185,7 +185,7 @@ async def test_messages_past_the_limits_are_dropped(link, caplog):
         async def metadata_push(self, metadata):
             started.append(metadata)
 
-    async with link(Stuck(), ConnectionConfig(limits=Limits(max_streams=2))) as here:
+    async with link(Stuck(), ConnectionConfig(limits=Limits(max_active_requests=2))) as here:
         for _ in range(3):
             await here.requester.fire_and_forget(Payload(b"x" * 3))
         await here.requester.metadata_push(b"m")

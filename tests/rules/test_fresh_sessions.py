@@ -134,7 +134,9 @@ async def test_a_fresh_session_is_tried_again(autojump_clock):
 @pytest.mark.parametrize("attempts", [3, None])
 async def test_fresh_sessions_are_given_up_after_the_attempts(attempts, autojump_clock):
     """After the attempts or the lifetime there is no fresh session, and requests say so."""
-    resume = ClientResume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
+    resume = ClientResume(
+        fresh_session=True, session_lifetime=20, retry=Retry(max_attempts=attempts)
+    )
     async with scripted(resume) as (script, peer, requester, _):
         await reject(script, peer)
         script.down = True

@@ -25,7 +25,7 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
-from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
+from rsocket_trio.lease import Lease, LeaseGranter, LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
@@ -113,9 +113,9 @@ async def test_either_side_grants():
         (server,) = requesters
         assert await client.request_response(Payload(b"to the server")) == Payload(b"to the server")
         assert await server.request_response(Payload(b"to the client")) == Payload(b"to the client")
-        assert client.leases.last_lease == Lease(2, 10.0)
-        assert server.leases.last_lease == Lease(3, 20.0)
-        assert (client.leases.left, server.leases.left) == (1, 2)
+        assert client.leases.received_lease == Lease(2, 10.0)
+        assert server.leases.received_lease == Lease(3, 20.0)
+        assert (client.leases.sendable_requests, server.leases.sendable_requests) == (1, 2)
 
 
 async def test_the_newest_lease_replaces_the_others():
@@ -136,9 +136,9 @@ async def test_a_lease_expires(autojump_clock):
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(100, 5))
         await trio.sleep(0.099)
-        assert requester.leases.left == 5
+        assert requester.leases.sendable_requests == 5
         await trio.sleep(0.001)
-        assert requester.leases.left == 0
+        assert requester.leases.sendable_requests == 0
         async with trio.open_nursery() as nursery:
             nursery.start_soon(by_response, requester)
             await peer.expect_nothing()
@@ -175,14 +175,14 @@ async def test_no_more_requests_leave_than_granted():
         await peer.receive(RequestResponseFrame)
         await peer.receive(RequestFnfFrame)
         await peer.expect_nothing()
-        assert (requester.leases.left, requester.leases.waiting) == (0, 3)
+        assert (requester.leases.sendable_requests, requester.leases.waiting_requests) == (0, 3)
         await peer.send(LeaseFrame(10_000, 1))
         await peer.receive(RequestStreamFrame)
         await peer.expect_nothing()
         await peer.send(LeaseFrame(10_000, 10))
         await peer.receive(RequestChannelFrame)
         assert RequestResponseFrame in map(type, await peer.drain())
-        assert (requester.leases.left, requester.leases.waiting) == (8, 0)
+        assert (requester.leases.sendable_requests, requester.leases.waiting_requests) == (8, 0)
 
 
 @pytest.mark.parametrize("size", [1, 500], ids=["small", "in fragments"])
@@ -251,13 +251,13 @@ async def test_zero_stops_requests(zero):
     async with asking() as (peer, requester):
         await peer.send(LeaseFrame(10_000, 5), zero)
         await peer.expect_nothing()
-        assert requester.leases.left == 0
+        assert requester.leases.sendable_requests == 0
         await peer.expect_alive()
 
 
 async def test_a_server_may_stop_its_peers_requests():
     """R-LEASE-08, R-LEASE-07: a lease of zero, granted by hand, rejects later requests."""
-    source = LeaseSource(Lease(5, 10.0))
+    source = LeaseGranter(Lease(5, 10.0))
     async with asked(LeaseOptions(source)) as peer:
         assert await peer.receive() == LeaseFrame(10_000, 5)
         source.grant(Lease(0, 0))
@@ -287,7 +287,7 @@ async def test_a_client_that_does_not_wait_gets_the_first_lease_first(number):
         lease=LeaseOptions(Lease(1, 10.0)),
         client_lease=LeaseOptions(wait=False),
     ) as client:
-        assert client.leases.left == 1
+        assert client.leases.sendable_requests == 1
         await by_fnf(client)
 
 
@@ -387,7 +387,7 @@ async def test_a_large_request_costs_one():
         assert (await peer.receive(RequestResponseFrame)).follows
         frames = await peer.drain()
         assert [type(frame) for frame in frames if frame.stream_id == 3] == [RequestResponseFrame]
-        assert requester.leases.left == 0
+        assert requester.leases.sendable_requests == 0
     async with connected_pair(
         KnownAnswers(),
         config=SMALL,
@@ -395,7 +395,7 @@ async def test_a_large_request_costs_one():
         client_lease=LeaseOptions(wait=False),
     ) as client:
         assert await client.request_response(large) == large
-        assert client.leases.left == 0
+        assert client.leases.sendable_requests == 0
 
 
 async def test_requests_wait_for_a_lease_without_a_limit(autojump_clock):
@@ -404,7 +404,7 @@ async def test_requests_wait_for_a_lease_without_a_limit(autojump_clock):
     async with asking(by_response, config=config) as (peer, requester):
         await trio.sleep(1_000_000)
         assert not [each for each in await peer.drain() if isinstance(each, ErrorFrame)]
-        assert requester.leases.waiting == 1
+        assert requester.leases.waiting_requests == 1
 
 
 async def test_leases_begin_anew_with_a_new_connection():
@@ -413,10 +413,13 @@ async def test_leases_begin_anew_with_a_new_connection():
     async with asking(lease=lease) as (peer, requester), trio.open_nursery() as nursery:
         await peer.send(LeaseFrame(10_000, 5))
         await peer.expect_nothing()
-        assert requester.leases.left == 5
+        assert requester.leases.sendable_requests == 5
         leases = requester.leases._leases
         leases.restart()
-        assert (requester.leases.left, requester.leases.statistics().left) == (0, 0)
+        assert (
+            requester.leases.sendable_requests,
+            requester.leases.statistics().requests_left,
+        ) == (0, 0)
         nursery.start_soon(grant_leases, leases, requester._connection.outbox)
         assert await peer.receive() == LeaseFrame(10_000, 5)
         nursery.cancel_scope.cancel()
@@ -429,7 +432,7 @@ async def test_frames_of_open_streams_need_no_lease():
         await peer.expect_nothing()
         async with requester.request_stream(Payload(b"s"), prefetch=0) as items:
             await peer.receive(RequestStreamFrame)
-            assert requester.leases.left == 0
+            assert requester.leases.sendable_requests == 0
             await requester.metadata_push(b"m")
             assert await peer.receive() == MetadataPushFrame(b"m")
             items.request_n(3)
@@ -451,11 +454,11 @@ async def test_frames_of_open_streams_need_no_lease():
 async def test_metadata_of_a_lease_is_passed_on():
     """A lease's metadata reaches the requester's side; empty and absent are told apart."""
     async with asking() as (peer, requester):
-        assert requester.leases.last_lease is None
+        assert requester.leases.received_lease is None
         for metadata in (b"shard=7", b"", None):
             await peer.send(LeaseFrame(1000, 5, metadata))
             await peer.expect_nothing()
-            assert requester.leases.last_lease == Lease(5, 1.0, metadata)
+            assert requester.leases.received_lease == Lease(5, 1.0, metadata)
 
 
 @pytest.mark.parametrize("interaction", FOUR)
@@ -475,7 +478,7 @@ async def test_the_number_of_waiting_requests_is_limited(interaction):
     async with asking(*fnf, lease=LeaseOptions(max_waiting=3)) as (peer, requester):
         with pytest.raises(MissingLease):
             await interaction(requester)
-        assert requester.leases.waiting == 3
+        assert requester.leases.waiting_requests == 3
         await peer.send(LeaseFrame(10_000, 10))
         assert [type(frame) for frame in await peer.drain()] == [RequestFnfFrame] * 3
 

@@ -194,8 +194,8 @@ async def test_the_session_ends_after_its_lifetime(autojump_clock):
 
 
 async def test_a_client_gives_up_after_its_attempts(autojump_clock):
-    """After `Retry.attempts` the streams fail with ConnectionLost."""
-    resume = ClientResume(retry=Retry(attempts=3, jitter=0))
+    """After `Retry.max_attempts` the streams fail with ConnectionLost."""
+    resume = ClientResume(retry=Retry(max_attempts=3, jitter=0))
     async with scripted(resume) as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
