@@ -19,6 +19,7 @@ from rsocket_trio.transports import (
     TrioWebSocketTransport,
     accept_transports,
     open_transport,
+    readiness,
 )
 from rsocket_trio.uri import Uri, as_uri
 
@@ -151,3 +152,9 @@ def make_pair(
         "wss": "wss://127.0.0.1:0/rsocket",
     }.get(kind, f"{kind}://127.0.0.1:0")
     return partial(pair_over, uri, tls)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection counts as many."""
+    monkeypatch.setattr(readiness, "MANY", 1)
