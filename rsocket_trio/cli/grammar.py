@@ -17,7 +17,9 @@ from .options import (
     add_connection_options,
     add_json,
     add_payload_options,
+    add_prefetch,
     add_stream_options,
+    add_tls,
     add_uri,
     add_verbosity,
     address,
@@ -154,15 +156,7 @@ def _add_serve(commands: Commands) -> None:
         help="accept web pages of this origin only, for example https://example.org; may be"
         " repeated; without it, pages of every site may connect over WebSocket",
     )
-    tls = parser.add_argument_group("TLS (tls:// and wss://)")
-    tls.add_argument(
-        "--cert", metavar="FILE", help="certificate chain of the server, in PEM format"
-    )
-    tls.add_argument(
-        "--key",
-        metavar="FILE",
-        help="private key of the certificate, in PEM format, if it is in another file",
-    )
+    add_tls(parser, "certificate chain of the server")
     add_verbosity(parser)
 
 
@@ -319,12 +313,7 @@ def _add_bench(commands: Commands) -> None:
         "--data", metavar="DATA", help="data of each payload: text, @FILE, or - for standard input"
     )
     parser.add_argument("--route", help="route of the requests")
-    parser.add_argument(
-        "--prefetch",
-        help="number of items that the peer may send in advance (default 256)",
-        type=positive,
-        metavar="N",
-    )
+    add_prefetch(parser)
     parser.add_argument(
         "--items",
         default=1000,

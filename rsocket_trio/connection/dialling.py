@@ -1,4 +1,4 @@
-"""Diallers: functions of applications that make transports: `Dial`, `Dialled`.
+"""Diallers: functions of applications that make transports: `Dial`, `Dialled`, `wait_to_dial`.
 
 An error of a dialler that means "no connection now" becomes `ConnectFailed`, only here. So
 `connect` raises one type of error, and resumption knows when to try again. Any other error of a
@@ -20,7 +20,7 @@ from ..log_policy import logger
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION, describe_failure
 
-__all__ = ["Dial", "Dialled"]
+__all__ = ["Dial", "Dialled", "wait_to_dial"]
 
 Dial: TypeAlias = Callable[[], AbstractAsyncContextManager[FrameTransport]]
 """Makes a transport, and closes it with the block."""
@@ -86,6 +86,25 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
                 raise
             logger.exception("the dialler failed to close a connection")
         return False
+
+
+async def wait_to_dial(delay: float, end: float, per_attempt: float) -> float | None:
+    """Wait before an attempt to dial, until ``end`` at most; all times are in seconds.
+
+    Args:
+        delay: How long to wait.
+        end: The time at which attempts end.
+        per_attempt: How long one attempt may take.
+
+    Returns:
+        The time by which the attempt must succeed; ``None`` if it is too late for an attempt.
+
+    Checkpoint: always.
+    If cancelled: nothing has happened.
+    """
+    await trio.sleep_until(min(trio.current_time() + delay, end))
+    now = trio.current_time()
+    return None if now >= end else min(now + per_attempt, end)
 
 
 def _is_no_connection(error: BaseException) -> bool:

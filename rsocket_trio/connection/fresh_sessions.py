@@ -18,7 +18,7 @@ import trio
 from ..errors import ConnectFailed, ConnectionLost
 from ..log_policy import logger
 from ..protocol.retry import Attempts
-from .dialling import Dialled
+from .dialling import Dialled, wait_to_dial
 from .resume_client import ClientSession
 
 if TYPE_CHECKING:
@@ -103,11 +103,10 @@ class Succession:
         lifetime = self._resume.session_lifetime
         end = trio.current_time() + lifetime
         for delay in self._attempts.within(lifetime):
-            await trio.sleep_until(min(trio.current_time() + delay, end))
-            now = trio.current_time()
-            if now >= end:
+            deadline = await wait_to_dial(delay, end, self._config.setup_timeout)
+            if deadline is None:
                 break
-            with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
+            with trio.move_on_at(deadline) as attempt:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:

@@ -37,7 +37,7 @@ from ..log_policy import logger
 from ..protocol.retry import Attempts
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..transports.dial import NO_CONNECTION
-from .dialling import Dialled
+from .dialling import Dialled, wait_to_dial
 from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 
@@ -115,14 +115,13 @@ class ClientSession:
         end = trio.current_time() + lifetime
         failure: Exception | None = None
         for delay in self._attempts.within(lifetime):
-            await trio.sleep_until(min(trio.current_time() + delay, end))
+            deadline = await wait_to_dial(delay, end, self.config.setup_timeout)
             if link.failure is not None:
                 return
-            now = trio.current_time()
-            if now >= end:
+            if deadline is None:
                 link.fail(f"the session was not resumed within {lifetime:g} s", failure)
                 return
-            with trio.move_on_at(min(now + self.config.setup_timeout, end)) as attempt:
+            with trio.move_on_at(deadline) as attempt:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:

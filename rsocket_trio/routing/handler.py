@@ -19,7 +19,7 @@ from ..metadata.tracing_zipkin import ZipkinTrace
 from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
-from .converted_streams import DecodedChannel, EncodedItems
+from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
 from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
@@ -153,6 +153,12 @@ class Handler:
             name: fill(payload, arriving, principal) for name, fill in self._fill_keywords.items()
         }
         return self._function(*arguments, **keywords)
+
+    def answer(self, result: Any) -> AnyPayload | None:
+        """Return the payload for a result; ``None`` and payloads are answers already."""
+        if result is None or isinstance(result, READY):
+            return result
+        return Payload(self.encode(result), self.name)
 
     def stream(
         self, payload: Payload, arriving: Arriving = None, principal: Any = None

@@ -9,6 +9,7 @@ import trio
 
 from rsocket_trio.connection import closing, establish
 from rsocket_trio.connection.admission import OpenAdmission
+from rsocket_trio.connection.dialling import wait_to_dial
 from rsocket_trio.connection.fresh_sessions import Succession
 from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
@@ -107,6 +108,11 @@ async def over(scene: Scene) -> tuple[ClientSession, partial]:
     driven, _ = connection(client=True)
     driven.lifecycle.close()
     return made, driven
+
+
+@row("connection.dialling.wait_to_dial", "too late")
+async def _(scene: Scene) -> Call:
+    return partial(wait_to_dial, 0, trio.current_time(), 1)
 
 
 @row("connection.fresh_sessions.Succession.run", "over already")

@@ -18,6 +18,7 @@ from rsocket_trio import (
     ServerResume,
     connect,
 )
+from rsocket_trio.connection.dialling import wait_to_dial
 from rsocket_trio.transports import ByteStreamTransport, TransportInfo, open_transport
 from tests.connection.resume_network import network
 
@@ -292,3 +293,12 @@ async def test_a_dialler_that_opens_an_address(nursery):
     with pytest.raises(ConnectFailed, match=r"cannot connect to tcp://127\.0\.0\.1:1:"):
         async with connect(dial):
             raise AssertionError("entered")
+
+
+async def test_the_time_of_an_attempt(autojump_clock):
+    """An attempt may take its own time, until the end at most; at the end there is none."""
+    begin = trio.current_time()
+    assert await wait_to_dial(1, begin + 10, 3) == begin + 4
+    assert await wait_to_dial(7, begin + 10, 3) == begin + 10
+    assert await wait_to_dial(7, begin + 10, 3) is None
+    assert trio.current_time() == begin + 10
