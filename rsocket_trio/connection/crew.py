@@ -60,6 +60,10 @@ Tasks whose handler waits do not count."""
 _MAX_WOKEN: Final = 40
 """The number of tasks woken at once when handlers wait in a row."""
 
+_EXPECTED: Final = 7
+"""The number of handlers that are expected to wait behind one that did. The next handler is run by
+one step again, which shows whether it waits."""
+
 
 class Crew:
     """The tasks of a connection: which one reads, and which ones run requests.
@@ -80,6 +84,7 @@ class Crew:
         self.shifts: set[Shift] = set()
         self._waits_for_room = False  # a task waits for room, so that a request can begin
         self._wake_next = 1  # how many tasks to wake at the next wait
+        self._expected = 0  # how many of the next handlers will probably wait
 
     def start(self, nursery: trio.Nursery, reader: Reader, first_steps: FirstSteps) -> None:
         """Begin to read.
@@ -91,7 +96,7 @@ class Crew:
         """
         self._first_steps = first_steps
         self._nursery = nursery
-        self._context = contextvars.copy_context()
+        self._clean = first_steps.clean = contextvars.copy_context()
         self._reader = reader
         first_steps.reader = reader
         self._wake(1)
@@ -136,7 +141,7 @@ class Crew:
                 if scope.cancelled_caught:
                     # The cancellation of its scope has ended the request that waited.
                     self._close(shift, None)
-                    unchanged = not differ(contextvars.copy_context(), shift.clean)
+                    unchanged = not differ(contextvars.copy_context(), self._clean)
         self.shifts.discard(shift)
         self._hand_over()
         task = shift.task
@@ -158,7 +163,7 @@ class Crew:
         copy_context = contextvars.copy_context
         reader = self._reader
         wait_received = reader.wait_received
-        clean = shift.clean
+        clean = self._clean
         outbox = self._outbox
         room = outbox.room
         due = False  # a request may begin although the outbox is full
@@ -180,24 +185,31 @@ class Crew:
                         return False
                     due = True
                     continue
-                rest = first_steps.run_queued(shift, scope, due=due)
-                due = False
-                if rest is None:
-                    if queue:
-                        self._running += 1
-                        try:
-                            self._hand_over_reading()
-                            await checkpoint()
-                        finally:
-                            self._running -= 1
-                    if differ(copy_context(), clean):
-                        return False
+                if self._expected:
+                    # No step by hand: an ordinary `await` costs less if the handler does wait.
+                    self._expected -= 1
+                    first_steps.take_queued(shift, scope)
+                    due = False
+                else:
+                    rest = first_steps.run_queued(shift, scope, due=due)
+                    due = False
+                    if rest is not None:
+                        self._expected = _EXPECTED
+                    else:
+                        if queue:
+                            self._running += 1
+                            try:
+                                self._hand_over_reading()
+                                await checkpoint()
+                            finally:
+                                self._running -= 1
+                        if differ(copy_context(), clean):
+                            return False
             elif shift.served >= shift.longest:
                 shift.longest = SCOPE_REQUESTS
                 return True
             elif not self._reading:
                 self._reading = True
-                first_steps.clean = clean
                 paused = reader.paused
                 first_steps.left = 0 if queue or paused else AT_ONCE
                 try:
@@ -221,16 +233,17 @@ class Crew:
                     return False
                 if first_steps.operation is not None:
                     rest = first_steps.hand_out(shift, scope)
+                    self._expected = _EXPECTED
             elif len(self._idle) >= _MAX_IDLE:
                 return False
             else:
                 self._idle[shift.task] = None
                 await wait_task_rescheduled(shift.abort)
                 self._woken -= 1
-            if rest is not None:
+            if shift.operation is not None:
                 self._hand_over()
                 try:
-                    finished = await rest
+                    finished = await (shift.operation.work() if rest is None else rest)
                 except Exception as error:  # any error of a handler ends its stream
                     stopped = self._close(shift, error)
                 else:
@@ -332,7 +345,7 @@ class Crew:
                 reschedule(idle.popitem()[0])
             else:
                 # A new task gets the context of its starter, which a handler may have changed.
-                self._context.run(self._nursery.start_soon, self._work)
+                self._clean.run(self._nursery.start_soon, self._work)
 
     async def _wait_for_room(self) -> bool:
         """Wait in the queue for room in the outbox; return False if the connection is over."""

@@ -55,7 +55,7 @@ class FirstSteps:
         responder: Has the handlers; set once the connection is accepted.
         left: How many requests of this read may still be run. The crew sets it for each read.
         count: How many requests have been run since the crew reset this number.
-        clean: The context of a task that has run no handler.
+        clean: The context of a task that has run no handler. The crew sets it.
         dirty: Whether a handler has changed the context of the task that reads.
         operation: The request whose handler waits in the task that reads, if there is one.
         rest: The rest of that handler, to be awaited in that task.
@@ -82,6 +82,7 @@ class FirstSteps:
 
     responder: Handlers
     reader: Reader
+    clean: contextvars.Context
 
     def __init__(
         self, table: StreamTable, sender: StreamSender, outbox: Outbox, workload: Workload
@@ -95,7 +96,6 @@ class FirstSteps:
         self._end = 0.0
         self.count = 0
         self.left = 0
-        self.clean = contextvars.Context()
         self.dirty = False
         self.operation: RequestResponseResponder[Payload] | None = None
         self.rest: Awaitable[object] | None = None
@@ -198,7 +198,7 @@ class FirstSteps:
             The rest of the request that waits now; ``None`` if the queue is empty, or it is time
             for other tasks.
         """
-        clean = shift.clean
+        clean = self.clean
         workload = self._workload
         queue = workload.queue
         outbox = self._outbox
@@ -239,6 +239,16 @@ class FirstSteps:
                 until = until or time + BURST_SECONDS
         shift.served += served
         return None
+
+    def take_queued(self, shift: Shift, scope: trio.CancelScope) -> None:
+        """Give the next request of the queue to the calling task, which awaits all its work."""
+        operation = self._workload.queue.popleft()
+        if operation.live:
+            shift.served += 1
+            shift.operation = operation
+            operation.scope = scope
+        else:
+            self._workload.done(operation)
 
     def hand_out(self, shift: Shift, scope: trio.CancelScope) -> Awaitable[object] | None:
         """Give the request that waits to the calling task and its scope; see `run_queued`."""

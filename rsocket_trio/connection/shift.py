@@ -47,19 +47,17 @@ class Shift:
 
     Attributes:
         task: The task.
-        clean: The context of a task that has run no handler.
         operation: The request whose handler waits in the task, if there is one.
         served: The number of requests run within the present cancel scope.
         longest: The maximum of ``served``: one for a new task, then `SCOPE_REQUESTS`. So a handler
             that always leaves a scope open is found at once, in any task.
     """
 
-    __slots__ = ("_idle", "clean", "longest", "operation", "served", "task")
+    __slots__ = ("_idle", "longest", "operation", "served", "task")
 
     def __init__(self, idle: dict[Task, None]) -> None:
         self._idle = idle
         self.task = current_task()
-        self.clean = contextvars.copy_context()
         self.operation: ResponderOperation | None = None
         self.served = 0
         self.longest = 1

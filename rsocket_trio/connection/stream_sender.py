@@ -46,7 +46,9 @@ class StreamSender:
     Attributes:
         account: See `Outbound`.
         max_frame_size: See `Outbound`.
-        max_whole: The most bytes of data and metadata that fit in one frame.
+        max_whole: See `Outbound`.
+        room: See `Outbound`.
+        put: `Outbox.put`; as an attribute it saves a call.
         finish: `StreamTable.finish`; as an attribute it saves a call.
         add_unopened: `StreamTable.add_unopened`.
         remove_unopened: `StreamTable.remove_unopened`.
@@ -76,6 +78,8 @@ class StreamSender:
         self.account = account
         self.max_frame_size = config.limits.max_frame_size
         self.max_whole = config.fragment_size - _LARGEST_HEAD
+        self.room = outbox.room
+        self.put = outbox.put
         self.finish = table.finish
         self.add_unopened = table.add_unopened
         self.remove_unopened = table.remove_unopened

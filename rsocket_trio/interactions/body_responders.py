@@ -83,6 +83,10 @@ class _BodyOperation(RequestOperation[PayloadBody]):
 class _Response(_BodyOperation, RequestResponseResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
+    async def work(self) -> bool:
+        await super().work()
+        return False  # `close` is always needed: it closes the inbox
+
 
 class _FireAndForget(_BodyOperation, FireAndForgetResponder[PayloadBody]):
     __slots__ = ("inbox",)

@@ -6,7 +6,8 @@ A producer waits for credit, and for room in the connection's outbox.
 
 from __future__ import annotations
 
-from trio.lowlevel import checkpoint
+from collections.abc import Awaitable
+from typing import Any
 
 from ..protocol.credit import Credit
 from .inbox import OneWaiter
@@ -14,48 +15,34 @@ from .inbox import OneWaiter
 __all__ = ["CreditGate"]
 
 
-class CreditGate(OneWaiter):
+class CreditGate(Credit, OneWaiter):
     """The credit a peer has granted one of our streams, and the one task that waits for more.
 
+    It is the credit itself, not an object that has it: there is one for each open stream.
+
     Attributes:
+        closed: Whether no item will be sent any more.
         cut: Whether only a part of an item has left, and the rest never will: no item may follow.
     """
 
-    __slots__ = ("_closed", "_credit", "cut")
+    __slots__ = ("_task", "closed", "cut")
 
     def __init__(self, initial: int) -> None:
-        self._task = None
-        self._credit = Credit(initial)
-        self._closed = False
+        self._task = None  # first: `Credit` calls `add`
+        super().__init__(initial)
+        self.closed = False
         self.cut = False
 
     def add(self, n: int) -> None:
         """Add the credit of a REQUEST_N."""
-        self._credit.add(n)
+        super().add(n)
         self._wake()
 
     def close(self) -> None:
         """Wake the waiting task without credit: no item will be sent any more."""
-        self._closed = True
+        self.closed = True
         self._wake()
 
-    def try_take(self) -> bool:
-        """Take credit for one item, if there is some."""
-        return self._credit.take()
-
-    async def take(self) -> bool:
-        """Wait for credit and take it.
-
-        Returns:
-            False if the gate was closed instead.
-
-        Checkpoint: always.
-        If cancelled: nothing is taken.
-        """
-        if self._closed or self._credit.available:
-            await checkpoint()
-        while not self._closed:
-            if self._credit.take():
-                return True
-            await self._until_woken()
-        return False
+    def change(self) -> Awaitable[Any]:
+        """Wait until credit is added or the gate is closed. The caller awaits this at once."""
+        return self._until_woken()

@@ -25,15 +25,18 @@ more as an object than its bytes, and an empty item would cost nothing."""
 
 T = TypeVar("T")
 
+_IN_SUBCLASSES: Final[tuple[str, ...]] = ()
+
 
 class OneWaiter:
     """Lets one task wait until another task wakes it.
 
     It is woken for any change, so it checks again: ``while not ...: await self._until_woken()``.
-    Subclasses set ``_task = None`` themselves: an ``__init__`` here would cost a call per stream.
+    Subclasses have the slot ``_task`` (one of two base classes may have slots), and set it to
+    ``None`` themselves: an ``__init__`` here would cost a call per stream.
     """
 
-    __slots__ = ("_task",)
+    __slots__ = _IN_SUBCLASSES
 
     _task: trio.lowlevel.Task | None
 
@@ -67,7 +70,7 @@ class Inbox(OneWaiter, Generic[T]):
         closed: Whether the user wants no more items.
     """
 
-    __slots__ = ("closed", "ended", "failure", "queue")
+    __slots__ = ("_task", "closed", "ended", "failure", "queue")
 
     def __init__(self) -> None:
         self._task = None

@@ -36,6 +36,7 @@ __all__ = [
     "Outbound",
     "RequestOperation",
     "ResponderOperation",
+    "Space",
 ]
 
 R = TypeVar("R")
@@ -46,16 +47,32 @@ IN_A_ROW: Final = 64
 that never has to wait must not block the loop."""
 
 
+class Space(Protocol):
+    """There is room while ``used`` is below ``limit``: see `rsocket_trio.connection.room`."""
+
+    @property
+    def used(self) -> int: ...
+
+    @property
+    def limit(self) -> int: ...
+
+
 class Outbound(Protocol):
     """The part of a connection that an operation uses: `rsocket_trio.connection.stream_sender`.
 
     Attributes:
         account: Counts the bytes received for all streams of the connection.
         max_frame_size: The maximum length of a frame (`Limits.max_frame_size`).
+        max_whole: The most bytes of data and metadata that fit in one frame.
     """
 
     account: ReceiveAccount
     max_frame_size: int
+    max_whole: int
+
+    @property
+    def room(self) -> Space:
+        """The space for payload frames."""
 
     def try_open(
         self,
@@ -96,6 +113,9 @@ class Outbound(Protocol):
 
     def remove_unopened(self, operation: Operation) -> None:
         """Undo `add_unopened`: the stream is open, or its requester has left."""
+
+    def put(self, frame: bytes) -> None:
+        """Queue a whole PAYLOAD frame; the caller has checked that there is room, in this turn."""
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool:
         """Queue a PAYLOAD at once; return False if `send_payload` has to wait or to fragment."""
@@ -230,10 +250,11 @@ class ResponderOperation(Operation):
         self.scope: trio.CancelScope | None = None
 
     @abstractmethod
-    def work(self) -> Coroutine[Any, Any, None]:
+    def work(self) -> Coroutine[Any, Any, object]:
         """Return the coroutine that runs the handler to its end and sends the outcome.
 
-        Any error that this raises is the outcome of the stream: see `close`.
+        It returns True if the stream is finished, so that `close` is not needed. Any error that it
+        raises is the outcome of the stream: see `close`.
         """
 
     def begin(self) -> Awaitable[object] | None:

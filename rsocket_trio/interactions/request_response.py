@@ -156,8 +156,12 @@ class RequestResponseResponder(RequestOperation[R]):
 
     __slots__ = ()
 
-    async def work(self) -> None:
-        await self.respond(await self.responder.request_response(self.request))
+    async def work(self) -> bool:
+        response = await self.responder.request_response(self.request)
+        if response is not None and self.live and self.outbound.try_answer(self, response):
+            return True
+        await self.respond(response)
+        return False
 
     def begin(self) -> Awaitable[object] | None:
         # Like `ResponderOperation.begin`; saves a coroutine and two calls if it does not wait.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from trio.lowlevel import checkpoint
 
 from ..errors import ApplicationError
-from ..frames.header import NEXT
-from .operation import IN_A_ROW
+from ..frames.header import HEADER, NEXT, FrameType
+from ..payload import Payload
 
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Producer", "begin", "close_iterator", "send_items", "send_stream"]
 
 _T = TypeVar("_T")
+
+_IN_A_ROW: Final = 128
+"""The number of items in a row before other tasks run. With fewer, the loop writes more often, and
+the system call of a write costs as much as many items."""
+
+_NEXT: Final = FrameType.PAYLOAD.value << 10 | NEXT
 
 
 class Producer(Protocol):
@@ -76,17 +82,43 @@ async def send_items(
         ) from None
     outbound = operation.outbound
     stream_id = operation.stream_id
+    head = HEADER.pack(stream_id, _NEXT)
+    put = outbound.put
+    room = outbound.room
+    max_whole = outbound.max_whole
     burst = 0
     over = False
     try:
         async for item in iterator:
+            if (
+                type(item) is Payload
+                and item.metadata is None
+                and type(item.data) is bytes
+                and len(item.data) <= max_whole
+                and credit.available
+                and room.used < room.limit
+                and burst < _IN_A_ROW
+                and operation.live
+            ):
+                # Nearly every item is like this: the same as below, but with one call.
+                credit.available -= 1
+                burst += 1
+                put(head + item.data)
+                continue
             payload = item
             while True:
                 taken = False
                 try:
-                    if not credit.try_take():
+                    if burst >= _IN_A_ROW:
                         burst = 0
-                        if not await credit.take():
+                        await checkpoint()
+                    if not credit.take():
+                        burst = 0
+                        while not credit.closed:
+                            await credit.change()
+                            if credit.take():
+                                break
+                        else:
                             over = True
                             break
                     taken = True
@@ -98,9 +130,6 @@ async def send_items(
                         await outbound.send_payload(stream_id, NEXT, payload)
                     taken = False
                     burst += 1
-                    if burst == IN_A_ROW:
-                        burst = 0
-                        await checkpoint()
                     break
                 except BaseException as error:  # also a cancellation; the generator gets it
                     instead = await _throw(iterator, error)

@@ -11,7 +11,6 @@ from rsocket_trio import Payload, Router, connect, serve, serve_transport
 from rsocket_trio.cli.interrupt import interruptible
 from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.errors import RemoteProtocolError
-from rsocket_trio.interactions.credit_gate import CreditGate
 from rsocket_trio.interactions.payload_body import BodyInbox, PayloadBody, whole
 from rsocket_trio.reactivesocket import request_subscription
 from rsocket_trio.routing.caller import Caller
@@ -105,18 +104,6 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     _, made = body()
     return made.aclose
-
-
-@row("interactions.credit_gate.CreditGate.take", "there is credit")
-async def _(scene: Scene) -> Call:
-    return CreditGate(1).take
-
-
-@row("interactions.credit_gate.CreditGate.take", "closed")
-async def _(scene: Scene) -> Call:
-    gate = CreditGate(0)
-    gate.close()
-    return gate.take
 
 
 async def items(scene: Scene, data: bytes = b"3"):

@@ -217,39 +217,41 @@ def test_unread_items_never_exceed_the_window(prefetch, steps):
         assert all(n >= -(-prefetch // 4) for n in recorder.grants)
 
 
-async def test_credit_is_taken_one_by_one():
-    """A sender waits for missing credit; 2**31-1 is an ordinary number."""
+async def test_a_producer_waits_for_credit_at_a_gate():
+    """2**31-1 is an ordinary number."""
     gate = CreditGate(2)
-    assert [gate.try_take() for _ in range(3)] == [True, True, False]
-    taken = []
+    assert [gate.take() for _ in range(3)] == [True, True, False]
+    woken = []
 
-    async def take():
-        taken.append(await gate.take())
+    async def wait():
+        await gate.change()
+        woken.append(gate.take())
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(take)
+        nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        assert taken == []
+        assert woken == []
         gate.add(2**31 - 1)
         gate.add(2**31 - 1)
-    assert taken == [True]
-    assert await gate.take()
-    assert gate._credit.available == 2 * (2**31 - 1) - 2
+    assert woken == [True]
+    assert gate.available == 2 * (2**31 - 1) - 1
 
 
-async def test_closing_a_gate_wakes_its_senders():
-    """Waiting senders are let go without credit; a cancelled one takes none."""
+async def test_closing_a_gate_wakes_its_producer():
+    """A producer that was cancelled is not woken."""
     gate = CreditGate(0)
     with trio.move_on_after(0):
-        await gate.take()
-    taken = []
+        await gate.change()
+    gate.add(1)
+    assert gate.available == 1
+    assert gate.take()
 
-    async def take():
-        taken.append(await gate.take())
+    async def wait():
+        await gate.change()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(take)
+        nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
         gate.close()
-    await take()
-    assert taken == [False, False]
+    assert gate.closed
+    assert not gate.take()
