@@ -21,13 +21,13 @@ import trio
 import trio.testing
 
 from rsocket_trio import (
+    ClientResume,
     ConnectionConfig,
     FrameTransport,
     Payload,
     Requester,
     Responder,
-    Resume,
-    ResumeOptions,
+    ServerResume,
     TransportInfo,
     connect,
     serve_transport,
@@ -115,7 +115,7 @@ def item(number: int) -> Payload:
 async def run(items: int, cuts: int, seed: int) -> None:
     chance = random.Random(seed)
     source = Source()
-    options = ResumeOptions(max_retained_size=RETAINED)
+    options = ServerResume(max_retained_size=RETAINED)
     pipes: list[Pipe] = []
     every = max(1, items // (2 * cuts))  # some cuts come so late that the next one is skipped
     largest = 0
@@ -136,7 +136,7 @@ async def run(items: int, cuts: int, seed: int) -> None:
             async with ByteStreamTransport(pipes[-1], info=INFO) as transport:
                 yield transport
 
-        resume = Resume(token=TOKEN, max_retained_size=RETAINED)
+        resume = ClientResume(token=TOKEN, max_retained_size=RETAINED)
         async with connect(dial, config=CONFIG, resume=resume) as requester:
             session = session_of(await options.store.find(TOKEN))
             assert session is not None

@@ -19,13 +19,13 @@ from host_telemetry import FILES, Facts, Grep, Load, LoadRequest, Match, Notes
 
 from rsocket_trio import (
     Caller,
+    ClientResume,
     FrameTransport,
     Invalid,
     Lease,
     LeaseOptions,
     Payload,
     Requester,
-    Resume,
     RSocketError,
     StreamStatistics,
     connect,
@@ -56,12 +56,14 @@ class Tally:
 
     def result(self, statistics: StreamStatistics) -> str:
         """Return the counts as text, with the statistics of the stream."""
-        if not statistics.peak <= statistics.window:
-            raise Unexpected(f"{statistics.peak} items unread in a window of {statistics.window}")
+        if not statistics.peak_unread <= statistics.window:
+            raise Unexpected(
+                f"{statistics.peak_unread} items unread in a window of {statistics.window}"
+            )
         seconds = time.perf_counter() - self.began
         return (
             f"{self.items} items, {self.size} bytes, {self.items / seconds:,.0f} items/s; "
-            f"unread at most {statistics.peak}, window {statistics.window}"
+            f"unread at most {statistics.peak_unread}, window {statistics.window}"
         )
 
 
@@ -185,7 +187,7 @@ async def lose_the_connection(uri: str) -> None:
 
     leases = LeaseOptions(Lease(100, 10))
     lines: list[str] = []
-    async with connect(dial, data_mime_type=MIME, resume=Resume(), lease=leases) as requester:
+    async with connect(dial, data_mime_type=MIME, resume=ClientResume(), lease=leases) as requester:
         service = Caller(requester)
         async with service.request_stream("file.lines", LARGEST, returns=str) as stream:
             async for line in stream:

@@ -18,7 +18,7 @@ from .codecs import CodecError, Codecs
 from .config import ConnectionConfig, Limits
 from .connection.dialling import Dial
 from .connection.leases import ConnectionLeases
-from .connection.resume_options import Resume, ResumeOptions
+from .connection.resume_options import ClientResume, ServerResume
 from .connection.session_store import MemorySessionStore, ResumableSession, SessionStore
 from .errors import (
     ApplicationError,
@@ -49,7 +49,7 @@ from .errors import (
 )
 from .interactions.demand import PayloadStream, StreamStatistics
 from .interactions.payload_body import PayloadBody
-from .lease import AnyLeaseSource, AskForLease, Lease, LeaseOptions, LeaseSource, LeaseStatistics
+from .lease import Lease, LeaseCallback, LeaseGranter, LeaseOptions, LeaseSource, LeaseStatistics
 from .metadata import (
     Authentication,
     BearerAuthentication,
@@ -57,7 +57,7 @@ from .metadata import (
     Metadata,
     Sampling,
     SimpleAuthentication,
-    ZipkinTracing,
+    ZipkinTrace,
 )
 from .payload import Payload
 from .protocol.retry import Retry
@@ -84,16 +84,15 @@ from .uri import Uri, parse_uri
 
 __all__ = [
     "Acceptor",
-    "AnyLeaseSource",
     "AnyPayload",
     "ApplicationError",
-    "AskForLease",
     "Authenticate",
     "Authentication",
     "BearerAuthentication",
     "BodyResponder",
     "Caller",
     "Canceled",
+    "ClientResume",
     "ClosedByPeer",
     "CodecError",
     "Codecs",
@@ -114,6 +113,8 @@ __all__ = [
     "InvalidSetup",
     "ItemStream",
     "Lease",
+    "LeaseCallback",
+    "LeaseGranter",
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
@@ -142,14 +143,13 @@ __all__ = [
     "Requester",
     "Responder",
     "ResumableSession",
-    "Resume",
     "ResumeFacts",
-    "ResumeOptions",
     "Retry",
     "Route",
     "Router",
     "Sampling",
     "Server",
+    "ServerResume",
     "ServerStatistics",
     "SessionStore",
     "Setup",
@@ -162,7 +162,7 @@ __all__ = [
     "TransportInfo",
     "UnsupportedSetup",
     "Uri",
-    "ZipkinTracing",
+    "ZipkinTrace",
     "__version__",
     "connect",
     "current_trace",

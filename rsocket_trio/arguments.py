@@ -9,7 +9,7 @@ from .errors import LocalProtocolError
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, same_mime_type
 from .metadata.routing import route_metadata
-from .metadata.tracing_zipkin import ZipkinTracing
+from .metadata.tracing_zipkin import ZipkinTrace
 from .payload import Payload
 from .protocol.credit import Window
 from .streamed import AnyPayload, StreamedPayload
@@ -22,7 +22,7 @@ def payload_for(
     route: str | None,
     metadata: Metadata | None,
     mime_type: str,
-    trace: ZipkinTracing | None,
+    trace: ZipkinTrace | None,
 ) -> AnyPayload:
     """Return the payload with route, metadata and trace added to its metadata.
 

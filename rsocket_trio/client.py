@@ -16,7 +16,7 @@ from .connection.dialling import Dial, Dialled
 from .connection.establish import begin_as_client, wait_accepted
 from .connection.fresh_sessions import Succession
 from .connection.resume_client import ClientSession
-from .connection.resume_options import Resume, check_resume
+from .connection.resume_options import ClientResume, check_resume
 from .errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -25,7 +25,7 @@ from .errors import (
     SetupError,
 )
 from .interactions.block import Block
-from .lease import AnyLeaseSource, LeaseOptions, lease_options
+from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
@@ -56,8 +56,8 @@ async def connect(
     config: ConnectionConfig = _DEFAULT_CONFIG,
     headers: Sequence[tuple[str, str]] = (),
     ssl_context: ssl.SSLContext | None = None,
-    resume: Resume | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    resume: ClientResume | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     tracing: Tracing | None = None,
     protocol: str = "rsocket",
 ) -> AsyncIterator[Requester]:
@@ -126,7 +126,7 @@ async def connect(
         encoded = setup_metadata.encode(metadata_mime_type, more=setup.metadata)
         setup = Payload(setup.data, encoded)
     check_protocols((protocol,))
-    check_resume(resume, Resume)
+    check_resume(resume, ClientResume)
     if responder is not None:
         check_responder(responder)
     leases = lease_options(lease)

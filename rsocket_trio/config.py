@@ -58,8 +58,8 @@ class Limits:
         max_accept_types: MIME types of an accept-mime-types entry that are read, as for entries.
             A `Router` chooses the type of its answer among this many, and ignores the rest. 64:
             all the well-known types, and some more.
-        max_streams: Requests of the peer that may be open at once; one more is answered with
-            REJECTED. Each costs a task once its handler waits. 16384.
+        max_active_requests: Requests of the peer that may wait or be answered at once; one more is
+            answered with REJECTED. Each costs a task once its handler waits. 16384.
         max_requests_size: The payloads of the peer's requests that are waiting or being answered,
             in bytes; a request that goes past it is answered with REJECTED, unless it is the only
             one. A handler that waits keeps its request in memory. 128 MiB.
@@ -74,15 +74,15 @@ class Limits:
             ``max_payload_size``: a payload that fits as a whole can be read at any speed.
         max_prefetch: The largest window a stream of ours may open with, in items: the peer can
             make that many items wait in our memory. 65536.
-        outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a socket
-            busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
+        max_outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a
+            socket busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
             KEEPALIVE), queued for a peer that does not read. Past it, requests of the peer do not
             begin until the peer reads. 1 MiB.
-        max_unsent_size: Bytes of the same answers. Past it the connection ends. We go on reading
-            until then: two ends that each wait for the other to read would wait without end.
-            1.5 MiB: sixty thousand refusals, several times the requests a peer may have open
-            (``max_streams``).
+        max_unsent_control_size: Bytes of the same answers. Past it the connection ends. We go on
+            reading until then: two ends that each wait for the other to read would wait without
+            end. 1.5 MiB: sixty thousand refusals, several times the requests a peer may have open
+            (``max_active_requests``).
         max_client_lifetime: A server treats a client as dead after this much silence, in seconds,
             even if its SETUP asks for more. A client that vanishes without a word holds its
             resources here for that long, and a SETUP may say 24 days. A longer time is not
@@ -98,14 +98,14 @@ class Limits:
     max_metadata_entries: int = attrs.field(default=128, validator=_size)
     max_routing_tags: int = attrs.field(default=64, validator=_size)
     max_accept_types: int = attrs.field(default=64, validator=_size)
-    max_streams: int = attrs.field(default=16384, validator=_size)
+    max_active_requests: int = attrs.field(default=16384, validator=_size)
     max_requests_size: int = attrs.field(default=128 * 2**20, validator=_size)
     max_unread_size: int = attrs.field(default=256 * 2**20, validator=_size)
     max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_prefetch: int = attrs.field(default=65536, validator=[_size, v.le(2**31 - 1)])
-    outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
+    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
     max_control_size: int = attrs.field(default=2**20, validator=_size)
-    max_unsent_size: int = attrs.field(default=3 * 2**19, validator=_size)
+    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=_size)
     max_client_lifetime: float = attrs.field(default=900.0, validator=_milliseconds)
 
 

@@ -2,7 +2,7 @@
 
 `Lease` holds the contents of one LEASE frame (Protocol.md, "LEASE Frame"). To use leases, give
 `LeaseOptions` to `rsocket_trio.connect` or `rsocket_trio.serve`. They say where the leases we grant
-come from (`LeaseSource` and the other kinds of `AnyLeaseSource`), and what our own requests do
+come from (`LeaseGranter` and the other kinds of `LeaseSource`), and what our own requests do
 while the peer has not granted a lease.
 """
 
@@ -18,9 +18,9 @@ from attrs import validators as v
 from .config import MAX_FRAME_SIZE
 
 __all__ = [
-    "AnyLeaseSource",
-    "AskForLease",
     "Lease",
+    "LeaseCallback",
+    "LeaseGranter",
     "LeaseOptions",
     "LeaseSource",
     "LeaseStatistics",
@@ -77,7 +77,7 @@ class LeaseStatistics:
 
     Attributes:
         expires_in: Seconds until the lease in force expires; 0 without a lease in force.
-        left: Requests that it still allows.
+        requests_left: Requests that it still allows.
         active_requests: Requests of the peer that wait or are being answered.
         rejected: Requests that came without a lease for them, since the connection began.
         mean_latency: Average time, in seconds, of the request_response handlers that have
@@ -85,20 +85,20 @@ class LeaseStatistics:
     """
 
     expires_in: float
-    left: int
+    requests_left: int
     active_requests: int
     rejected: int
     mean_latency: float | None
 
 
-AskForLease: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
-"""A function that decides about the next lease; see `AnyLeaseSource`."""
+LeaseCallback: TypeAlias = Callable[[LeaseStatistics], Lease | Awaitable[Lease | None] | None]
+"""A function that decides about the next lease; see `LeaseSource`."""
 
 
-class LeaseSource:
+class LeaseGranter:
     """A source whose leases you can grant at any time, to all the connections that use it.
 
-        leases = LeaseSource(Lease(100, 10.0))
+        leases = LeaseGranter(Lease(100, 10.0))
         nursery.start_soon(partial(serve, router, uri, lease=leases))
         ...
         leases.grant(Lease(0, 0))       # no client may send requests any more
@@ -109,7 +109,9 @@ class LeaseSource:
         last: The last lease from `grant`. New connections begin with it too.
     """
 
-    def __init__(self, fallback: Lease | AskForLease | AsyncIterable[Lease] | None = None) -> None:
+    def __init__(
+        self, fallback: Lease | LeaseCallback | AsyncIterable[Lease] | None = None
+    ) -> None:
         self.fallback = fallback
         self.last: Lease | None = None
         self._subscribers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
@@ -122,8 +124,8 @@ class LeaseSource:
 
 
 @contextmanager
-def subscribe(source: LeaseSource, on_lease: Callable[[Lease], None]) -> Iterator[None]:
-    """Call ``on_lease`` with every lease from `LeaseSource.grant` while the block runs."""
+def subscribe(source: LeaseGranter, on_lease: Callable[[Lease], None]) -> Iterator[None]:
+    """Call ``on_lease`` with every lease from `LeaseGranter.grant` while the block runs."""
     subscribers = source._subscribers  # noqa: SLF001 - same module; applications must not use it
     subscribers[on_lease] = None
     try:
@@ -132,18 +134,18 @@ def subscribe(source: LeaseSource, on_lease: Callable[[Lease], None]) -> Iterato
         del subscribers[on_lease]
 
 
-AnyLeaseSource: TypeAlias = Lease | AskForLease | AsyncIterable[Lease] | LeaseSource
+LeaseSource: TypeAlias = Lease | LeaseCallback | AsyncIterable[Lease] | LeaseGranter
 """The source of the leases that a connection grants.
 
 * A `Lease`: granted at the start, and again each time it has expired: a rate.
 * A function, async or not, that takes `LeaseStatistics`: called at the start, and again when a
   lease has been used up or has expired. It returns ``None`` to grant nothing now. If a lease is
   still in force then (used up), the function is called again when that lease expires. Otherwise it
-  is called again after a lease from `LeaseSource.grant` has ended.
+  is called again after a lease from `LeaseGranter.grant` has ended.
 * An async iterable of leases: each is granted when it comes. It is iterated once per connection;
   a resumed session has several connections. A generator ends with the first connection, so do not
   use one with `serve` or with resumption.
-* A `LeaseSource`.
+* A `LeaseGranter`.
 
 If the source raises, the error is logged, and the source grants no more leases.
 """
@@ -152,9 +154,9 @@ _UNLIMITED: Final = Lease(_MAX_U31, _MAX_U31 / 1000)
 
 
 def _check_source(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not callable(value) and not isinstance(value, Lease | LeaseSource | AsyncIterable):
+    if not callable(value) and not isinstance(value, Lease | LeaseGranter | AsyncIterable):
         raise TypeError(
-            "the source of leases must be a Lease, a LeaseSource, a function or an async iterable "
+            "the source of leases must be a Lease, a LeaseGranter, a function or an async iterable "
             f"of leases, not {type(value).__name__}"
         )
 
@@ -178,12 +180,12 @@ class LeaseOptions:
             as rsocket-java.
     """
 
-    source: AnyLeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
+    source: LeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
     wait: bool = attrs.field(default=True, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=v.ge(0), kw_only=True)
 
 
-def lease_options(lease: LeaseOptions | AnyLeaseSource | None) -> LeaseOptions | None:
+def lease_options(lease: LeaseOptions | LeaseSource | None) -> LeaseOptions | None:
     """Return the options for ``lease=`` of `rsocket_trio.connect` and `rsocket_trio.serve`.
 
     Args:

@@ -107,7 +107,7 @@ class Requester(
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is over; with `Resume.fresh_session` another one may follow."""
+        """Whether the connection is over; with `ClientResume.fresh_session` another may follow."""
         return self._connection.lifecycle.failure is not None
 
     @property
@@ -339,7 +339,7 @@ class Requester(
     async def wait_closed(self) -> None:
         """Wait until the connection is over for good, e.g. to clean up after a client.
 
-        With `Resume.fresh_session` this waits for the end of the last session.
+        With `ClientResume.fresh_session` this waits for the end of the last session.
 
         Checkpoint: always.
         If cancelled: nothing changes.

@@ -11,14 +11,14 @@ import attrs
 import trio
 
 from .config import ConnectionConfig, check_config
-from .connection.resume_options import ResumeOptions, check_resume
+from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
-from .lease import AnyLeaseSource, LeaseOptions, lease_options
+from .lease import LeaseOptions, LeaseSource, lease_options
 from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
 from .service import Registry, Service
-from .transports import serve_listener
+from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.connection_limit import ConnectionLimit
 from .transports.origins import normal_origins
@@ -99,8 +99,8 @@ async def serve(
     *uris: str | Uri,
     config: ConnectionConfig = _DEFAULT_CONFIG,
     ssl_context: ssl.SSLContext | None = None,
-    resume: ResumeOptions | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    resume: ServerResume | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
@@ -163,7 +163,7 @@ async def serve(
     everything = trio.CancelScope()
     server = make(Server, accepting, everything, service)
     listen = partial(
-        serve_listener,
+        accept_transports,
         handle=service.serve,
         ssl_context=ssl_context,
         max_frame_size=config.limits.max_frame_size,
@@ -197,8 +197,8 @@ async def serve(
 def _service(
     responder: Responder | Acceptor,
     config: ConnectionConfig,
-    resume: ResumeOptions | None,
-    lease: LeaseOptions | AnyLeaseSource | None,
+    resume: ServerResume | None,
+    lease: LeaseOptions | LeaseSource | None,
     protocols: Collection[str],
 ) -> Service:
     """Check the arguments that all connections share, and make the `Service`.
@@ -210,7 +210,7 @@ def _service(
     check_responder(responder)
     check_config(config)
     check_protocols(protocols)
-    check_resume(resume, ResumeOptions)
+    check_resume(resume, ServerResume)
     return Service(
         responder=responder,
         config=config,
@@ -252,15 +252,15 @@ async def serve_transport(
     transport: FrameTransport,
     *,
     config: ConnectionConfig = _DEFAULT_CONFIG,
-    resume: ResumeOptions | None = None,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    resume: ServerResume | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
     protocols: Collection[str] = PROTOCOLS,
 ) -> None:
     """Serve one connection over your own transport, to its end.
 
     E.g. a connection of your own trio-websocket server:
-    ``await serve_transport(router, WebSocketTransport(ws))``. Errors of the peer end the connection
-    and are logged; they are not raised.
+    ``await serve_transport(router, TrioWebSocketTransport(ws))``. Errors of the peer end the
+    connection and are logged; they are not raised.
 
     Args:
         responder: As for `serve`.

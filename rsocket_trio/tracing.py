@@ -13,14 +13,14 @@ from typing import Final
 
 import attrs
 
-from .metadata.tracing_zipkin import ZipkinTracing
+from .metadata.tracing_zipkin import ZipkinTrace
 
 __all__ = ["Tracing", "current_trace"]
 
-_current: Final[ContextVar[ZipkinTracing | None]] = ContextVar("rsocket_trace", default=None)
+_current: Final[ContextVar[ZipkinTrace | None]] = ContextVar("rsocket_trace", default=None)
 
 
-def current_trace() -> ZipkinTracing | None:
+def current_trace() -> ZipkinTrace | None:
     """Return the trace of the request that is being answered, or ``None``.
 
     Handlers of a `rsocket_trio.Router` with ``tracing``, and the tasks they start, see the trace
@@ -34,7 +34,7 @@ class Tracing:
 
     A request made while another one is being answered belongs to the same trace, as a new span
     whose parent is the span of the other request. It does not begin a trace: to begin one, send a
-    request with ``metadata=Metadata(trace=ZipkinTracing(...))``.
+    request with ``metadata=Metadata(trace=ZipkinTrace(...))``.
 
     Args:
         random_bytes: Makes ids: it takes a number and returns that many bytes.
@@ -43,21 +43,21 @@ class Tracing:
     def __init__(self, *, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
         self._random_bytes = random_bytes
 
-    def child(self, trace: ZipkinTracing) -> ZipkinTracing:
+    def child(self, trace: ZipkinTrace) -> ZipkinTrace:
         """Return a new span of a trace; a sampling decision without ids is returned as it is."""
         if trace.span_id is None:
             return trace
         return attrs.evolve(trace, span_id=self._random_bytes(8), parent_id=trace.span_id)
 
-    def outgoing(self) -> ZipkinTracing | None:
+    def outgoing(self) -> ZipkinTrace | None:
         """Return the trace for a request that is sent now, or ``None``."""
         trace = _current.get()
         return None if trace is None else self.child(trace)
 
-    def enter(self, trace: ZipkinTracing) -> Token[ZipkinTracing | None]:
+    def enter(self, trace: ZipkinTrace) -> Token[ZipkinTrace | None]:
         """Make ``trace`` the current trace of this task, until `leave`."""
         return _current.set(trace)
 
-    def leave(self, token: Token[ZipkinTracing | None]) -> None:
+    def leave(self, token: Token[ZipkinTrace | None]) -> None:
         """Undo `enter`, in the task that called it."""
         _current.reset(token)

@@ -8,7 +8,7 @@ from functools import partial
 from rsocket_trio import (
     BearerAuthentication,
     Metadata,
-    ResumeOptions,
+    ServerResume,
     TransportInfo,
     serve_transport,
 )
@@ -50,7 +50,7 @@ class Server:
     """A resumable server in memory, whose connections have the facts that a test gives."""
 
     def __init__(self, nursery, responder, options=None, **settings):
-        self.options = ResumeOptions() if options is None else options
+        self.options = ServerResume() if options is None else options
         self._nursery = nursery
         self._serve = partial(serve_transport, responder, resume=self.options, **settings)
 

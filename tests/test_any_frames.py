@@ -19,7 +19,8 @@ from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
 
 CONFIG = ConnectionConfig(
-    fragment_size=64, limits=Limits(max_streams=4, max_payload_size=100, max_reassembly_size=150)
+    fragment_size=64,
+    limits=Limits(max_active_requests=4, max_payload_size=100, max_reassembly_size=150),
 )
 
 IDS = st.sampled_from([1, 2, 3, 4, 5, 6])

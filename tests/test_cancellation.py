@@ -10,7 +10,7 @@ from rsocket_trio import ConnectionConfig, Limits, Payload, Responder
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.in_memory import connected_pair
 
-SMALL = ConnectionConfig(fragment_size=64, limits=Limits(outbox_size=100))
+SMALL = ConnectionConfig(fragment_size=64, limits=Limits(max_outbox_size=100))
 
 
 class Handlers(Responder):

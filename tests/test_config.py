@@ -51,8 +51,8 @@ def test_sizes_must_be_whole_numbers(name):
     """A wrong type is refused here, and not by the first request."""
     with pytest.raises(TypeError, match=name):
         ConnectionConfig(**{name: 100.5})
-    with pytest.raises(TypeError, match="max_streams"):
-        Limits(max_streams=100.5)
+    with pytest.raises(TypeError, match="max_active_requests"):
+        Limits(max_active_requests=100.5)
 
 
 def test_settings_that_contradict_each_other():

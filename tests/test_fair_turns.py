@@ -24,7 +24,7 @@ COUNT = 10_000
 ITEM = Payload(b"item")
 ROOMY = ConnectionConfig(
     prefetch=2 * COUNT,
-    limits=Limits(outbox_size=2**24, max_prefetch=2 * COUNT, max_control_size=2**24),
+    limits=Limits(max_outbox_size=2**24, max_prefetch=2 * COUNT, max_control_size=2**24),
 )
 """So large that no task has to wait for room or credit."""
 

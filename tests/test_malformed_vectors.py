@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rsocket_trio import ResumeOptions, connect, serve
+from rsocket_trio import ServerResume, connect, serve
 from rsocket_trio.errors import ConnectionClosed, StreamError
 from rsocket_trio.frames import (
     ErrorFrame,
@@ -82,7 +82,7 @@ class Watched(KnownAnswers):
 @asynccontextmanager
 async def raw_client(responder, context):
     """A scripted client of our server, and the stream under it."""
-    resume = ResumeOptions() if "resume server" in context or RESUMED in context else None
+    resume = ServerResume() if "resume server" in context or RESUMED in context else None
     async with trio.open_nursery() as nursery:
         start = partial(serve, responder, "tcp://127.0.0.1:0", resume=resume)
         server = await nursery.start(start)

@@ -13,10 +13,10 @@ import pytest
 import trio
 
 from rsocket_trio import (
+    ClientResume,
     ConnectFailed,
     Payload,
-    Resume,
-    ResumeOptions,
+    ServerResume,
     connect,
     os_support,
     serve,
@@ -146,14 +146,14 @@ async def test_resumption_over_plain_sockets(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os_support, "DIRECT_SOCKETS", False)
     transports = []
     async with trio.open_nursery() as nursery:
-        start = partial(serve, KnownAnswers(), "tcp://127.0.0.1:0", resume=ResumeOptions())
+        start = partial(serve, KnownAnswers(), "tcp://127.0.0.1:0", resume=ServerResume())
         server = await nursery.start(start)
 
         def dial():
             transports.append(open_transport(server.uris[0]))
             return transports[-1]
 
-        async with connect(dial, resume=Resume()) as requester:
+        async with connect(dial, resume=ClientResume()) as requester:
             seen = 0
             async with requester.request_stream(Payload(b"1000"), prefetch=8) as items:
                 async for _ in items:

@@ -9,7 +9,7 @@ from rsocket_trio import (
     Payload,
     Responder,
     Tracing,
-    ZipkinTracing,
+    ZipkinTrace,
     connect,
 )
 from rsocket_trio.metadata import MIME
@@ -99,7 +99,7 @@ async def test_setup_metadata(nursery):
 
 async def test_a_trace_is_passed_on(nursery):
     """The trace of the current request goes on; one in metadata= replaces it."""
-    trace = ZipkinTracing(trace_id=b"t" * 8, span_id=b"s" * 8)
+    trace = ZipkinTrace(trace_id=b"t" * 8, span_id=b"s" * 8)
     tracing = Tracing(random_bytes=lambda n: b"n" * n)
     recorder = Recorder()
     client_end, server_end = memory_transport_pair()
@@ -127,7 +127,7 @@ async def test_a_trace_needs_composite_metadata(nursery):
     client_end, server_end = memory_transport_pair()
     nursery.start_soon(serve_transport, recorder, server_end)
     async with connect(client_end, tracing=tracing, metadata_mime_type=MIME.TEXT) as requester:
-        token = tracing.enter(ZipkinTracing())
+        token = tracing.enter(ZipkinTrace())
         await requester.request_response()
         tracing.leave(token)
     assert recorder.seen == [None]

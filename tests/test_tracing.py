@@ -1,14 +1,14 @@
 """Traces go on from a request to the requests that its handler makes."""
 
-from rsocket_trio import Sampling, Tracing, ZipkinTracing, current_trace
+from rsocket_trio import Sampling, Tracing, ZipkinTrace, current_trace
 
-TRACE = ZipkinTracing(sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"s" * 8)
+TRACE = ZipkinTrace(sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"s" * 8)
 
 
 def test_a_child_of_a_trace():
     """A child is a new span of the same trace, with the same decision."""
     child = Tracing(random_bytes=lambda n: b"n" * n).child(TRACE)
-    assert child == ZipkinTracing(
+    assert child == ZipkinTrace(
         sampling=Sampling.SAMPLE, trace_id=b"t" * 16, span_id=b"n" * 8, parent_id=b"s" * 8
     )
 
@@ -21,7 +21,7 @@ def test_random_ids_differ():
 
 def test_a_sampling_decision_alone():
     """Without a parent span the decision goes on unchanged."""
-    decision = ZipkinTracing(sampling=Sampling.NOT_SAMPLED)
+    decision = ZipkinTrace(sampling=Sampling.NOT_SAMPLED)
     assert Tracing().child(decision) is decision
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rsocket_trio import ConnectionConfig, LeaseOptions, Payload, Resume, connect
+from rsocket_trio import ClientResume, ConnectionConfig, LeaseOptions, Payload, connect
 from rsocket_trio.errors import (
     ConnectFailed,
     ConnectionClosed,
@@ -69,7 +69,7 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
         protocol=args.protocol,
         # The command itself bounds its concurrent requests, so all of them may wait.
         lease=LeaseOptions(max_waiting=sys.maxsize) if args.lease else None,
-        resume=None if args.resume is None else Resume(session_lifetime=args.resume),
+        resume=None if args.resume is None else ClientResume(session_lifetime=args.resume),
     )
 
     async def connected(stop: Interruption) -> int:
@@ -122,10 +122,10 @@ def _config(args: argparse.Namespace) -> ConnectionConfig:
     try:
         if args.keepalive is not None:
             config = attrs.evolve(config, keepalive_interval=args.keepalive)
-        if args.lifetime is not None:
-            config = attrs.evolve(config, max_lifetime=args.lifetime)
+        if args.max_lifetime is not None:
+            config = attrs.evolve(config, max_lifetime=args.max_lifetime)
     except ValueError as error:
-        raise Failure(f"--keepalive, --lifetime: {error.args[0]}", USAGE) from error
+        raise Failure(f"--keepalive, --max-lifetime: {error.args[0]}", USAGE) from error
     return config
 
 

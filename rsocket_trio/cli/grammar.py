@@ -17,7 +17,9 @@ from .options import (
     add_connection_options,
     add_json,
     add_payload_options,
+    add_prefetch,
     add_stream_options,
+    add_tls,
     add_uri,
     add_verbosity,
     address,
@@ -104,7 +106,7 @@ def _add_serve(commands: Commands) -> None:
         "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
-        "app.py:app --listen tls://0.0.0.0:7879 --tls-cert cert.pem --tls-key key.pem",
+        "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem",
     )
     parser.add_argument(
         "target",
@@ -154,15 +156,7 @@ def _add_serve(commands: Commands) -> None:
         help="accept web pages of this origin only, for example https://example.org; may be"
         " repeated; without it, pages of every site may connect over WebSocket",
     )
-    tls = parser.add_argument_group("TLS (tls:// and wss://)")
-    tls.add_argument(
-        "--tls-cert", metavar="FILE", help="certificate chain of the server, in PEM format"
-    )
-    tls.add_argument(
-        "--tls-key",
-        metavar="FILE",
-        help="private key of the certificate, in PEM format, if it is in another file",
-    )
+    add_tls(parser, "certificate chain of the server")
     add_verbosity(parser)
 
 
@@ -319,12 +313,7 @@ def _add_bench(commands: Commands) -> None:
         "--data", metavar="DATA", help="data of each payload: text, @FILE, or - for standard input"
     )
     parser.add_argument("--route", help="route of the requests")
-    parser.add_argument(
-        "--prefetch",
-        help="number of items that the peer may send in advance (default 256)",
-        type=positive,
-        metavar="N",
-    )
+    add_prefetch(parser)
     parser.add_argument(
         "--items",
         default=1000,

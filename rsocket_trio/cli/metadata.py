@@ -13,7 +13,7 @@ from rsocket_trio import (
     Metadata,
     Sampling,
     SimpleAuthentication,
-    ZipkinTracing,
+    ZipkinTrace,
 )
 
 from .exits import USAGE, Failure
@@ -93,9 +93,7 @@ def read_secret(argument: str, option: str) -> str:
         raise Failure(f"{option}: the value is not UTF-8", USAGE) from None
 
 
-def _new_trace() -> ZipkinTracing:
+def _new_trace() -> ZipkinTrace:
     trace_id = secrets.token_bytes(16)
     print(f"trace {trace_id.hex()}", file=sys.stderr)
-    return ZipkinTracing(
-        sampling=Sampling.SAMPLE, trace_id=trace_id, span_id=secrets.token_bytes(8)
-    )
+    return ZipkinTrace(sampling=Sampling.SAMPLE, trace_id=trace_id, span_id=secrets.token_bytes(8))

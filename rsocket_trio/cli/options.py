@@ -19,7 +19,9 @@ __all__ = [
     "add_connection_options",
     "add_json",
     "add_payload_options",
+    "add_prefetch",
     "add_stream_options",
+    "add_tls",
     "add_uri",
     "add_verbosity",
     "address",
@@ -78,14 +80,19 @@ def add_payload_options(parser: CommandParser, *, many: bool = False) -> None:
     )
 
 
-def add_stream_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that limit a stream."""
+def add_prefetch(parser: argparse.ArgumentParser) -> None:
+    """Add ``--prefetch``, the window of a stream."""
     parser.add_argument(
         "--prefetch",
         metavar="N",
         type=positive,
         help="number of items that the peer may send in advance (default 256)",
     )
+
+
+def add_stream_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that limit a stream."""
+    add_prefetch(parser)
     parser.add_argument(
         "--take", metavar="N", type=positive, help="cancel the stream after N items"
     )
@@ -144,7 +151,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         type=above_zero,
     )
     group.add_argument(
-        "--lifetime",
+        "--max-lifetime",
         help="time without any frame after which the connection counts as lost (default 90)",
         metavar="SECONDS",
         type=above_zero,
@@ -175,22 +182,26 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="header of the WebSocket handshake; may be repeated",
     )
-    tls = parser.add_argument_group("TLS (tls:// and wss://)")
+    tls = add_tls(parser, "certificate that this client presents")
     tls.add_argument(
         "--ca",
         metavar="FILE",
         help="trust the certificates in FILE, in PEM format, instead of the system's",
     )
     tls.add_argument("--insecure", action="store_true", help="accept every certificate")
-    tls.add_argument(
-        "--cert", metavar="FILE", help="certificate that this client presents, in PEM format"
-    )
-    tls.add_argument(
+    add_verbosity(parser)
+
+
+def add_tls(parser: argparse.ArgumentParser, certificate: str) -> argparse._ArgumentGroup:
+    """Add ``--cert``, which is this ``certificate``, and ``--key``; return their group."""
+    group = parser.add_argument_group("TLS (tls:// and wss://)")
+    group.add_argument("--cert", metavar="FILE", help=f"{certificate}, in PEM format")
+    group.add_argument(
         "--key",
         metavar="FILE",
         help="private key of --cert, in PEM format, if it is in another file",
     )
-    add_verbosity(parser)
+    return group
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio import Lease, LeaseOptions, ResumeOptions, serve
+from rsocket_trio import Lease, LeaseOptions, ServerResume, serve
 from rsocket_trio.os_support import STOP_SIGNALS
 from rsocket_trio.uri import parse_uri
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         *args.listen,
         ssl_context=context,
         lease=_lease(args),
-        resume=None if args.resume is None else ResumeOptions(session_lifetime=args.resume),
+        resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
         max_connections=args.max_connections,
         allowed_origins=_origins(args),
     )
@@ -57,14 +57,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
     encrypted = [uri for uri in args.listen if parse_uri(uri).is_encrypted]
-    if args.tls_cert is None:
-        if encrypted or args.tls_key is not None:
-            raise Failure(f"{encrypted[0] if encrypted else '--tls-key'} needs --tls-cert", USAGE)
+    if args.cert is None:
+        if encrypted or args.key is not None:
+            raise Failure(f"{encrypted[0] if encrypted else '--key'} needs --cert", USAGE)
         return None
     if not encrypted:
-        raise Failure("--tls-cert works only with tls:// and wss:// addresses", USAGE)
+        raise Failure("--cert works only with tls:// and wss:// addresses", USAGE)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load_certificate(context, args.tls_cert, args.tls_key)
+    load_certificate(context, args.cert, args.key)
     return context
 
 

@@ -222,7 +222,7 @@ class Codecs:
             return False
         return not isinstance(codec, OctetStreamCodec) or annotation is str
 
-    def check_type(self, mime_type: str) -> None:
+    def check_mime_type(self, mime_type: str) -> None:
         """Refuse a MIME type without a codec.
 
         Raises:

@@ -126,7 +126,7 @@ class LeasedAdmission:
         """
         if self._queue or trio.current_effective_deadline() == -inf:
             return False
-        return self._leases.left > 0
+        return self._leases.sendable_requests > 0
 
     def take(self) -> None:
         """Count a request against the lease."""
@@ -153,7 +153,7 @@ class LeasedAdmission:
                 self._outbox.release(size)
         finally:
             del self._queue[request]
-            leases.waiting -= 1
+            leases.waiting_requests -= 1
             self._wake_first()
 
     def refuse(self, error: Exception) -> None:
@@ -166,7 +166,7 @@ class LeasedAdmission:
         leases = self._leases
         options = leases.options
         # The lease covers the first requests of the queue: they wait for room only.
-        without_lease = len(self._queue) - leases.left
+        without_lease = len(self._queue) - leases.sendable_requests
         if without_lease >= 0 and not options.wait:
             raise MissingLease(
                 "the peer's lease allows no request now, and this request may not wait for "
@@ -179,7 +179,7 @@ class LeasedAdmission:
             )
         request = _WaitingRequest()
         self._queue[request] = None
-        leases.waiting += 1
+        leases.waiting_requests += 1
         return request
 
     async def _wait_for_lease(self, request: _WaitingRequest) -> None:
@@ -187,7 +187,7 @@ class LeasedAdmission:
             if self.refusal is not None:
                 raise fresh_copy(self.refusal)
             if next(iter(self._queue)) is request:
-                if self._leases.left:
+                if self._leases.sendable_requests:
                     return
                 if not self._leases.options.wait:
                     raise MissingLease(

@@ -96,7 +96,7 @@ class Connection:
             established=not client, peer=lambda: transport.info.peer
         )
         self.outbox = outbox = Outbox(
-            limits.outbox_size, limits.max_control_size, limits.max_unsent_size
+            limits.max_outbox_size, limits.max_control_size, limits.max_unsent_control_size
         )
         self.workload = workload = Workload(limits)
         self.crew = Crew(workload, outbox)
@@ -258,12 +258,12 @@ class Connection:
 
     def _overrun(self, size: int) -> None:
         """Close the connection: the peer does not read our answers."""
-        limit = self.config.limits.max_unsent_size
+        limit = self.config.limits.max_unsent_control_size
         peer = self.transport.info.peer
         logger.info("closing the connection to %s: the peer does not read", peer)
         reason = ConnectionClosed(
             f"{size} bytes of answers are unsent, as the peer does not read them "
-            f"(Limits.max_unsent_size is {limit})"
+            f"(Limits.max_unsent_control_size is {limit})"
         )
         words = f"{size} bytes of answers were not read"
         last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, words.encode())

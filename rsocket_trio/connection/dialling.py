@@ -1,4 +1,4 @@
-"""Diallers: functions of applications that make transports: `Dial`, `Dialled`.
+"""Diallers: functions of applications that make transports: `Dial`, `Dialled`, `wait_to_dial`.
 
 An error of a dialler that means "no connection now" becomes `ConnectFailed`, only here. So
 `connect` raises one type of error, and resumption knows when to try again. Any other error of a
@@ -20,7 +20,7 @@ from ..log_policy import logger
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION, describe_failure
 
-__all__ = ["Dial", "Dialled"]
+__all__ = ["Dial", "Dialled", "wait_to_dial"]
 
 Dial: TypeAlias = Callable[[], AbstractAsyncContextManager[FrameTransport]]
 """Makes a transport, and closes it with the block."""
@@ -36,18 +36,18 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
         TypeError: The dialler returned no asynchronous context manager.
         Exception: Any other error of the dialler, unchanged.
 
-    On leaving, errors that say that the connection is broken are dropped. With ``patience`` any
-    other error is logged.
+    On leaving, errors that say that the connection is broken are dropped. With
+    ``close_timeout`` any other error is logged.
 
     Args:
         dial: Called on entering.
-        patience: How long leaving may take, in seconds, for a caller that has to go on. By default
-            there is no limit, and errors are raised.
+        close_timeout: How long leaving may take, in seconds, for a caller that has to go on. By
+            default there is no limit, and errors are raised.
     """
 
-    def __init__(self, dial: Dial, *, patience: float | None = None) -> None:
+    def __init__(self, dial: Dial, *, close_timeout: float | None = None) -> None:
         self._dial = dial
-        self._patience = patience
+        self._close_timeout = close_timeout
         self._manager: AbstractAsyncContextManager[FrameTransport] | None = None
 
     async def __aenter__(self) -> FrameTransport:
@@ -73,19 +73,38 @@ class Dialled(AbstractAsyncContextManager[FrameTransport]):
     ) -> bool | None:
         assert self._manager is not None
         try:
-            if self._patience is None:
+            if self._close_timeout is None:
                 return await self._manager.__aexit__(kind, error, traceback)
-            with trio.move_on_after(self._patience):
+            with trio.move_on_after(self._close_timeout):
                 await self._manager.__aexit__(kind, error, traceback)
         except NO_CONNECTION as closing:
             if closing is error:
                 raise
             # The connection was to be closed, so it does not matter that it is broken.
         except Exception as closing:  # from the application's dialler
-            if self._patience is None or closing is error:
+            if self._close_timeout is None or closing is error:
                 raise
             logger.exception("the dialler failed to close a connection")
         return False
+
+
+async def wait_to_dial(delay: float, end: float, per_attempt: float) -> float | None:
+    """Wait before an attempt to dial, until ``end`` at most; all times are in seconds.
+
+    Args:
+        delay: How long to wait.
+        end: The time at which attempts end.
+        per_attempt: How long one attempt may take.
+
+    Returns:
+        The time by which the attempt must succeed; ``None`` if it is too late for an attempt.
+
+    Checkpoint: always.
+    If cancelled: nothing has happened.
+    """
+    await trio.sleep_until(min(trio.current_time() + delay, end))
+    now = trio.current_time()
+    return None if now >= end else min(now + per_attempt, end)
 
 
 def _is_no_connection(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Begin a new session after a lost one: `Succession`, for `Resume.fresh_session`.
+"""Begin a new session after a lost one: `Succession`, for `ClientResume.fresh_session`.
 
 If the server refuses to resume, the streams of the session are lost, and the requester may go on in
 a new session, with a token and a SETUP of its own. The new session keeps nothing of the old one.
@@ -18,7 +18,7 @@ import trio
 from ..errors import ConnectFailed, ConnectionLost
 from ..log_policy import logger
 from ..protocol.retry import Attempts
-from .dialling import Dialled
+from .dialling import Dialled, wait_to_dial
 from .resume_client import ClientSession
 
 if TYPE_CHECKING:
@@ -103,16 +103,15 @@ class Succession:
         lifetime = self._resume.session_lifetime
         end = trio.current_time() + lifetime
         for delay in self._attempts.within(lifetime):
-            await trio.sleep_until(min(trio.current_time() + delay, end))
-            now = trio.current_time()
-            if now >= end:
+            deadline = await wait_to_dial(delay, end, self._config.setup_timeout)
+            if deadline is None:
                 break
-            with trio.move_on_at(min(now + self._config.setup_timeout, end)) as attempt:
+            with trio.move_on_at(deadline) as attempt:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:
-                            patience = self._config.close_timeout
-                            dialling = Dialled(self._dial, patience=patience)
+                            close_timeout = self._config.close_timeout
+                            dialling = Dialled(self._dial, close_timeout=close_timeout)
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise

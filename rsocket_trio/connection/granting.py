@@ -15,7 +15,7 @@ import trio
 
 from ..interactions.isolation import failure_of
 from ..interactions.sending import close_iterator
-from ..lease import AskForLease, Lease, LeaseSource, subscribe
+from ..lease import Lease, LeaseCallback, LeaseGranter, subscribe
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def grant_leases(
     first = leases.begin()
     granting = _Granting(leases, outbox, task_status.started)
     try:
-        if isinstance(source, LeaseSource):
+        if isinstance(source, LeaseGranter):
             with subscribe(source, leases.grant):
                 await granting.run(first or source.last, source.fallback)
         else:
@@ -64,7 +64,7 @@ class _Granting:
         self._started: Callable[[], None] | None = started
 
     async def run(
-        self, first: Lease | None, source: Lease | AskForLease | AsyncIterable[Lease] | None
+        self, first: Lease | None, source: Lease | LeaseCallback | AsyncIterable[Lease] | None
     ) -> None:
         """Grant ``first``, then what the source says, until cancelled."""
         if first is not None:
@@ -81,7 +81,7 @@ class _Granting:
             started()
 
     async def _run_source(
-        self, source: Lease | AskForLease | AsyncIterable[Lease], *, begun: bool
+        self, source: Lease | LeaseCallback | AsyncIterable[Lease], *, begun: bool
     ) -> None:
         try:
             # A scope that the source leaves open, and that is cancelled later, ends here.
@@ -113,7 +113,7 @@ class _Granting:
         finally:
             await close_iterator(leases)
 
-    async def _grant_by_asking(self, source: AskForLease) -> None:
+    async def _grant_by_asking(self, source: LeaseCallback) -> None:
         leases = self._leases
         while True:
             question = leases.statistics()

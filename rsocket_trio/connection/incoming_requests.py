@@ -316,7 +316,7 @@ class IncomingRequests:
         return None
 
     def _has_room_for_fragments(self) -> bool:
-        return self._workload.active + self._incomplete < self._limits.max_streams
+        return self._workload.active + self._incomplete < self._limits.max_active_requests
 
     def forget(self, request: FragmentedRequest) -> None:
         """Remove a request in fragments that is whole, or will never be."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import trio
 
 from ..frames.lease import LeaseFrame
-from ..lease import AnyLeaseSource, Lease, LeaseOptions, LeaseStatistics
+from ..lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from ..protocol.lease_ledger import GrantedLease, HeldLease
 from ..sealed import Sealed, make
 from .latency import Latency
@@ -38,7 +38,7 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
         return f"<ConnectionLeases held={leases.held!r} granted={leases.granted!r}>"
 
     @property
-    def source(self) -> AnyLeaseSource:
+    def source(self) -> LeaseSource:
         """The source of the leases that we grant.
 
         An acceptor may set it for its connection; setting it later has no effect.
@@ -46,23 +46,23 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
         return self._leases.source
 
     @source.setter
-    def source(self, source: AnyLeaseSource) -> None:
+    def source(self, source: LeaseSource) -> None:
         self._leases.source = source
 
     @property
-    def last_lease(self) -> Lease | None:
+    def received_lease(self) -> Lease | None:
         """The newest lease from the peer, with its metadata; ``None`` before the first."""
-        return self._leases.last_lease
+        return self._leases.received_lease
 
     @property
-    def waiting(self) -> int:
+    def waiting_requests(self) -> int:
         """The number of our requests that wait for a lease or for their turn."""
-        return self._leases.waiting
+        return self._leases.waiting_requests
 
     @property
-    def left(self) -> int:
+    def sendable_requests(self) -> int:
         """The number of requests that the peer's lease allows us now."""
-        return self._leases.left
+        return self._leases.sendable_requests
 
     def grant(self, lease: Lease) -> None:
         """Grant a lease to the peer of this connection; it replaces the present one.
@@ -83,8 +83,8 @@ class Leases:
     Attributes:
         options: The settings.
         source: See `ConnectionLeases.source`.
-        last_lease: See `ConnectionLeases.last_lease`.
-        waiting: See `ConnectionLeases.waiting`.
+        received_lease: See `ConnectionLeases.received_lease`.
+        waiting_requests: See `ConnectionLeases.waiting_requests`.
         held: The peer's lease; our requests count against it.
         granted: Our lease; the peer's requests count against it.
         latency: How long handlers take.
@@ -96,9 +96,9 @@ class Leases:
 
     def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
         self.options = options
-        self.source: AnyLeaseSource = options.source
-        self.last_lease: Lease | None = None
-        self.waiting = 0
+        self.source: LeaseSource = options.source
+        self.received_lease: Lease | None = None
+        self.waiting_requests = 0
         self.held = HeldLease()
         self.granted = GrantedLease()
         self.latency = Latency()
@@ -111,8 +111,8 @@ class Leases:
         self._queued: Lease | None = None
 
     @property
-    def left(self) -> int:
-        """See `ConnectionLeases.left`."""
+    def sendable_requests(self) -> int:
+        """See `ConnectionLeases.sendable_requests`."""
         return self.held.left(trio.current_time())
 
     def grant(self, lease: Lease) -> None:
@@ -131,7 +131,7 @@ class Leases:
         granted = self.granted
         return LeaseStatistics(
             expires_in=max(0.0, granted.expires - now),
-            left=granted.left(now),
+            requests_left=granted.left(now),
             active_requests=self._workload.active,
             rejected=granted.rejected,
             mean_latency=self.latency.mean,
@@ -140,7 +140,7 @@ class Leases:
     def receive(self, frame: LeaseFrame) -> None:
         """Receive a LEASE frame; its time begins now."""
         seconds = frame.time_to_live_ms / 1000
-        self.last_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
+        self.received_lease = Lease(frame.number_of_requests, seconds, frame.metadata)
         self.held.replace(frame.number_of_requests, seconds, trio.current_time())
         self.on_lease()
 

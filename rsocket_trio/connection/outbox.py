@@ -36,9 +36,9 @@ sleeps (`rsocket_trio.connection.flushing`).
 
 Payload frames need room (`rsocket_trio.connection.room`). Frames that must always leave (CANCEL,
 ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted separately: beyond
-`max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_size` the
-connection ends (`on_overrun`). The reading never stops because of them: a peer may read only after
-we read, and then both sides would wait without end.
+`max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_control_size`
+the connection ends (`on_overrun`). The reading never stops because of them: a peer may read only
+after we read, and then both sides would wait without end.
 
     Outbox        the order of the frames, and their sizes
     Room          the bytes of payload frames, and the tasks that wait for room
@@ -70,7 +70,7 @@ class Outbox:
         writer: The state of the writer.
         control_size: The bytes of all other queued frames.
         max_control_size: Beyond this the outbox is `clogged`.
-        max_unsent_size: Beyond this `on_overrun` is called, once.
+        max_unsent_control_size: Beyond this `on_overrun` is called, once.
         on_overrun: Called with the number of bytes of answers that the peer has not read.
         writing: Whether a batch was taken that has not left yet.
         batches: The number of batches that the writer has taken or the loop has sent.
@@ -84,18 +84,18 @@ class Outbox:
         "batches",
         "control_size",
         "max_control_size",
-        "max_unsent_size",
+        "max_unsent_control_size",
         "on_overrun",
         "room",
         "writer",
         "writing",
     )
 
-    def __init__(self, limit: int, max_control_size: int, max_unsent_size: int) -> None:
+    def __init__(self, limit: int, max_control_size: int, max_unsent_control_size: int) -> None:
         self.room = Room(limit)
         self.writer = WriterState()
         self.max_control_size = max_control_size
-        self.max_unsent_size = max_unsent_size
+        self.max_unsent_control_size = max_unsent_control_size
         self.on_overrun: Callable[[int], None] | None = None
         self.control_size = 0
         self.writing = False
@@ -149,7 +149,7 @@ class Outbox:
         self.control_size = before + size
         if self.writer.asleep:
             self._announce()
-        if before > self.max_unsent_size and self.on_overrun is not None:
+        if before > self.max_unsent_control_size and self.on_overrun is not None:
             # One frame of any size may exceed the limit: there are KEEPALIVEs of 16 MiB.
             tell, self.on_overrun = self.on_overrun, None
             tell(before)

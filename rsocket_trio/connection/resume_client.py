@@ -37,7 +37,7 @@ from ..log_policy import logger
 from ..protocol.retry import Attempts
 from ..protocol.setup import MAJOR_VERSION, MINOR_VERSION
 from ..transports.dial import NO_CONNECTION
-from .dialling import Dialled
+from .dialling import Dialled, wait_to_dial
 from .link_watch import watch_link
 from .resumable_link import Attachment, ResumableLink
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..transports.base import FrameTransport
     from .connection import Connection
     from .dialling import Dial
-    from .resume_options import Resume
+    from .resume_options import ClientResume
 
 __all__ = ["ClientSession"]
 
@@ -64,7 +64,7 @@ class ClientSession:
     """
 
     def __init__(
-        self, resume: Resume, dial: Dial, transport: FrameTransport, config: ConnectionConfig
+        self, resume: ClientResume, dial: Dial, transport: FrameTransport, config: ConnectionConfig
     ) -> None:
         self.token = secrets.token_bytes(16) if resume.token is None else resume.token
         self.link = ResumableLink(
@@ -115,18 +115,17 @@ class ClientSession:
         end = trio.current_time() + lifetime
         failure: Exception | None = None
         for delay in self._attempts.within(lifetime):
-            await trio.sleep_until(min(trio.current_time() + delay, end))
+            deadline = await wait_to_dial(delay, end, self.config.setup_timeout)
             if link.failure is not None:
                 return
-            now = trio.current_time()
-            if now >= end:
+            if deadline is None:
                 link.fail(f"the session was not resumed within {lifetime:g} s", failure)
                 return
-            with trio.move_on_at(min(now + self.config.setup_timeout, end)) as attempt:
+            with trio.move_on_at(deadline) as attempt:
                 try:
                     async with AsyncExitStack() as dialled:
                         try:
-                            dialling = Dialled(self.dial, patience=self.config.close_timeout)
+                            dialling = Dialled(self.dial, close_timeout=self.config.close_timeout)
                             transport = await dialled.enter_async_context(dialling)
                         except ConnectFailed:
                             raise
@@ -146,8 +145,10 @@ class ClientSession:
                     failure = error
                 except NO_CONNECTION as error:
                     failure = error  # the dialler broke or closed the transport
-        attempts = self.resume.retry.attempts
-        link.fail(f"the session was not resumed in {attempts} attempts (Retry.attempts)", failure)
+        attempts = self.resume.retry.max_attempts
+        link.fail(
+            f"the session was not resumed in {attempts} attempts (Retry.max_attempts)", failure
+        )
 
     async def _offer(self, transport: FrameTransport, connection: Connection) -> Attachment | None:
         """Send RESUME and wait for the answer.

@@ -1,4 +1,4 @@
-"""The settings of resumption: `Resume` (client), `ResumeOptions` (server)."""
+"""The settings of resumption: `ClientResume` (client), `ServerResume` (server)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .session_store import MemorySessionStore, SessionStore
 if TYPE_CHECKING:
     from .resume_server import ServerSession
 
-__all__ = ["Resume", "ResumeOptions", "check_resume", "kept_sessions"]
+__all__ = ["ClientResume", "ServerResume", "check_resume", "kept_sessions"]
 
 _MAX_TOKEN: Final = 0xFFFF
 _RETAINED: Final = 16 * 2**20
@@ -27,7 +27,7 @@ def _check_token(instance: object, attribute: object, token: bytes | None) -> No
 
 
 @attrs.frozen(kw_only=True)
-class Resume:
+class ClientResume:
     """How a client keeps its session over the loss of a connection.
 
     Attributes:
@@ -38,7 +38,7 @@ class Resume:
             16 MiB.
         token: Identifies the session: 1 to 65535 bytes, unique, and hard to guess, since anyone
             who knows it can take the session over. 16 random bytes by default; servers may refuse
-            shorter tokens (`ResumeOptions.min_token_size`).
+            shorter tokens (`ServerResume.min_token_size`).
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
         fresh_session: If the server refuses to resume, begin a new session, with a token and a
             SETUP of its own, and ask the client's acceptor again. Open streams fail with
@@ -70,7 +70,7 @@ def _check_store(instance: object, attribute: object, store: object) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class ResumeOptions:
+class ServerResume:
     """How a server keeps the sessions of clients that ask for resumption.
 
     Attributes:
@@ -78,7 +78,7 @@ class ResumeOptions:
         max_sessions: The maximum number of sessions at a time, connected or not, of all servers
             with these options. Further clients are refused with REJECTED_SETUP. Each session may
             use as much memory as a connection, and the retained frames. 1024.
-        max_retained_size: As `Resume.max_retained_size`, for each session. 16 MiB.
+        max_retained_size: As `ClientResume.max_retained_size`, for each session. 16 MiB.
         min_token_size: The minimum length of a token, in bytes. The client chooses the token, and
             anyone who knows it may take the session over, so shorter tokens are refused with
             REJECTED_SETUP. 16: tokens that can be guessed in time are shorter. Only the client
@@ -97,6 +97,6 @@ class ResumeOptions:
     _kept: set[ServerSession] = attrs.field(init=False, factory=set, repr=False, eq=False)
 
 
-def kept_sessions(options: ResumeOptions) -> set[ServerSession]:
+def kept_sessions(options: ServerResume) -> set[ServerSession]:
     """The present sessions of all servers with these options; `Sessions` fills the set."""
     return options._kept  # noqa: SLF001 - a class of this module

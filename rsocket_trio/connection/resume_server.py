@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..frames.setup import SetupFrame
     from ..transports.base import FrameTransport, TransportInfo
     from .connection import Connection
-    from .resume_options import ResumeOptions
+    from .resume_options import ServerResume
 
 __all__ = ["NO_SESSION", "ServerSession", "Sessions"]
 
@@ -120,7 +120,7 @@ class Sessions:
         config: Has the timeouts for calls of the store.
     """
 
-    def __init__(self, options: ResumeOptions, config: ConnectionConfig) -> None:
+    def __init__(self, options: ServerResume, config: ConnectionConfig) -> None:
         self.options = options
         self._config = config
         self._kept = kept_sessions(options)

@@ -37,7 +37,7 @@ def session_of(found: object) -> ServerSession | None:
 
 
 class SessionStore(ABC):
-    """Finds the sessions of a server by their tokens; pass your own as `ResumeOptions.store`.
+    """Finds the sessions of a server by their tokens; pass your own as `ServerResume.store`.
 
     *What is stored*: a token, as the client has sent it, and its `ResumableSession`. Anyone who
     knows a token may take the session over: treat it as a password. The session itself cannot
@@ -52,11 +52,11 @@ class SessionStore(ABC):
     *Atomicity*: any number of these calls may run at the same time, also for one token. Of all
     calls of `add` for a token only one returns True, until its session is removed.
 
-    *Expiry*: the store has none. A session ends after `ResumeOptions.session_lifetime` and is
+    *Expiry*: the store has none. A session ends after `ServerResume.session_lifetime` and is
     removed then. If a store forgets a session earlier, the server only refuses its client; the
     session uses memory until its end.
 
-    *Limits*: the server enforces `ResumeOptions.max_sessions` with any store. A call that takes
+    *Limits*: the server enforces `ServerResume.max_sessions` with any store. A call that takes
     longer than `ConnectionConfig.setup_timeout` (`remove`: than `ConnectionConfig.close_timeout`)
     is cancelled, and counts as failed.
 

@@ -23,7 +23,7 @@ class Workload:
     Attributes:
         active: Requests that wait or run.
         size: Bytes of their payloads.
-        max_active: The most requests that may wait or run (`Limits.max_streams`).
+        max_active: The most requests that may wait or run (`Limits.max_active_requests`).
         max_size: The most bytes of several requests (`Limits.max_requests_size`).
         queue: Those that have not begun, in the order of their arrival.
         over: Nothing is read any more, and no request begins.
@@ -35,7 +35,7 @@ class Workload:
     def __init__(self, limits: Limits) -> None:
         self.active = 0
         self.size = 0
-        self.max_active = limits.max_streams
+        self.max_active = limits.max_active_requests
         self.max_size = limits.max_requests_size
         self.queue: deque[ResponderOperation] = deque()
         self.over = False

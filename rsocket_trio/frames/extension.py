@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as struct_error
 from typing import ClassVar, Final
 
 import attrs
@@ -18,14 +17,13 @@ from rsocket_trio.frames.header import (
     check_range,
     check_size,
     join_metadata,
-    malformed,
+    read_number,
     split_metadata,
 )
 
 __all__ = ["ExtFrame", "decode_ext"]
 
 _TYPE: Final = FrameType.EXT.value << FLAG_BITS
-_EXTENDED: Final = Struct(">I")
 _EXTENDED_END: Final = HEADER_SIZE + 4
 _pack = Struct(">IHI").pack
 
@@ -63,11 +61,6 @@ class ExtFrame:
 
 def decode_ext(frame: bytes, flags: int, stream_id: int) -> ExtFrame:
     """Decode an EXT frame whose header was read; raises `MalformedFrame`."""
-    try:
-        (extended_type,) = _EXTENDED.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the extended type is cut off", flags, stream_id) from None
-    if extended_type > MAX_U31:
-        raise malformed("the reserved bit before the extended type is set", flags, stream_id)
+    extended_type = read_number(frame, 4, "extended type", flags, stream_id)
     metadata, data = split_metadata(frame, _EXTENDED_END, flags, stream_id)
     return ExtFrame(stream_id, extended_type, bool(flags & IGNORE), metadata, data)

@@ -40,6 +40,7 @@ __all__ = [
     "join_metadata",
     "malformed",
     "read_header",
+    "read_number",
     "split_metadata",
 ]
 
@@ -126,6 +127,27 @@ def read_header(frame: bytes) -> tuple[int, int, int]:
             stream_id,
         )
     return bits >> FLAG_BITS, flags, stream_id
+
+
+def read_number(frame: bytes, size: int, what: str, flags: int, stream_id: int) -> int:
+    """Read the number behind the header; the first of its bits is reserved.
+
+    Args:
+        frame: The whole frame.
+        size: The size of the number, in bytes.
+        what: The name of the number, for the error.
+        flags: The flags of the frame.
+        stream_id: For the error only.
+
+    Raises:
+        MalformedFrame: The number is cut off, or its reserved bit is set.
+    """
+    end = HEADER_SIZE + size
+    if len(frame) < end:
+        raise malformed(f"the {what} is cut off", flags, stream_id)
+    if frame[HEADER_SIZE] & 0x80:
+        raise malformed(f"the reserved bit before the {what} is set", flags, stream_id)
+    return int.from_bytes(frame[HEADER_SIZE:end], "big")
 
 
 def split_metadata(

@@ -6,7 +6,6 @@ Protocol.md, "KEEPALIVE Frame".
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as struct_error
 from typing import ClassVar, Final
 
 import attrs
@@ -20,13 +19,12 @@ from rsocket_trio.frames.header import (
     FrameType,
     check_range,
     check_size,
-    malformed,
+    read_number,
 )
 
 __all__ = ["KeepaliveFrame", "decode_keepalive", "encode_keepalive"]
 
 _TYPE: Final = FrameType.KEEPALIVE.value << FLAG_BITS
-_POSITION: Final = Struct(">Q")
 _POSITION_END: Final = HEADER_SIZE + 8
 _pack = Struct(">IHQ").pack
 
@@ -71,12 +69,5 @@ class KeepaliveFrame:
 
 def decode_keepalive(frame: bytes, flags: int, stream_id: int) -> KeepaliveFrame:
     """Decode a KEEPALIVE frame whose header was read; raises `MalformedFrame`."""
-    try:
-        (position,) = _POSITION.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the last received position is cut off", flags, stream_id) from None
-    if position > MAX_U63:
-        raise malformed(
-            "the reserved bit before the last received position is set", flags, stream_id
-        )
+    position = read_number(frame, 8, "last received position", flags, stream_id)
     return KeepaliveFrame(bool(flags & RESPOND), position, frame[_POSITION_END:], stream_id)

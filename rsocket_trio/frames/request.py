@@ -6,7 +6,6 @@ Protocol.md, the sections of those names. STREAM and CHANNEL have an initial req
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as struct_error
 from typing import ClassVar, Final
 
 import attrs
@@ -27,7 +26,7 @@ from rsocket_trio.frames.header import (
     bad_header,
     check_range,
     check_size,
-    malformed,
+    read_number,
     split_metadata,
 )
 
@@ -44,7 +43,6 @@ __all__ = [
     "read_initial_n",
 ]
 
-_N: Final = Struct(">I")
 _N_END: Final = HEADER_SIZE + 4
 _LAST_WITHOUT_N: Final = FrameType.REQUEST_FNF.value
 _pack = HEADER.pack
@@ -116,13 +114,7 @@ def read_initial_n(frame: bytes, flags: int, stream_id: int) -> int:
     Raises:
         MalformedFrame: It is cut off, or the reserved bit before it is set.
     """
-    try:
-        (initial_n,) = _N.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the initial request n is cut off", flags, stream_id) from None
-    if initial_n > MAX_U31:
-        raise malformed("the reserved bit before the initial request n is set", flags, stream_id)
-    return int(initial_n)
+    return read_number(frame, 4, "initial request n", flags, stream_id)
 
 
 @attrs.frozen

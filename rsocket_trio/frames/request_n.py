@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as struct_error
 from typing import ClassVar, Final
 
 import attrs
 
 from rsocket_trio.frames.header import (
     FLAG_BITS,
-    HEADER_SIZE,
     MAX_U31,
     FrameType,
     check_range,
-    malformed,
+    read_number,
 )
 
 __all__ = ["RequestNFrame", "decode_request_n", "encode_request_n"]
 
 _TYPE: Final = FrameType.REQUEST_N.value << FLAG_BITS
-_N: Final = Struct(">I")
 _pack = Struct(">IHI").pack
 
 
@@ -56,10 +53,4 @@ def decode_request_n(frame: bytes, flags: int, stream_id: int) -> RequestNFrame:
     Bytes after the number are ignored. An ``n`` of 0 is no error here: the dispatcher ignores the
     frame.
     """
-    try:
-        (n,) = _N.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the request n is cut off", flags, stream_id) from None
-    if n > MAX_U31:
-        raise malformed("the reserved bit before the request n is set", flags, stream_id)
-    return RequestNFrame(stream_id, n)
+    return RequestNFrame(stream_id, read_number(frame, 4, "request n", flags, stream_id))

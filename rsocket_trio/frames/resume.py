@@ -20,6 +20,7 @@ from rsocket_trio.frames.header import (
     FrameType,
     check_range,
     malformed,
+    read_number,
 )
 
 __all__ = ["ResumeFrame", "ResumeOkFrame", "decode_resume", "decode_resume_ok"]
@@ -29,7 +30,6 @@ _RESUME_OK: Final = FrameType.RESUME_OK.value << FLAG_BITS
 _FIELDS: Final = Struct(">HHH")
 _FIELDS_END: Final = HEADER_SIZE + _FIELDS.size
 _POSITIONS: Final = Struct(">QQ")
-_POSITION: Final = Struct(">Q")
 _pack_resume = Struct(">IHHHH").pack
 _pack_resume_ok = Struct(">IHQ").pack
 
@@ -116,10 +116,5 @@ def decode_resume_ok(frame: bytes, flags: int, stream_id: int) -> ResumeOkFrame:
 
     Bytes after the position are ignored.
     """
-    try:
-        (last_client,) = _POSITION.unpack_from(frame, HEADER_SIZE)
-    except struct_error:
-        raise malformed("the position of RESUME_OK is cut off", flags, stream_id) from None
-    if last_client > MAX_U63:
-        raise malformed("the reserved bit before a position is set", flags, stream_id)
-    return ResumeOkFrame(last_client, stream_id)
+    position = read_number(frame, 8, "position of RESUME_OK", flags, stream_id)
+    return ResumeOkFrame(position, stream_id)

@@ -38,7 +38,7 @@ class StreamStatistics:
         received: The number of items that have arrived.
         unread: The number of items that have arrived and that the user has not received yet.
         outstanding: The number of granted items that have not arrived yet.
-        peak: The largest number of unread items so far; compare it with ``window``.
+        peak_unread: The largest number of unread items so far; compare it with ``window``.
         window: The largest number of items that may be on the way or unread: ``prefetch``, or with
             manual demand the largest grant so far.
     """
@@ -46,7 +46,7 @@ class StreamStatistics:
     received: int
     unread: int
     outstanding: int
-    peak: int
+    peak_unread: int
     window: int
 
 
@@ -303,7 +303,7 @@ class PayloadStream(
             received=inbox.received,
             unread=len(inbox.queue),
             outstanding=inbox.window.outstanding,
-            peak=inbox.peak,
+            peak_unread=inbox.peak,
             window=inbox.window.peak,
         )
 

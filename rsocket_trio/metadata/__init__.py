@@ -17,7 +17,7 @@ from .composite import CompositeMetadata, MetadataEntry
 from .data_mime_types import AcceptMimeTypes, DataMimeType
 from .mime_types import MIME, IdOrName, WellKnownMimeType
 from .routing import decode_route, encode_route, find_route, route_metadata
-from .tracing_zipkin import Sampling, ZipkinTracing
+from .tracing_zipkin import Sampling, ZipkinTrace
 
 __all__ = [
     "MIME",
@@ -34,7 +34,7 @@ __all__ = [
     "Sampling",
     "SimpleAuthentication",
     "WellKnownMimeType",
-    "ZipkinTracing",
+    "ZipkinTrace",
     "decode_authentication",
     "decode_route",
     "encode_route",

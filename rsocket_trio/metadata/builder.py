@@ -14,7 +14,7 @@ from .composite import CompositeMetadata, MetadataEntry
 from .data_mime_types import AcceptMimeTypes, DataMimeType
 from .mime_types import MIME, IdOrName, same_mime_type
 from .routing import decode_route, encode_route
-from .tracing_zipkin import ZipkinTracing
+from .tracing_zipkin import ZipkinTrace
 
 __all__ = ["ExtraEntry", "Metadata"]
 
@@ -56,7 +56,7 @@ class Metadata:
     route: str | None = None
     tags: tuple[str, ...] = attrs.field(default=(), converter=_tags)
     auth: Authentication | None = None
-    trace: ZipkinTracing | None = None
+    trace: ZipkinTrace | None = None
     data_mime_type: IdOrName | None = None
     accept: tuple[IdOrName, ...] = attrs.field(default=(), converter=_types)
     extra: tuple[MetadataEntry, ...] = attrs.field(default=(), converter=_entries)
@@ -141,7 +141,7 @@ class Metadata:
 def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
     route: tuple[str, ...] = ()
     auth: Authentication | None = None
-    trace: ZipkinTracing | None = None
+    trace: ZipkinTrace | None = None
     data_mime_type: IdOrName | None = None
     accept: tuple[IdOrName, ...] = ()
     extra: list[MetadataEntry] = []
@@ -158,7 +158,7 @@ def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
             case MIME.AUTHENTICATION:
                 auth = decode_authentication(content)
             case MIME.TRACING_ZIPKIN:
-                trace = ZipkinTracing.decode(content)
+                trace = ZipkinTrace.decode(content)
             case MIME.MIME_TYPE:
                 data_mime_type = DataMimeType.decode(content).mime_type
             case MIME.ACCEPT_MIME_TYPES:

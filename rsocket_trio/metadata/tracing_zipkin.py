@@ -9,7 +9,7 @@ import attrs
 
 from ..errors import MetadataError
 
-__all__ = ["Sampling", "ZipkinTracing"]
+__all__ = ["Sampling", "ZipkinTrace"]
 
 _IDS: Final = 0x80
 _DEBUG: Final = 0x40
@@ -43,7 +43,7 @@ def _eight_or_sixteen_bytes(
 
 
 @attrs.frozen(kw_only=True)
-class ZipkinTracing:
+class ZipkinTrace:
     """A decision about sampling and, usually, the ids of a trace and of a span in it.
 
     Attributes:
@@ -76,7 +76,7 @@ class ZipkinTracing:
         return bytes((flags | _PARENT,)) + self.trace_id + self.span_id + self.parent_id
 
     @classmethod
-    def decode(cls, data: bytes) -> ZipkinTracing:
+    def decode(cls, data: bytes) -> ZipkinTrace:
         """Decode the content of Zipkin tracing metadata.
 
         Raises:

@@ -31,19 +31,19 @@ class Retry:
     """A schedule of attempts.
 
     Attributes:
-        initial: The wait before the first attempt, in seconds.
-        factor: Each wait is this many times as long as the previous one; at least 1.
-        maximum: The maximum wait, in seconds.
-        jitter: The part of each wait that is random, 0 to 1: a wait of ``w`` becomes a random
-            value between ``w * (1 - jitter)`` and ``w``.
-        attempts: Give up after this many attempts in a row; ``None``: there is no limit.
+        initial_delay: The delay before the first attempt, in seconds.
+        factor: Each delay is this many times as long as the previous one; at least 1.
+        max_delay: The longest delay, in seconds.
+        jitter: The part of each delay that is random, 0 to 1: a delay of ``d`` becomes a random
+            value between ``d * (1 - jitter)`` and ``d``.
+        max_attempts: Give up after this many attempts in a row; ``None``: there is no limit.
     """
 
-    initial: float = attrs.field(default=0.1, validator=_positive)
+    initial_delay: float = attrs.field(default=0.1, validator=_positive)
     factor: float = attrs.field(default=2.0, validator=[_positive, v.ge(1)])
-    maximum: float = attrs.field(default=10.0, validator=_positive)
+    max_delay: float = attrs.field(default=10.0, validator=_positive)
     jitter: float = attrs.field(default=0.5, validator=[v.ge(0), v.le(1)])
-    attempts: int | None = attrs.field(default=None, validator=v.optional(v.ge(1)))
+    max_attempts: int | None = attrs.field(default=None, validator=v.optional(v.ge(1)))
 
     def delays(self, random: Callable[[], float]) -> Iterator[float]:
         """Iterate over the waits, in seconds, one before each attempt, until it gives up.
@@ -51,10 +51,10 @@ class Retry:
         Args:
             random: Returns numbers from 0 up to 1, e.g. ``random.random``.
         """
-        wait = self.initial
+        wait = self.initial_delay
         made = 0
-        while self.attempts is None or made < self.attempts:
-            wait = min(wait, self.maximum)
+        while self.max_attempts is None or made < self.max_attempts:
+            wait = min(wait, self.max_delay)
             yield wait * (1 - self.jitter * random())
             wait *= self.factor
             made += 1

@@ -59,7 +59,7 @@ def speak_reactivesocket(
         TypeError: The transport puts the lengths of RSocket 1.0 before its frames, and this cannot
             be changed.
     """
-    if transport.capabilities.translates:
+    if transport.capabilities.translates_frames:
         return transport
     if isinstance(transport, ByteStreamTransport):
         return _over_bytes(transport, b"", client=client, max_frame_size=max_frame_size)
@@ -83,7 +83,9 @@ def check_speakable(transport: FrameTransport) -> None:
 
 def _speakable(transport: FrameTransport) -> bool:
     able = transport.capabilities
-    return able.translates or not able.byte_stream or isinstance(transport, ByteStreamTransport)
+    return (
+        able.translates_frames or not able.byte_stream or isinstance(transport, ByteStreamTransport)
+    )
 
 
 def _over_bytes(
@@ -126,7 +128,7 @@ async def recognise_wire(
     draft_only = "rsocket" not in protocols
     if (
         "reactivesocket" not in protocols
-        or transport.capabilities.translates
+        or transport.capabilities.translates_frames
         or not _speakable(transport)
     ):
         return transport, []

@@ -58,7 +58,7 @@ class ReactiveSocketTransport(TransportWrapper):
             fragmented_requests=False,
             uncredited_requests=True,
             subscriptions=True,
-            translates=True,
+            translates_frames=True,
         )
         table = TranslatedStreams(client=client)
         self._incoming = Incoming(table, client=client)

@@ -12,7 +12,7 @@ from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..responder import BodyResponder, Responder, ResumeFacts, Setup
 from ..streamed import AnyPayload
-from .converted_streams import READY, TracedItems
+from .converted_streams import TracedItems
 from .finder import Finder
 from .guards import Guards, OnResume, Visit
 from .handler import Context, Handler
@@ -98,10 +98,7 @@ class BoundRouter(Responder):
         if handler is None:
             return await self.respond(request, payload)
         try:
-            result = await handler(payload)
-            if result is None or isinstance(result, READY):
-                return result
-            return Payload(handler.encode(result), handler.name)
+            return handler.answer(await handler(payload))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -161,9 +158,7 @@ class BoundRouter(Responder):
         """
         try:
             handler, result = await self._run(request, arrived)
-            if result is None or isinstance(result, READY):
-                return result
-            return Payload(handler.encode(result), handler.name)
+            return handler.answer(result)
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise

@@ -15,11 +15,11 @@ from ..log_policy import logger
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
-from ..metadata.tracing_zipkin import ZipkinTracing
+from ..metadata.tracing_zipkin import ZipkinTrace
 from ..payload import Payload
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
-from .converted_streams import DecodedChannel, EncodedItems
+from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
 from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
@@ -154,6 +154,12 @@ class Handler:
         }
         return self._function(*arguments, **keywords)
 
+    def answer(self, result: Any) -> AnyPayload | None:
+        """Return the payload for a result; ``None`` and payloads are answers already."""
+        if result is None or isinstance(result, READY):
+            return result
+        return Payload(self.encode(result), self.name)
+
     def stream(
         self, payload: Payload, arriving: Arriving = None, principal: Any = None
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
@@ -215,7 +221,7 @@ def _filler(
         case Source.METADATA:
             return _reading(context, signature, route, _read_metadata)
         case Source.TRACE:
-            absent = None if allows_none(parameter.annotation) else ZipkinTracing()
+            absent = None if allows_none(parameter.annotation) else ZipkinTrace()
             return lambda payload, _, __: (
                 _read_trace(payload.metadata, metadata_mime_type, limits) or absent
             )
@@ -294,7 +300,7 @@ def _encoder(
         return _no_payload
     if signature.is_answered and not is_bytes(annotation):
         try:
-            codecs.check_type(mime_type)
+            codecs.check_mime_type(mime_type)
         except CodecError as error:
             if signature.is_converted:  # nothing has happened yet
                 raise answer_refused(context, signature, route, error) from None
@@ -334,15 +340,15 @@ def _read_metadata(metadata: bytes | None, mime_type: str, limits: Limits) -> Me
     return Metadata.decode(metadata, mime_type, limits=limits)
 
 
-def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> ZipkinTracing | None:
+def _read_trace(metadata: bytes | None, mime_type: str, limits: Limits) -> ZipkinTrace | None:
     found = as_composite(metadata, mime_type, limits).find((), (MIME.TRACING_ZIPKIN,))
     return decode_trace(found[MIME.TRACING_ZIPKIN]) if found else None
 
 
-def decode_trace(content: bytes) -> ZipkinTracing | None:
+def decode_trace(content: bytes) -> ZipkinTrace | None:
     """Return the trace of a request; a damaged trace is ignored, and refuses nothing."""
     try:
-        return ZipkinTracing.decode(content)
+        return ZipkinTrace.decode(content)
     except MetadataError as error:
         logger.info("trace ignored: %s", error)
         return None

@@ -9,7 +9,7 @@ from .refusals import shown
 
 if TYPE_CHECKING:
     from ..metadata.authentication import Authentication
-    from ..metadata.tracing_zipkin import ZipkinTracing
+    from ..metadata.tracing_zipkin import ZipkinTrace
     from ..protocol.interaction import Interaction
     from ..tracing import Tracing
     from .guards import Visit
@@ -61,7 +61,7 @@ class Request:
         self.handler: Handler | None = None
         self.auth: Authentication | None = None
         self.visits: tuple[Visit, ...] = ()
-        self.trace: ZipkinTracing | None = None
+        self.trace: ZipkinTrace | None = None
         self.plain: Handler | None = None
 
     @property

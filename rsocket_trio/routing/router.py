@@ -53,7 +53,7 @@ class Router(Responder):
     handler is answered with INVALID.
 
     Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
-    `Setup`, `TransportInfo`, `Route` and ``ZipkinTracing | None`` receive these objects.
+    `Setup`, `TransportInfo`, `Route` and ``ZipkinTrace | None`` receive these objects.
     ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]` or
     `AsyncIterable[T]` receives the items that the requester of a channel sends, the first
     included. At most one other parameter receives the data, converted to its annotation by

@@ -21,7 +21,7 @@ from ..codecs.mismatch import Unconvertible
 from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
-from ..metadata.tracing_zipkin import ZipkinTracing
+from ..metadata.tracing_zipkin import ZipkinTrace
 from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..requester import Requester
@@ -92,8 +92,8 @@ _INJECTED: Final[dict[object, Source]] = {
     PayloadBody: Source.BODY,
     CompositeMetadata: Source.COMPOSITE,
     Metadata: Source.METADATA,
-    ZipkinTracing: Source.TRACE,
-    ZipkinTracing | None: Source.TRACE,
+    ZipkinTrace: Source.TRACE,
+    ZipkinTrace | None: Source.TRACE,
     Requester: Source.REQUESTER,
     Setup: Source.SETUP,
     TransportInfo: Source.TRANSPORT,

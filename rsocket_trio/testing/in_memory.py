@@ -27,7 +27,7 @@ import trio
 from ..client import connect
 from ..config import ConnectionConfig
 from ..interactions.block import Block
-from ..lease import AnyLeaseSource, LeaseOptions
+from ..lease import LeaseOptions, LeaseSource
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..requester import Requester
@@ -51,8 +51,8 @@ async def connected_pair(
     data_mime_type: str = MIME.CBOR,
     metadata_mime_type: str = MIME.COMPOSITE_METADATA,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
-    client_lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
+    client_lease: LeaseOptions | LeaseSource | None = None,
 ) -> AsyncIterator[Requester]:
     """Connect a client to a responder, over memory.
 
@@ -97,7 +97,7 @@ async def frame_peer_client(
     *,
     setup: bool = True,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
 ) -> AsyncIterator[FramePeer]:
     """Serve a scripted client, over memory.
 
@@ -133,7 +133,7 @@ async def frame_peer_server(
     *,
     setup: Payload = _NO_SETUP,
     config: ConnectionConfig = _DEFAULTS,
-    lease: LeaseOptions | AnyLeaseSource | None = None,
+    lease: LeaseOptions | LeaseSource | None = None,
 ) -> AsyncIterator[tuple[FramePeer, Requester]]:
     """Connect a client to a scripted server, over memory.
 

@@ -1,6 +1,6 @@
 """Transports carry whole frames over byte streams, WebSocket or memory. They do not read frames.
 
-`open_transport` dials an address, `serve_listener` listens at one. The classes are for your own
+`open_transport` dials an address, `accept_transports` listens at one. The classes are for your own
 streams and connections.
 
 The modules, in reading order. Transports and how they are opened:
@@ -45,9 +45,9 @@ from .base import Capabilities, FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport, FrameDecoder
 from .connection_limit import ConnectionLimit
 from .dial import open_transport
-from .listen import serve_listener
+from .listen import accept_transports
 from .memory import MemoryTransport, memory_transport_pair
-from .websocket import WebSocketTransport
+from .websocket import TrioWebSocketTransport
 from .wrapper import TransportWrapper
 from .wsproto_stream import WsprotoTransport
 
@@ -60,9 +60,9 @@ __all__ = [
     "MemoryTransport",
     "TransportInfo",
     "TransportWrapper",
-    "WebSocketTransport",
+    "TrioWebSocketTransport",
     "WsprotoTransport",
+    "accept_transports",
     "memory_transport_pair",
     "open_transport",
-    "serve_listener",
 ]

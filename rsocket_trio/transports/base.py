@@ -76,7 +76,8 @@ class Capabilities:
             while: it has `FrameTransport.wait_connected` and `FrameTransport.on_lost`.
         byte_stream: It puts the length of RSocket 1.0 before each frame. The ReactiveSocket draft
             has another length, so the draft cannot be spoken over this transport.
-        translates: The peer is known to speak another protocol: do not look for its protocol.
+        translates_frames: It translates the frames of another protocol, so the peer's protocol is
+            known: do not look for it.
     """
 
     max_frame_size: int = MAX_FRAME_SIZE
@@ -86,7 +87,7 @@ class Capabilities:
     subscriptions: bool = False
     resumable: bool = False
     byte_stream: bool = False
-    translates: bool = False
+    translates_frames: bool = False
 
     def limit_config(self, config: ConnectionConfig) -> ConnectionConfig:
         """Return the settings for a connection over this transport, with frames that fit."""

@@ -1,4 +1,4 @@
-"""Transports by address, for servers: `serve_listener`."""
+"""Transports by address, for servers: `accept_transports`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .tls import TLSStream, check_context, start_tls_server
 from .unix import listen_unix
 from .websocket_handshake import accept_websocket, refuse_websocket
 
-__all__ = ["serve_listener"]
+__all__ = ["accept_transports"]
 
 
-async def serve_listener(
+async def accept_transports(
     uri: str | Uri,
     handle: Callable[[FrameTransport], Awaitable[None]],
     *,
@@ -170,7 +170,7 @@ class _ConnectionHandler:
         return None
 
     async def _start_tls(self, stream: trio.SocketStream) -> TLSStream:
-        assert self.ssl_context is not None  # `serve_listener` checks it
+        assert self.ssl_context is not None  # `accept_transports` checks it
         return await start_tls_server(stream, self.ssl_context)
 
     async def _refuse_connection(self, stream: trio.SocketStream) -> None:

@@ -1,4 +1,4 @@
-"""Frames over your own trio-websocket connection: `WebSocketTransport`.
+"""Frames over your own trio-websocket connection: `TrioWebSocketTransport`.
 
 Use it for one path among others on your own trio-websocket server, or for a client with your own
 settings. ``ws://`` addresses use `wsproto_stream`, which is much faster.
@@ -18,13 +18,13 @@ from ..errors import RemoteProtocolError
 from .base import FrameTransport, TransportInfo
 from .wsproto_stream import CLEAN_CLOSES, describe_close
 
-__all__ = ["WebSocketTransport"]
+__all__ = ["TrioWebSocketTransport"]
 
 _CLOSE_GRACE: Final = 0.5
 """How long the closing handshake may take, in seconds."""
 
 
-class WebSocketTransport(FrameTransport):
+class TrioWebSocketTransport(FrameTransport):
     """Carries frames over a `trio_websocket.WebSocketConnection`.
 
     It owns the connection; do not read or write its messages yourself. trio-websocket answers

@@ -9,6 +9,7 @@ import trio
 
 from rsocket_trio.connection import closing, establish
 from rsocket_trio.connection.admission import OpenAdmission
+from rsocket_trio.connection.dialling import wait_to_dial
 from rsocket_trio.connection.fresh_sessions import Succession
 from rsocket_trio.connection.granting import grant_leases
 from rsocket_trio.connection.keepalive import watch
@@ -18,7 +19,7 @@ from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.reader import Reader
 from rsocket_trio.connection.resumable_link import ResumableLink
 from rsocket_trio.connection.resume_client import ClientSession
-from rsocket_trio.connection.resume_options import Resume, ResumeOptions
+from rsocket_trio.connection.resume_options import ClientResume, ServerResume
 from rsocket_trio.connection.resume_server import Sessions
 from rsocket_trio.connection.resumed_leases import run_leases
 from rsocket_trio.connection.room import Room
@@ -97,7 +98,7 @@ async def _(scene: Scene) -> Call:
 
 
 def session(transport) -> ClientSession:
-    return ClientSession(Resume(), trio.sleep_forever, transport, CONFIG)
+    return ClientSession(ClientResume(), trio.sleep_forever, transport, CONFIG)
 
 
 async def over(scene: Scene) -> tuple[ClientSession, partial]:
@@ -107,6 +108,11 @@ async def over(scene: Scene) -> tuple[ClientSession, partial]:
     driven, _ = connection(client=True)
     driven.lifecycle.close()
     return made, driven
+
+
+@row("connection.dialling.wait_to_dial", "too late")
+async def _(scene: Scene) -> Call:
+    return partial(wait_to_dial, 0, trio.current_time(), 1)
 
 
 @row("connection.fresh_sessions.Succession.run", "over already")
@@ -125,7 +131,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, _ = memory_transport_pair()
     setup = SetupFrame(1, 0, keepalive_interval_ms=1000, max_lifetime_ms=5000)
-    made = await Sessions(ResumeOptions(), CONFIG).begin(setup, b"t" * 16, here, [])
+    made = await Sessions(ServerResume(), CONFIG).begin(setup, b"t" * 16, here, [])
     driven, _ = connection()
     driven.lifecycle.close()
     return partial(made.run, driven)

@@ -12,7 +12,7 @@ from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame
 from rsocket_trio.transports.dial import open_transport
 from rsocket_trio.transports.direct import DirectStream
-from rsocket_trio.transports.listen import serve_listener
+from rsocket_trio.transports.listen import accept_transports
 from rsocket_trio.transports.memory import memory_transport_pair
 from rsocket_trio.transports.patient_listener import PatientListener
 from rsocket_trio.transports.readiness import Watch
@@ -328,9 +328,9 @@ async def _(scene: Scene) -> Call:
     return (await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))).aclose
 
 
-@row("transports.listen.serve_listener")
+@row("transports.listen.accept_transports")
 async def _(scene: Scene) -> Call:
     async def handle(transport) -> None:
         pass
 
-    return endless(serve_listener, ANY_PORT, handle)
+    return endless(accept_transports, ANY_PORT, handle)

@@ -13,7 +13,7 @@ from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
 from rsocket_trio.transports.tls import start_tls_client, start_tls_server
-from rsocket_trio.transports.websocket import WebSocketTransport
+from rsocket_trio.transports.websocket import TrioWebSocketTransport
 from rsocket_trio.transports.websocket_frames import encode_messages
 from rsocket_trio.transports.websocket_handshake import (
     accept_websocket,
@@ -111,7 +111,7 @@ async def _(scene: Scene) -> Call:
     return websocket(trio.testing.memory_stream_pair()[0]).aclose
 
 
-async def foreign(scene: Scene, *, talks: bool = True) -> WebSocketTransport:
+async def foreign(scene: Scene, *, talks: bool = True) -> TrioWebSocketTransport:
     """A transport over trio-websocket; the other end has sent a frame."""
 
     async def serve(request: trio_websocket.WebSocketRequest) -> None:
@@ -124,25 +124,25 @@ async def foreign(scene: Scene, *, talks: bool = True) -> WebSocketTransport:
     server = await scene.nursery.start(start)
     url = f"ws://127.0.0.1:{server.port}"
     ws = await scene.enter(trio_websocket.open_websocket_url(url))
-    return await scene.enter(WebSocketTransport(ws))
+    return await scene.enter(TrioWebSocketTransport(ws))
 
 
-@row("transports.websocket.WebSocketTransport.send_frames")
+@row("transports.websocket.TrioWebSocketTransport.send_frames")
 async def _(scene: Scene) -> Call:
     return partial((await foreign(scene)).send_frames, [FRAME])
 
 
-@row("transports.websocket.WebSocketTransport.send_frames", "no frames")
+@row("transports.websocket.TrioWebSocketTransport.send_frames", "no frames")
 async def _(scene: Scene) -> Call:
     return partial((await foreign(scene)).send_frames, [])
 
 
-@row("transports.websocket.WebSocketTransport.receive_frames")
+@row("transports.websocket.TrioWebSocketTransport.receive_frames")
 async def _(scene: Scene) -> Call:
     return (await foreign(scene)).receive_frames
 
 
-@row("transports.websocket.WebSocketTransport.receive_frames", "failed already")
+@row("transports.websocket.TrioWebSocketTransport.receive_frames", "failed already")
 async def _(scene: Scene) -> Call:
     transport = await foreign(scene)
     transport._max_frame_size = 1
@@ -150,24 +150,24 @@ async def _(scene: Scene) -> Call:
     return raising(RemoteProtocolError, transport.receive_frames)
 
 
-@row("transports.websocket.WebSocketTransport.close_sending")
+@row("transports.websocket.TrioWebSocketTransport.close_sending")
 async def _(scene: Scene) -> Call:
     return (await foreign(scene)).close_sending
 
 
-@row("transports.websocket.WebSocketTransport.close_sending", "the peer has closed")
+@row("transports.websocket.TrioWebSocketTransport.close_sending", "the peer has closed")
 async def _(scene: Scene) -> Call:
     return (await foreign(scene, talks=False)).close_sending
 
 
-@row("transports.websocket.WebSocketTransport.close_sending", "closed here")
+@row("transports.websocket.TrioWebSocketTransport.close_sending", "closed here")
 async def _(scene: Scene) -> Call:
     transport = await foreign(scene)
     await transport.aclose()
     return transport.close_sending
 
 
-@row("transports.websocket.WebSocketTransport.aclose")
+@row("transports.websocket.TrioWebSocketTransport.aclose")
 async def _(scene: Scene) -> Call:
     return (await foreign(scene, talks=False)).aclose
 

@@ -83,7 +83,7 @@ def test_setup_options(cli: Cli, serve: Callable[..., str]) -> None:
         "--data-mime": "application/json",
         "--metadata-mime": "text/x.test",
         "--keepalive": "1.5",
-        "--lifetime": "4",
+        "--max-lifetime": "4",
     }
     done = cli("request", uri, "setup", *(word for pair in options.items() for word in pair))
     expected = (b"hello", b"\xff", "application/json", "text/x.test", 1.5, 4.0)
@@ -102,7 +102,7 @@ def test_a_header_of_the_handshake(cli: Cli, serve: Callable[..., str]) -> None:
 @pytest.mark.parametrize("scheme", ["tls", "wss"])
 def test_tls_options(cli: Cli, serve: Callable[..., str], certificate: Path, scheme: str) -> None:
     """--ca trusts a certificate, --insecure all of them; without both the connection fails."""
-    uri = serve(f"{scheme}://127.0.0.1:0", "--tls-cert", "cert.pem")
+    uri = serve(f"{scheme}://127.0.0.1:0", "--cert", "cert.pem")
     for option in (("--ca", "ca.pem"), ("--insecure",)):
         assert cli("request", uri, "header", *option).stdout == b"None\n"
     done = cli("request", uri, "header")
@@ -240,7 +240,7 @@ OPTIONS = {
     "key": None,
     "insecure": False,
     "keepalive": None,
-    "lifetime": None,
+    "max_lifetime": None,
     "no_confirm_setup": False,
 }
 
@@ -263,7 +263,7 @@ def test_wrong_options(uri: str, options: dict[str, object], message: str) -> No
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("option", ["keepalive", "lifetime"])
+@pytest.mark.parametrize("option", ["keepalive", "max_lifetime"])
 def test_a_wrong_interval(option: str) -> None:
     """An interval that does not fit the frame is wrong usage."""
     with pytest.raises(Failure, match=option) as caught:

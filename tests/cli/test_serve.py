@@ -215,14 +215,14 @@ def test_an_address_in_use(program: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--listen", "tls://127.0.0.1:0"], "tls://127.0.0.1:0 needs --tls-cert"),
-        (["--listen", "tcp://127.0.0.1:0", "--tls-key", "k"], "--tls-key needs --tls-cert"),
+        (["--listen", "tls://127.0.0.1:0"], "tls://127.0.0.1:0 needs --cert"),
+        (["--listen", "tcp://127.0.0.1:0", "--key", "k"], "--key needs --cert"),
         (
-            ["--listen", "tcp://127.0.0.1:0", "--tls-cert", "c"],
-            "--tls-cert works only with tls:// and wss:// addresses",
+            ["--listen", "tcp://127.0.0.1:0", "--cert", "c"],
+            "--cert works only with tls:// and wss:// addresses",
         ),
         (
-            ["--listen", "tls://127.0.0.1:0", "--tls-cert", "absent"],
+            ["--listen", "tls://127.0.0.1:0", "--cert", "absent"],
             "cannot read 'absent': No such file or directory",
         ),
     ],

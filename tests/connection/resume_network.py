@@ -10,11 +10,11 @@ import trio
 import trio.testing
 
 from rsocket_trio import (
+    ClientResume,
     ConnectionConfig,
     Payload,
     Responder,
-    Resume,
-    ResumeOptions,
+    ServerResume,
     connect,
     serve_transport,
 )
@@ -35,7 +35,7 @@ class Network:
     """
 
     def __init__(self, nursery, responder, options=None, config=CONFIG):
-        self.options = ResumeOptions() if options is None else options
+        self.options = ServerResume() if options is None else options
         self.streams: list[FaultyStream] = []
         self.down: Exception | None = None
         self.serve = partial(serve_transport, responder, config=config, resume=self.options)
@@ -163,7 +163,7 @@ async def run_with_cuts(cuts, resume=None):
             net.dial,
             responder=Talker(),
             config=CONFIG,
-            resume=Resume() if resume is None else resume,
+            resume=ClientResume() if resume is None else resume,
         ) as requester:
             net.arm()
             heard = await conversation(requester, talker)

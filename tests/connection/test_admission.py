@@ -9,14 +9,14 @@ import trio.testing
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import MissingLease
 from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
-from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
+from rsocket_trio.lease import Lease, LeaseGranter, LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 from rsocket_trio.testing.leaks import all_tasks
 from rsocket_trio.testing.peer import KnownAnswers
 
-NOTHING = LeaseSource()
+NOTHING = LeaseGranter()
 
 
 def once(lease):
@@ -27,7 +27,7 @@ def once(lease):
 
 async def test_a_burst_within_the_lease_is_not_refused():
     """Requests that wait for room in the outbox do not count as waiting for a lease."""
-    config = ConnectionConfig(limits=Limits(outbox_size=100))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=100))
     async with connected_pair(
         KnownAnswers(),
         config=config,
@@ -43,7 +43,7 @@ async def test_a_burst_within_the_lease_is_not_refused():
 @pytest.mark.parametrize("wait", [True, False])
 async def test_a_lease_that_ends_while_requests_wait_for_room(wait, autojump_clock):
     """A request that waits for room leaves only if the lease still allows it then."""
-    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=0.1)
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1000), close_timeout=0.1)
     missed = []
 
     async def ask(payload):
@@ -64,7 +64,7 @@ async def test_a_lease_that_ends_while_requests_wait_for_room(wait, autojump_clo
             await trio.sleep(2)
             sent = [each for each in await peer.drain() if isinstance(each, RequestFnfFrame)]
             assert 0 < len(sent) < 60
-            assert requester.leases.waiting == (60 - len(sent) if wait else 0)
+            assert requester.leases.waiting_requests == (60 - len(sent) if wait else 0)
             assert len(missed) == (0 if wait else 60 - len(sent))
             await peer.send(LeaseFrame(1000, 100))
             sent += [each for each in await peer.drain() if isinstance(each, RequestFnfFrame)]
@@ -93,12 +93,12 @@ async def test_waiting_requests_may_be_cancelled_at_any_point():
 
         async def check():
             await trio.testing.wait_all_tasks_blocked()
-            assert requester.leases.waiting == 0
+            assert requester.leases.waiting_requests == 0
             assert requester.statistics().open_streams == 0
             await peer.send(LeaseFrame(100_000, 1))
             await trio.testing.wait_all_tasks_blocked()
             await requester.request_response(Payload(b"after"))
-            assert requester.leases.left == 0
+            assert requester.leases.sendable_requests == 0
             assert len(all_tasks()) <= tasks + 2
 
         async with trio.open_nursery() as nursery:
@@ -124,7 +124,7 @@ async def test_a_cancelled_request_gives_its_place_to_the_next():
                 await trio.testing.wait_all_tasks_blocked()
             scopes[0].cancel()
             await trio.testing.wait_all_tasks_blocked()
-            assert requester.leases.waiting == 2
+            assert requester.leases.waiting_requests == 2
             await peer.send(LeaseFrame(100_000, 1))
             assert (await peer.receive(RequestFnfFrame)).data == b"1"
             await peer.expect_nothing()
@@ -190,7 +190,7 @@ async def channel(requester):
 @pytest.mark.parametrize("interaction", [respond, large, forget, stream, channel])
 async def test_each_interaction_may_be_cancelled_at_any_point(interaction, by_server):
     """A request cancelled while it waits for a lease, or after, leaves no trace."""
-    leases = LeaseSource()
+    leases = LeaseGranter()
     sides = []
 
     async def acceptor(setup, requester):
@@ -223,7 +223,7 @@ async def test_each_interaction_may_be_cancelled_at_any_point(interaction, by_se
             await trio.testing.wait_all_tasks_blocked()
             leases.grant(Lease(1000, 100.0))
             for side in sides:
-                assert side.leases.waiting == 0
+                assert side.leases.waiting_requests == 0
                 assert side.statistics().open_streams == 0
                 assert side.statistics().active_requests == 0
             assert len(all_tasks()) <= tasks + 8

@@ -197,13 +197,13 @@ async def test_the_number_of_idle_workers_is_limited():
 @pytest.mark.parametrize(
     ("limits", "fits"),
     [
-        (Limits(max_streams=2), 2),
+        (Limits(max_active_requests=2), 2),
         (Limits(max_requests_size=10), 2),
         (Limits(max_requests_size=1), 1),
     ],
 )
 async def test_requests_beyond_the_limits_are_rejected(limits, fits):
-    """Past max_streams or max_requests_size the answer is REJECTED; one request always fits."""
+    """Past max_active_requests or max_requests_size it is REJECTED; one request always fits."""
     tasks = Tasks()
     rejected = []
 
@@ -228,7 +228,7 @@ async def test_requests_beyond_the_limits_are_rejected(limits, fits):
 @pytest.mark.parametrize("size", [10, 1000])
 async def test_a_full_outbox_pauses_and_resumes(size):
     """Thousands of answers through an outbox of a few bytes: all arrive."""
-    config = ConnectionConfig(limits=Limits(outbox_size=100))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=100))
     answers = []
 
     class Large(Responder):
@@ -250,7 +250,7 @@ async def test_a_full_outbox_pauses_and_resumes(size):
 
 async def test_a_full_outbox_pauses_workers_that_are_woken_together():
     """However many workers are woken, one handler begins while the peer reads no answer."""
-    config = ConnectionConfig(limits=Limits(outbox_size=1000))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1000))
     made = 0
 
     class Large(Responder):
@@ -301,7 +301,7 @@ def test_every_request_begins(batches, room, reads):
     """Every request begins, in any mix of blocking, cancelled and large ones."""
 
     async def run():
-        config = ConnectionConfig(limits=Limits(outbox_size=room))
+        config = ConnectionConfig(limits=Limits(max_outbox_size=room))
         expected, answered, stream_id = set(), set(), 1
         async with frame_peer_client(Mixed(), config=config) as peer:
 
@@ -338,7 +338,7 @@ def test_every_request_begins(batches, room, reads):
 @pytest.mark.parametrize("end", ["the client", "the server"])
 async def test_the_connection_ends_while_a_request_waits_for_room(end, autojump_clock):
     """Workers do not retry for room in a closed outbox: the connection ends."""
-    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=1)
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1000), close_timeout=1)
     made = 0
 
     class Large(Responder):
@@ -366,7 +366,7 @@ async def test_the_connection_ends_while_a_request_waits_for_room(end, autojump_
 @pytest.mark.parametrize("end", ["the client", "the server", "cancelled"])
 async def test_nothing_is_kept_of_a_connection_that_is_over(end, autojump_clock):
     """An application may keep its requester: requests that never began go, and unsent frames."""
-    config = ConnectionConfig(limits=Limits(outbox_size=1000), close_timeout=1)
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1000), close_timeout=1)
     kept = []
 
     class Large(Responder):

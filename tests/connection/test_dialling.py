@@ -10,14 +10,15 @@ import trio.testing
 import trio_websocket
 
 from rsocket_trio import (
+    ClientResume,
     ConnectFailed,
     ConnectionLost,
     Payload,
     Responder,
-    Resume,
-    ResumeOptions,
+    ServerResume,
     connect,
 )
+from rsocket_trio.connection.dialling import wait_to_dial
 from rsocket_trio.transports import ByteStreamTransport, TransportInfo, open_transport
 from tests.connection.resume_network import network
 
@@ -47,7 +48,7 @@ def kinds(errors):
 
 
 @pytest.mark.parametrize("error", NOBODY_THERE, ids=kinds(NOBODY_THERE))
-@pytest.mark.parametrize("resume", [None, Resume()])
+@pytest.mark.parametrize("resume", [None, ClientResume()])
 async def test_a_first_dial_that_fails(error, resume):
     """`connect` raises one type, bare, with the dialler's error as its cause."""
 
@@ -115,7 +116,7 @@ async def test_a_wrong_kind_of_dialler_is_refused():
 async def test_a_dial_that_fails_while_resuming(error, autojump_clock):
     """Each is an attempt that failed; the session goes on once a server answers."""
     async with network(Echo()) as net:
-        async with connect(net.dial, resume=Resume(session_lifetime=60)) as requester:
+        async with connect(net.dial, resume=ClientResume(session_lifetime=60)) as requester:
             assert await requester.request_response(Payload(b"one")) == Payload(b"one")
             net.down = error
             await net.cut()
@@ -128,9 +129,9 @@ async def test_a_dial_that_fails_while_resuming(error, autojump_clock):
 @pytest.mark.parametrize("error", NOBODY_THERE, ids=kinds(NOBODY_THERE))
 async def test_a_dial_that_fails_for_a_fresh_session(error, autojump_clock):
     """Each is an attempt that failed if the server does not resume."""
-    options = ResumeOptions(session_lifetime=1)
+    options = ServerResume(session_lifetime=1)
     async with network(Echo(), options) as net:
-        resume = Resume(session_lifetime=60, fresh_session=True)
+        resume = ClientResume(session_lifetime=60, fresh_session=True)
         async with connect(net.dial, resume=resume) as requester:
             net.down = error
             await net.cut()
@@ -144,7 +145,7 @@ async def test_a_dial_that_fails_for_a_fresh_session(error, autojump_clock):
 async def test_a_bug_in_a_dial_while_resuming(fresh_session, autojump_clock, caplog):
     """It ends the session, with the error as the cause: there is no retry."""
     async with network(Echo()) as net:
-        resume = Resume(fresh_session=fresh_session)
+        resume = ClientResume(fresh_session=fresh_session)
         async with connect(net.dial, resume=resume) as requester:
             net.down = KeyError("a fault of the dialler's")
             await net.cut()
@@ -164,7 +165,7 @@ async def test_a_bug_in_a_dial_while_resuming(fresh_session, autojump_clock, cap
 
 async def test_a_bug_in_a_dial_for_a_fresh_session(autojump_clock, caplog):
     """There is no fresh session then; the requester is closed and the block goes on."""
-    options = ResumeOptions(session_lifetime=1)
+    options = ServerResume(session_lifetime=1)
     async with network(Echo(), options) as net:
         dial = net.dial
         calls = []
@@ -175,7 +176,7 @@ async def test_a_bug_in_a_dial_for_a_fresh_session(autojump_clock, caplog):
                 return dial()
             raise KeyError("a fault of the dialler's")
 
-        resume = Resume(session_lifetime=60, fresh_session=True)
+        resume = ClientResume(session_lifetime=60, fresh_session=True)
         async with connect(failing, resume=resume) as requester:
             net.down = OSError("down")
             calls.clear()
@@ -201,7 +202,7 @@ async def test_a_dialler_whose_close_fails(error, nursery, autojump_clock):
                 yield transport
             raise error
 
-        async with connect(dial, resume=Resume()) as requester:
+        async with connect(dial, resume=ClientResume()) as requester:
             for data in (b"one", b"two", b"three"):
                 assert await requester.request_response(Payload(data)) == Payload(data)
                 await net.cut()
@@ -226,7 +227,7 @@ async def test_a_dialler_whose_close_fails_while_resuming(how, autojump_clock, c
                     if not first:
                         await trio.sleep(100_000)
 
-        async with connect(dial, resume=Resume(session_lifetime=60)) as requester:
+        async with connect(dial, resume=ClientResume(session_lifetime=60)) as requester:
             for number in range(4):
                 data = b"%d" % number
                 start = trio.current_time()
@@ -239,7 +240,7 @@ async def test_a_dialler_whose_close_fails_while_resuming(how, autojump_clock, c
 
 async def test_a_dialler_whose_close_fails_before_a_fresh_session(autojump_clock, caplog):
     """One session follows another in time; a bug in the dialler is logged."""
-    options = ResumeOptions(session_lifetime=0.001)
+    options = ServerResume(session_lifetime=0.001)
     async with network(Echo(), options) as net:
 
         @asynccontextmanager
@@ -251,7 +252,7 @@ async def test_a_dialler_whose_close_fails_before_a_fresh_session(autojump_clock
                     if net.dialled > 1:
                         await trio.sleep(100_000)
 
-        resume = Resume(session_lifetime=60, fresh_session=True)
+        resume = ClientResume(session_lifetime=60, fresh_session=True)
         async with connect(dial, resume=resume) as requester:
             for number in range(4):
                 data = b"%d" % number
@@ -292,3 +293,12 @@ async def test_a_dialler_that_opens_an_address(nursery):
     with pytest.raises(ConnectFailed, match=r"cannot connect to tcp://127\.0\.0\.1:1:"):
         async with connect(dial):
             raise AssertionError("entered")
+
+
+async def test_the_time_of_an_attempt(autojump_clock):
+    """An attempt may take its own time, until the end at most; at the end there is none."""
+    begin = trio.current_time()
+    assert await wait_to_dial(1, begin + 10, 3) == begin + 4
+    assert await wait_to_dial(7, begin + 10, 3) == begin + 10
+    assert await wait_to_dial(7, begin + 10, 3) is None
+    assert trio.current_time() == begin + 10

@@ -99,7 +99,7 @@ async def test_a_request_beside_streams_that_fill_the_outbox():
             while True:
                 yield Payload(bytes(1000))
 
-    config = ConnectionConfig(limits=Limits(outbox_size=2000))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=2000))
     async with connected_pair(Answers(), config=config) as requester:
         seen = 0
 

@@ -286,7 +286,7 @@ async def test_a_peer_that_does_not_read():
                 for _ in range(2000):
                     nursery.start_soon(ask)
                 await trio.testing.wait_all_tasks_blocked(0.05)
-                limit = ConnectionConfig().limits.outbox_size
+                limit = ConnectionConfig().limits.max_outbox_size
                 assert 10_000 < requester.statistics().queued_size < limit + 20_000
                 accepted.close()
     assert len(lost) == 2000

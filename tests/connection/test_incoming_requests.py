@@ -21,7 +21,7 @@ from rsocket_trio.frames import (
 )
 from rsocket_trio.testing.in_memory import frame_peer_client
 
-LIMITS = ConnectionConfig(limits=Limits(max_payload_size=100, max_streams=2))
+LIMITS = ConnectionConfig(limits=Limits(max_payload_size=100, max_active_requests=2))
 
 
 class Handlers(Responder):
@@ -92,7 +92,7 @@ async def test_the_connection_ends_between_fragments():
 
 
 async def test_too_many_unfinished_requests():
-    """Requests in fragments count against max_streams before they are complete."""
+    """Requests in fragments count against max_active_requests before they are complete."""
     async with frame_peer_client(Handlers(), config=LIMITS) as peer:
         for stream_id in (1, 3):
             await peer.send(RequestResponseFrame(stream_id, data=b"a", follows=True))

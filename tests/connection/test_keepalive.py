@@ -173,8 +173,8 @@ async def test_a_peer_that_reads_nothing_delays_a_close_by_close_timeout(autojum
 
 
 async def test_a_peer_that_needs_answers_but_does_not_read_is_dropped():
-    """Past max_unsent_size the connection ends, with a reason; earlier requests are answered."""
-    config = ConnectionConfig(limits=Limits(max_control_size=1000, max_unsent_size=5000))
+    """Past max_unsent_control_size the connection ends with a reason; old requests are answered."""
+    config = ConnectionConfig(limits=Limits(max_control_size=1000, max_unsent_control_size=5000))
     here, there = memory_transport_pair(max_bytes=1000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: serve_transport(Responder(), here, config=config))

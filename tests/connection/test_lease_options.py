@@ -61,8 +61,8 @@ async def test_lease_takes_a_plain_source():
         KnownAnswers(), lease=Lease(2, 10.0), client_lease=Lease(3, 10.0)
     ) as client:
         await client.request_response(Payload(b"x"))
-        assert client.leases.left == 1
-        assert client.leases.statistics().left == 3
+        assert client.leases.sendable_requests == 1
+        assert client.leases.statistics().requests_left == 3
 
 
 @pytest.mark.parametrize(

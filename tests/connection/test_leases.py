@@ -16,7 +16,7 @@ from rsocket_trio import connect, serve
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import Rejected
 from rsocket_trio.frames import LeaseFrame, PayloadFrame, RequestFnfFrame, RequestResponseFrame
-from rsocket_trio.lease import Lease, LeaseOptions, LeaseSource
+from rsocket_trio.lease import Lease, LeaseGranter, LeaseOptions
 from rsocket_trio.payload import Payload
 from rsocket_trio.responder import Responder
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client
@@ -55,7 +55,7 @@ async def test_a_function_is_called_when_a_lease_ends(autojump_clock):
     questions = []
 
     def source(statistics):
-        questions.append((trio.current_time(), statistics.left, statistics.expires_in))
+        questions.append((trio.current_time(), statistics.requests_left, statistics.expires_in))
         return Lease(len(questions), 10.0)
 
     start = trio.current_time()
@@ -285,7 +285,7 @@ async def test_an_acceptor_may_choose_the_source(autojump_clock):
 
 async def test_one_source_may_serve_all_connections(autojump_clock):
     """A lease granted with it goes to every connection; later ones begin with the last lease."""
-    source = LeaseSource()
+    source = LeaseGranter()
     async with granting(source) as one, granting(source) as other:
         await one.expect_nothing()
         source.grant(Lease(5, 10.0))
@@ -301,7 +301,7 @@ async def test_one_source_may_serve_all_connections(autojump_clock):
 
 async def test_a_grantor_may_have_a_source_behind_it(autojump_clock):
     """The source behind it begins, and goes on when a lease by hand has ended."""
-    source = LeaseSource(Lease(5, 10.0))
+    source = LeaseGranter(Lease(5, 10.0))
     async with granting(source) as peer:
         assert await leases_of(peer) == [5]
         source.grant(Lease(1, 20.0))
@@ -314,7 +314,7 @@ async def test_a_grantor_may_have_a_source_behind_it(autojump_clock):
 
 async def test_a_stop_holds_for_later_connections(autojump_clock):
     """Once requests are stopped by hand, the source behind lets no new connection through."""
-    source = LeaseSource(Lease(5, 10.0))
+    source = LeaseGranter(Lease(5, 10.0))
     source.grant(Lease(0, 0))
     async with granting(source) as peer:
         await trio.sleep(50)
@@ -339,8 +339,8 @@ async def test_the_default_lease_is_the_largest():
         KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions()
     ) as client:
         await client.request_response(Payload(b"x"))
-        assert client.leases.left == 2**31 - 2
-        assert client.leases.last_lease == Lease(2**31 - 1, (2**31 - 1) / 1000)
+        assert client.leases.sendable_requests == 2**31 - 2
+        assert client.leases.received_lease == Lease(2**31 - 1, (2**31 - 1) / 1000)
 
 
 @pytest.mark.parametrize("kind", ["tcp", "unix", "ws"])

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trustme
 
-from rsocket_trio import Payload, Responder, Resume, ResumeOptions, connect, serve
+from rsocket_trio import ClientResume, Payload, Responder, ServerResume, connect, serve
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
 
@@ -33,7 +33,7 @@ async def test_a_stream_goes_on_after_cuts(scheme, contexts, tmp_path):
     server_context, client_context = contexts if scheme in {"tls", "wss"} else (None, None)
     uri = f"unix://{tmp_path}/socket" if scheme == "unix" else f"{scheme}://127.0.0.1:0"
     transports = []
-    options = ResumeOptions()
+    options = ServerResume()
 
     async with trio.open_nursery() as nursery:
         start = partial(serve, KnownAnswers(), uri, ssl_context=server_context, resume=options)
@@ -46,7 +46,7 @@ async def test_a_stream_goes_on_after_cuts(scheme, contexts, tmp_path):
                 transports.append(transport)
                 yield transport
 
-        async with connect(dial, resume=Resume()) as requester:
+        async with connect(dial, resume=ClientResume()) as requester:
             count = Payload(b"%d" % ITEMS)
             got = []
             async with requester.request_stream(count, prefetch=32) as stream:
@@ -77,7 +77,7 @@ async def test_large_payloads_go_on_after_cuts(scheme):
 
     async with trio.open_nursery() as nursery:
         server = await nursery.start(
-            partial(serve, Echo(), f"{scheme}://127.0.0.1:0", resume=ResumeOptions())
+            partial(serve, Echo(), f"{scheme}://127.0.0.1:0", resume=ServerResume())
         )
 
         @asynccontextmanager
@@ -87,7 +87,7 @@ async def test_large_payloads_go_on_after_cuts(scheme):
                 transports.append(transport)
                 yield transport
 
-        async with connect(dial, resume=Resume()) as requester:
+        async with connect(dial, resume=ClientResume()) as requester:
 
             async def ask(size):
                 response = await requester.request_response(Payload(bytes(size)))
@@ -108,7 +108,7 @@ async def test_a_transport_that_is_closed_before_it_is_used():
     """A dialler may close its transport again: that is one more failed attempt."""
     transports = []
     async with trio.open_nursery() as nursery:
-        start = partial(serve, Echo(), "tcp://127.0.0.1:0", resume=ResumeOptions())
+        start = partial(serve, Echo(), "tcp://127.0.0.1:0", resume=ServerResume())
         server = await nursery.start(start)
 
         @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_a_transport_that_is_closed_before_it_is_used():
                     await transport.aclose()
                 yield transport
 
-        async with connect(dial, resume=Resume()) as requester:
+        async with connect(dial, resume=ClientResume()) as requester:
             await transports[0].aclose()
             assert await requester.request_response(Payload(b"x")) == Payload(b"x")
         await server.aclose()

@@ -14,7 +14,7 @@ from rsocket_trio import (
     ErrorCode,
     MemorySessionStore,
     ResumableSession,
-    ResumeOptions,
+    ServerResume,
     SessionStore,
     serve_transport,
 )
@@ -80,7 +80,7 @@ class Server:
     def __init__(self, nursery, store=None, **options) -> None:
         self.nursery = nursery
         self.store = Hashed() if store is None else store
-        options = ResumeOptions(store=self.store, session_lifetime=30.0, **options)
+        options = ServerResume(store=self.store, session_lifetime=30.0, **options)
         self.serve = partial(serve_transport, KnownAnswers(), config=CONFIG, resume=options)
 
     def dial(self) -> FramePeer:

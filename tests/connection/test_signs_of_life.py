@@ -146,7 +146,7 @@ async def test_two_ends_that_send_more_than_they_read(room):
         async def request_response(self, payload):
             raise ValueError
 
-    limits = Limits(max_control_size=100, outbox_size=room)
+    limits = Limits(max_control_size=100, max_outbox_size=room)
     config = ConnectionConfig(limits=limits)
     here, there = memory_transport_pair(max_bytes=1000)
     ends = []

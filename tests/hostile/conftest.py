@@ -29,7 +29,7 @@ LIMITS = {
     "max_payload_size": 2**20,
     "max_reassembly_size": 4 * 2**20,
     "max_requests_size": 2**20,
-    "max_streams": 1000,
+    "max_active_requests": 1000,
     "max_unread_size": 4 * 2**20,
 }
 """Small limits, so that a bound that is kept differs from one that is not."""

@@ -26,7 +26,7 @@ from rsocket_trio.testing.peer import KnownAnswers
 
 CONFIG = ConnectionConfig(
     limits=Limits(
-        max_streams=3,
+        max_active_requests=3,
         max_payload_size=500,
         max_reassembly_size=1000,
         max_requests_size=1000,

@@ -89,7 +89,7 @@ def draft(target):
 @pytest.mark.parametrize("kind", [RequestStreamFrame, RequestSubFrame])
 async def test_streams_without_credit(target, draft, kind):
     """A thousand streams of large items, opened with 0 and never granted credit, cost little."""
-    allowed = target.limits["max_streams"]
+    allowed = target.limits["max_active_requests"]
     async with target.attacked():
         async with draft() as raw:
             await raw.send(*(kind(2 * i, 0, data=b"large") for i in range(1, allowed + 1)))
@@ -161,7 +161,9 @@ async def test_unread_answers_end_the_connection(target, draft, make):
                 except (trio.TooSlowError, trio.BrokenResourceError):
                     break
                 sent += len(data)
-            assert sent < 400 * MIB  # 1.5 MiB of refusals (max_unsent_size), or the lifetime
+            assert (
+                sent < 400 * MIB
+            )  # 1.5 MiB of refusals (max_unsent_control_size), or the lifetime
             await target.wait_until_alone(requester)
 
 

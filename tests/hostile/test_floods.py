@@ -67,7 +67,7 @@ async def test_requests_whose_answers_are_not_read(target):
 
 async def test_more_open_requests_than_allowed(target):
     """Past the limit of open requests every further one is REJECTED, and the open ones go on."""
-    allowed = target.limits["max_streams"]
+    allowed = target.limits["max_active_requests"]
     async with target.attacked():
         async with target.raw() as raw:
             await raw.setup()

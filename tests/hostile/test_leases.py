@@ -44,7 +44,7 @@ async def test_requests_beyond_the_lease(target):
 
 
 async def test_requests_beyond_the_lease_without_reading(target):
-    """A client that does not read its REJECTEDs is ended at 1.5 MiB of them (max_unsent_size)."""
+    """1.5 MiB of REJECTEDs that a client does not read end it (max_unsent_control_size)."""
     async with target.attacked() as requester:
         async with target.raw() as raw:
             await raw.setup(target.short_lifetime, lease=True)

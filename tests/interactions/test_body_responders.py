@@ -239,7 +239,7 @@ async def test_a_request_with_a_body_needs_one_lease(nursery):
     async with connect(client_end, lease=LeaseOptions()) as requester:
         answer = await requester.request_response(StreamedPayload(chunks(2)), route="early")
         assert answer.data == b"x" * 100
-        assert requester.leases.left == 0
+        assert requester.leases.sendable_requests == 0
 
 
 def test_handlers_that_cannot_take_a_body():

@@ -65,7 +65,7 @@ async def test_messages_arrive(link, config, payload):
 async def test_many_messages_arrive_in_order(link):
     """Thousands of messages through a small outbox, each once, in order."""
     inbox = Inbox()
-    async with link(inbox, ConnectionConfig(limits=Limits(outbox_size=100))) as here:
+    async with link(inbox, ConnectionConfig(limits=Limits(max_outbox_size=100))) as here:
         for number in range(2000):
             await here.requester.fire_and_forget(Payload(b"%d" % number))
         await deliver(here)
@@ -138,7 +138,7 @@ async def test_senders_let_other_tasks_run(link):
 
 async def test_a_message_cancelled_between_two_fragments():
     """A message that has left in part is cancelled on the wire."""
-    config = ConnectionConfig(fragment_size=64, limits=Limits(outbox_size=64))
+    config = ConnectionConfig(fragment_size=64, limits=Limits(max_outbox_size=64))
     async with frame_peer_server(config=config) as (peer, requester):
         scope = trio.CancelScope()
 
@@ -174,7 +174,7 @@ async def test_a_message_cancelled_before_its_first_frame(link):
 
 
 async def test_messages_past_the_limits_are_dropped(link, caplog):
-    """Messages beyond max_streams are dropped and logged: no sender waits for an answer."""
+    """Messages beyond max_active_requests are dropped and logged: no sender waits for an answer."""
     started = []
 
     class Stuck(Inbox):
@@ -185,7 +185,7 @@ async def test_messages_past_the_limits_are_dropped(link, caplog):
         async def metadata_push(self, metadata):
             started.append(metadata)
 
-    async with link(Stuck(), ConnectionConfig(limits=Limits(max_streams=2))) as here:
+    async with link(Stuck(), ConnectionConfig(limits=Limits(max_active_requests=2))) as here:
         for _ in range(3):
             await here.requester.fire_and_forget(Payload(b"x" * 3))
         await here.requester.metadata_push(b"m")

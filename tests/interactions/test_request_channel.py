@@ -309,7 +309,7 @@ async def test_channels_of_a_peer_keep_to_max_prefetch(link):
 
     async def look(_payload, payloads):
         await trio.testing.wait_all_tasks_blocked()
-        peaks.append(payloads.statistics().peak)
+        peaks.append(payloads.statistics().peak_unread)
         async for _ in payloads:
             pass
         yield Payload(b"end")

@@ -262,7 +262,7 @@ async def test_a_request_past_the_limit(link):
 async def test_a_request_in_fragments_may_be_refused_early(link):
     """An early answer ends the sending of the request, and the room of the rest is given back."""
     config = ConnectionConfig(
-        fragment_size=64, limits=Limits(max_payload_size=1000, outbox_size=200)
+        fragment_size=64, limits=Limits(max_payload_size=1000, max_outbox_size=200)
     )
     async with link(Handler(echo), config) as here:
         for _ in range(3):

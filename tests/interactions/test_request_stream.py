@@ -177,7 +177,7 @@ async def test_a_producer_keeps_to_the_window(link, prefetch):
             stream.receive_nowait()
             await trio.testing.wait_all_tasks_blocked()
             assert len(made) == prefetch + 1 + consumed
-            assert stream.statistics().peak == prefetch
+            assert stream.statistics().peak_unread == prefetch
         await trio.testing.wait_all_tasks_blocked()
         here.assert_idle()
 
@@ -246,7 +246,7 @@ async def test_leaving_early_closes_the_generator(link):
 
 async def test_a_request_that_waits_for_room(link):
     """A stream can be opened with a large request through a small outbox."""
-    config = ConnectionConfig(fragment_size=64, limits=Limits(outbox_size=64))
+    config = ConnectionConfig(fragment_size=64, limits=Limits(max_outbox_size=64))
 
     async def size(payload):
         yield Payload(b"%d" % len(payload.data))

@@ -114,7 +114,9 @@ async def test_a_nursery_around_the_yield(link):
             while True:
                 yield Payload(b"x")
 
-    async with link(Streams(in_a_nursery), ConnectionConfig(limits=Limits(outbox_size=1))) as here:
+    async with link(
+        Streams(in_a_nursery), ConnectionConfig(limits=Limits(max_outbox_size=1))
+    ) as here:
         for prefetch in (1, 100):
             async with here.requester.request_stream(prefetch=prefetch) as items:
                 await items.receive()

@@ -14,8 +14,8 @@ import rsocket_trio
 from rsocket_trio import (
     InvalidSetup,
     Lease,
+    LeaseGranter,
     LeaseOptions,
-    LeaseSource,
     Payload,
     UnsupportedSetup,
 )
@@ -72,7 +72,7 @@ async def two_of_five(requester, nursery):
     assert {await receive.receive(), await receive.receive()} == {b"0", b"1"}
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert receive.statistics().current_buffer_used == 0
-    assert requester.leases.waiting == 3
+    assert requester.leases.waiting_requests == 3
 
 
 async def test_leases_of_the_peer_are_kept(leasing_on_tcp, wire_to):
@@ -86,8 +86,8 @@ async def test_leases_of_the_peer_are_kept(leasing_on_tcp, wire_to):
         await two_of_five(requester, nursery)
         assert len(wire.frames("client", RequestResponseFrame)) == 2
         assert wire.frames("client", SetupFrame)[0].lease
-        assert granted_two(requester.leases.last_lease)
-        assert requester.leases.left == 0
+        assert granted_two(requester.leases.received_lease)
+        assert requester.leases.sendable_requests == 0
         nursery.cancel_scope.cancel()
 
 
@@ -101,7 +101,7 @@ async def test_a_peer_without_leases_refuses(leasing):
 
 async def test_the_peer_keeps_our_leases(serving, leasing):
     """Its requests wait for our leases, and each leaves when its lease has come."""
-    source = LeaseSource()
+    source = LeaseGranter()
     options = LeaseOptions(source)
     async with serving(leasing, 20_000, 0, ONCE_2, lease=options) as (client, responder):
         source.grant(Lease(1, 3600.0))
@@ -114,7 +114,7 @@ async def test_the_peer_keeps_our_leases(serving, leasing):
             source.grant(Lease(last - first, 3600.0))
             for number in range(first, last):
                 assert (await client.next_item(calls[number]))[0] == b"%d" % number
-            assert leases.statistics().left == 0
+            assert leases.statistics().requests_left == 0
         assert leases.statistics().rejected == 0
 
 
@@ -126,5 +126,5 @@ async def test_a_server_keeps_its_clients_leases(serving, leasing):
     ):
         await client.response(b"so that the connection is there")
         await two_of_five(responder.requester, nursery)
-        assert granted_two(responder.requester.leases.last_lease)
+        assert granted_two(responder.requester.leases.received_lease)
         nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rsocket_trio
-from rsocket_trio import Payload, Resume, ResumeOptions
+from rsocket_trio import ClientResume, Payload, ServerResume
 from rsocket_trio.frames import PayloadFrame, ResumeFrame, ResumeOkFrame, SetupFrame
 
 pytestmark = pytest.mark.interop
@@ -36,7 +36,7 @@ async def test_our_stream_goes_on(java, wire_to):
     async with (
         java.serve(0, "resume") as (uri, _),
         wire_to(uri) as wire,
-        rsocket_trio.connect(wire.uri, resume=Resume()) as requester,
+        rsocket_trio.connect(wire.uri, resume=ClientResume()) as requester,
     ):
         async with requester.request_stream(Payload(b"%d" % COUNT), prefetch=64) as stream:
             received = []
@@ -54,7 +54,7 @@ async def test_our_channel_goes_on(java, wire_to):
     async with (
         java.serve(0, "resume") as (uri, _),
         wire_to(uri) as wire,
-        rsocket_trio.connect(wire.uri, resume=Resume()) as requester,
+        rsocket_trio.connect(wire.uri, resume=ClientResume()) as requester,
     ):
         async with requester.request_channel(map(Payload, ITEMS), prefetch=64) as echo:
             received = []
@@ -69,7 +69,7 @@ async def test_our_channel_goes_on(java, wire_to):
 async def test_the_peers_stream_goes_on(java, served, wire_to):
     """The peer reads a stream that is cut twice: each item comes once, and credit still works."""
     async with (
-        served(resume=ResumeOptions()) as (uri, _),
+        served(resume=ServerResume()) as (uri, _),
         wire_to(uri) as wire,
         java.connect(wire.uri, 20_000, 0, "resume") as client,
     ):
@@ -90,7 +90,7 @@ async def test_the_peers_stream_goes_on(java, served, wire_to):
 async def test_the_peers_channel_goes_on(java, served, wire_to):
     """A channel of the peer that is cut loses and doubles no item in either direction."""
     async with (
-        served(resume=ResumeOptions()) as (uri, _),
+        served(resume=ServerResume()) as (uri, _),
         wire_to(uri) as wire,
         java.connect(wire.uri, 20_000, 0, "resume") as client,
     ):

@@ -14,11 +14,11 @@ from rsocket_trio.metadata import (
     Metadata,
     MetadataEntry,
     SimpleAuthentication,
-    ZipkinTracing,
+    ZipkinTrace,
     encode_route,
 )
 
-TRACE = ZipkinTracing(trace_id=b"t" * 8, span_id=b"s" * 8)
+TRACE = ZipkinTrace(trace_id=b"t" * 8, span_id=b"s" * 8)
 FULL = Metadata(
     route="greet",
     tags=["eu", "v2"],

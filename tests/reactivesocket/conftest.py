@@ -143,3 +143,8 @@ def draft_client():
 @pytest.fixture
 def draft_server():
     return start_server
+
+
+@pytest.fixture(params=["rsocket", "reactivesocket"])
+def protocol(request):
+    return request.param

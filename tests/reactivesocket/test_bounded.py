@@ -25,7 +25,7 @@ from rsocket_trio.transports import TransportWrapper, memory_transport_pair
 
 CHUNK = bytes(1000)
 SMALL = ConnectionConfig(
-    fragment_size=1000, limits=Limits(max_frame_size=200_000, outbox_size=10_000)
+    fragment_size=1000, limits=Limits(max_frame_size=200_000, max_outbox_size=10_000)
 )
 
 
@@ -112,7 +112,7 @@ async def test_large_requests_wait_for_room(nursery, streamed):
             numbers = requester.statistics()
             # One is on its way, and one waits: together they exceed the outbox.
             assert numbers.open_streams == 2
-            assert 50_000 <= numbers.queued_size <= SMALL.limits.outbox_size + 51_000
+            assert 50_000 <= numbers.queued_size <= SMALL.limits.max_outbox_size + 51_000
             callers.cancel_scope.cancel()
 
 

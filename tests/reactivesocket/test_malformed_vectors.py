@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from rsocket_trio import Lease, LeaseOptions, LeaseSource, Payload, connect, serve
+from rsocket_trio import Lease, LeaseGranter, LeaseOptions, Payload, connect, serve
 from rsocket_trio.reactivesocket.frames import (
     ErrorFrame,
     KeepaliveFrame,
@@ -95,7 +95,7 @@ async def test_at_a_server(case):
     options = {"protocols": DRAFT_ONLY} if "first frame" in context else {}
     leased = "with L" in context
     if leased:
-        options["lease"] = LeaseOptions(LeaseSource(Lease(0, 0)))
+        options["lease"] = LeaseOptions(LeaseGranter(Lease(0, 0)))
     async with raw_client(**options) as wire:
         if "first frame" not in context:
             await wire.send(SetupFrame(0, 20_000, 90_000, lease=leased))

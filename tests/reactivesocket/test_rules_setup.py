@@ -9,8 +9,8 @@ import trio.testing
 from rsocket_trio import (
     InvalidSetup,
     Lease,
+    LeaseGranter,
     LeaseOptions,
-    LeaseSource,
     Payload,
     RejectedSetup,
     UnsupportedSetup,
@@ -205,7 +205,7 @@ LEASED = SetupFrame(0, 20_000, 90_000, lease=True)
 
 async def test_a_server_grants_leases(draft_client):
     """V0-LEASE-04, V0-LEASE-06, V0-LEASE-07: LEASE first; requests beyond it are REJECTED."""
-    lease = LeaseOptions(LeaseSource(Lease(1, 60.0, b"m")))
+    lease = LeaseOptions(LeaseGranter(Lease(1, 60.0, b"m")))
     async with draft_client(setup=None, lease=lease) as peer:
         await peer.send(LEASED)
         assert await peer.receive() == LeaseFrame(60_000, 1, b"m")
@@ -221,7 +221,7 @@ async def test_a_client_waits_for_a_lease(draft_server):
     async def use(requester):
         assert (await requester.request_response()).data == b"x"
 
-    lease = LeaseOptions(LeaseSource(Lease(5, 1.0)))
+    lease = LeaseOptions(LeaseGranter(Lease(5, 1.0)))
     async with draft_server(use, responder=KnownAnswers(), lease=lease) as peer:
         assert peer.setup.lease
         assert await peer.drain() == [LeaseFrame(1000, 5)]

@@ -10,8 +10,8 @@ from rsocket_trio import (
     ApplicationError,
     ConnectionConfig,
     Lease,
+    LeaseGranter,
     LeaseOptions,
-    LeaseSource,
     Limits,
     Payload,
     RejectedSetup,
@@ -115,7 +115,7 @@ async def test_frames_that_accept_a_setup(frame):
                 await ours.aclose()
 
 
-LEASES = LeaseOptions(LeaseSource(Lease(5, 1.0)))
+LEASES = LeaseOptions(LeaseGranter(Lease(5, 1.0)))
 
 
 async def ask_twice(requester):

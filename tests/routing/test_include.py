@@ -15,14 +15,14 @@ from rsocket_trio import (
     Router,
     Setup,
     Tracing,
-    ZipkinTracing,
+    ZipkinTrace,
     current_trace,
 )
 from rsocket_trio.codecs import Codecs
 from rsocket_trio.errors import ApplicationError, Invalid
 from rsocket_trio.testing.in_memory import connected_pair
 
-TRACE = ZipkinTracing(trace_id=bytes(8), span_id=bytes(8))
+TRACE = ZipkinTrace(trace_id=bytes(8), span_id=bytes(8))
 
 
 class Plain:

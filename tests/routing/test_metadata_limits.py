@@ -22,7 +22,7 @@ from rsocket_trio import (
     Responder,
     Router,
     Tracing,
-    ZipkinTracing,
+    ZipkinTrace,
 )
 from rsocket_trio.codecs import CodecError
 from rsocket_trio.errors import Invalid, MetadataTooLarge
@@ -81,7 +81,7 @@ def make_router(**options):
         return len(metadata.extra)
 
     @router.request_response("d")
-    async def with_trace(trace: ZipkinTracing | None) -> int:
+    async def with_trace(trace: ZipkinTrace | None) -> int:
         return 0 if trace is None else 1
 
     @router.metadata_push()

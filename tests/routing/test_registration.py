@@ -18,7 +18,7 @@ from rsocket_trio import (
     Router,
     Setup,
     StreamedPayload,
-    ZipkinTracing,
+    ZipkinTrace,
 )
 from rsocket_trio.codecs import Codecs
 from rsocket_trio.metadata import CompositeMetadata
@@ -139,7 +139,7 @@ def test_types_that_need_no_conversion():
     async def anything(data: Any) -> Any: ...
 
     @router.request_response("d")
-    async def never(trace: ZipkinTracing | None) -> NoReturn: ...
+    async def never(trace: ZipkinTrace | None) -> NoReturn: ...
 
     @router.request_stream("e")
     async def items(body: PayloadBody, peer: Requester) -> AsyncIterator[Payload | int]:

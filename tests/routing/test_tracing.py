@@ -13,12 +13,12 @@ from rsocket_trio import (
     Requester,
     Router,
     Tracing,
-    ZipkinTracing,
+    ZipkinTrace,
     current_trace,
 )
 from rsocket_trio.testing.in_memory import connected_pair
 
-TRACE = ZipkinTracing(trace_id=b"t" * 8, span_id=b"s" * 8)
+TRACE = ZipkinTrace(trace_id=b"t" * 8, span_id=b"s" * 8)
 TRACING = Tracing(random_bytes=lambda n: b"n" * n)
 ENCODED = TRACE.encode()
 EMPTY = Payload()
@@ -37,11 +37,11 @@ def make_router(**options):
         return seen()
 
     @router.request_response("parameter")
-    async def parameter(trace: ZipkinTracing | None) -> bytes:
+    async def parameter(trace: ZipkinTrace | None) -> bytes:
         return b"none" if trace is None else trace.encode()
 
     @router.request_response("always")
-    async def always(trace: ZipkinTracing) -> bytes:
+    async def always(trace: ZipkinTrace) -> bytes:
         return trace.encode()
 
     @router.request_response("all")
@@ -139,7 +139,7 @@ async def test_a_trace_parameter():
         assert await ask("parameter", traced) == ENCODED
         assert await ask("parameter") == b"none"
         assert await ask("parameter", payload=damaged) == b"none"
-        assert await ask("always") == ZipkinTracing().encode()
+        assert await ask("always") == ZipkinTrace().encode()
         assert await ask("current", traced) == b"none"
         assert await ask("all", traced) == b"True"
         with pytest.raises(Invalid, match="cannot be read"):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from rsocket_trio import Resume, connect
+from rsocket_trio import ClientResume, connect
 from rsocket_trio.config import ConnectionConfig
 from rsocket_trio.errors import (
     ConnectFailed,
@@ -82,7 +82,7 @@ async def scripted(resume=None, responder=None):
                 script.dial,
                 responder=responder,
                 config=CONFIG,
-                resume=Resume() if resume is None else resume,
+                resume=ClientResume() if resume is None else resume,
             ) as requester:
                 try:
                     yield script, peers[0], requester, nursery

@@ -281,7 +281,7 @@ async def test_a_request_on_a_stream_in_use_is_ignored(again):
 async def test_connection_frames_go_first():
     """R-QOS-01: a KEEPALIVE is answered before the rest of a flood, which stays in order."""
     # So that at most 450 items are ahead: in the transport, in the writer's hands, in the outbox.
-    config = ConnectionConfig(limits=Limits(outbox_size=1024))
+    config = ConnectionConfig(limits=Limits(max_outbox_size=1024))
     total = 2000
     client_end, server_end = memory_transport_pair(max_bytes=1024)
     async with trio.open_nursery() as nursery:

@@ -169,14 +169,14 @@ class World(Responder):
 
     async def done_with(self, *frames):
         """Everything that can be done with a frame."""
-        lease = self.end.leases.last_lease
+        lease = self.end.leases.received_lease
         await self.peer.send(*frames)
         sent = await self.peer.drain()
         refusal = ErrorFrame(0, ErrorCode.CONNECTION_ERROR)
         if any((e.stream_id, e.code) == (0, refusal.code) for e in sent if type(e) is ErrorFrame):
             assert self.end.closed
             return Verdict.REFUSE
-        if sent or self.noted or self.end.closed or self.end.leases.last_lease != lease:
+        if sent or self.noted or self.end.closed or self.end.leases.received_lease != lease:
             return Verdict.HANDLE
         await self.peer.expect_alive()
         return Verdict.IGNORE

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Resume, Retry
+from rsocket_trio import ClientResume, Retry
 from rsocket_trio.errors import (
     ConnectionLost,
     ErrorCode,
@@ -29,7 +29,7 @@ from tests.rules.resume_scripts import ANSWER, REQUEST, Asking, scripted
 
 async def test_a_server_that_drops_fresh_sessions_is_dialled_slowly(autojump_clock):
     """A fresh session that is dropped and not resumed costs the delay of an attempt too."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, nursery):
+    async with scripted(ClientResume(fresh_session=True)) as (script, peer, _, nursery):
         sessions = 0
 
         async def drop():
@@ -57,7 +57,7 @@ async def reject(script, peer):
 
 async def test_a_fresh_session_follows(autojump_clock):
     """Where that is allowed, open streams fail with ConnectionLost and the requester goes on."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
+    async with scripted(ClientResume(fresh_session=True)) as (script, peer, requester, nursery):
         tokens = set()
         for _ in range(3):
             tokens.add(peer.received[0].resume_token)
@@ -87,7 +87,7 @@ async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
         await requester.wait_closed()
         ended.set()
 
-    resume = Resume(fresh_session=True, session_lifetime=20)
+    resume = ClientResume(fresh_session=True, session_lifetime=20)
     async with trio.open_nursery() as around:
         async with scripted(resume) as (script, peer, requester, _):
             around.start_soon(wait, requester)
@@ -115,7 +115,7 @@ async def test_waiting_for_the_end_of_all_sessions(ending, autojump_clock):
 
 async def test_a_fresh_session_is_tried_again(autojump_clock):
     """A failed dial, or a loss before SETUP is accepted, leads to another attempt."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, nursery):
+    async with scripted(ClientResume(fresh_session=True)) as (script, peer, requester, nursery):
         await reject(script, peer)
         script.down = True
         await trio.sleep(5)
@@ -134,7 +134,9 @@ async def test_a_fresh_session_is_tried_again(autojump_clock):
 @pytest.mark.parametrize("attempts", [3, None])
 async def test_fresh_sessions_are_given_up_after_the_attempts(attempts, autojump_clock):
     """After the attempts or the lifetime there is no fresh session, and requests say so."""
-    resume = Resume(fresh_session=True, session_lifetime=20, retry=Retry(attempts=attempts))
+    resume = ClientResume(
+        fresh_session=True, session_lifetime=20, retry=Retry(max_attempts=attempts)
+    )
     async with scripted(resume) as (script, peer, requester, _):
         await reject(script, peer)
         script.down = True
@@ -148,7 +150,7 @@ async def test_fresh_sessions_are_given_up_after_the_attempts(attempts, autojump
 
 async def test_a_fresh_session_may_be_refused(autojump_clock):
     """Later requests fail with the server's reason."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, requester, _):
+    async with scripted(ClientResume(fresh_session=True)) as (script, peer, requester, _):
         await reject(script, peer)
         peer = await script.accept()
         await peer.receive(SetupFrame)
@@ -161,7 +163,7 @@ async def test_a_fresh_session_may_be_refused(autojump_clock):
 
 async def test_leaving_between_sessions(autojump_clock):
     """There is no fresh session once the block is left."""
-    async with scripted(Resume(fresh_session=True)) as (script, peer, _, _):
+    async with scripted(ClientResume(fresh_session=True)) as (script, peer, _, _):
         await reject(script, peer)
         script.down = True
         await trio.sleep(1)
@@ -179,7 +181,7 @@ async def test_an_acceptor_that_fails_prevents_a_fresh_session(autojump_clock, c
         accepted.append(1)
         return KnownAnswers()
 
-    resume = Resume(fresh_session=True)
+    resume = ClientResume(fresh_session=True)
     async with scripted(resume, accept) as (script, peer, requester, _):
         await reject(script, peer)
         await trio.sleep(100)

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import Resume, Retry, connect
+from rsocket_trio import ClientResume, Retry, connect
 from rsocket_trio.errors import (
     ConnectionLost,
     ErrorCode,
@@ -45,7 +45,7 @@ async def test_the_token_goes_with_setup(autojump_clock):
             tokens.add(setup.resume_token)
     assert len(tokens) == 3
     assert {len(token) for token in tokens} == {16}
-    async with scripted(Resume(token=b"mine")) as (_, peer, _, _):
+    async with scripted(ClientResume(token=b"mine")) as (_, peer, _, _):
         assert peer.received[0].resume_token == b"mine"
 
 
@@ -178,7 +178,7 @@ async def test_an_impossible_position_ends_the_session(position, autojump_clock)
 
 async def test_the_session_ends_after_its_lifetime(autojump_clock):
     """R-RESUME-07: when it is over, the streams fail with ConnectionLost, at that moment."""
-    async with scripted(Resume(session_lifetime=45)) as (script, peer, requester, nursery):
+    async with scripted(ClientResume(session_lifetime=45)) as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
         script.down = True
@@ -194,8 +194,8 @@ async def test_the_session_ends_after_its_lifetime(autojump_clock):
 
 
 async def test_a_client_gives_up_after_its_attempts(autojump_clock):
-    """After `Retry.attempts` the streams fail with ConnectionLost."""
-    resume = Resume(retry=Retry(attempts=3, jitter=0))
+    """After `Retry.max_attempts` the streams fail with ConnectionLost."""
+    resume = ClientResume(retry=Retry(max_attempts=3, jitter=0))
     async with scripted(resume) as (script, peer, requester, nursery):
         asking = Asking(nursery, requester)
         await peer.receive(RequestResponseFrame)
@@ -261,7 +261,7 @@ async def test_a_loss_before_the_setup_is_accepted(autojump_clock):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lose)
         with pytest.raises(ConnectionLost, match="before the server had accepted"):
-            async with connect(script.dial, resume=Resume()):
+            async with connect(script.dial, resume=ClientResume()):
                 raise AssertionError("entered")
     assert script.dialled == 1
 
@@ -275,7 +275,7 @@ async def test_a_server_without_sessions_refuses(autojump_clock):
             yield peer.transport
 
         with pytest.raises(RejectedSetup):
-            async with connect(dial, resume=Resume()):
+            async with connect(dial, resume=ClientResume()):
                 raise AssertionError("entered")
 
 
@@ -283,7 +283,7 @@ async def test_a_transport_cannot_be_dialled_again():
     """`resume` needs an address, or a function that dials."""
     transport, _ = memory_transport_pair()
     with pytest.raises(LocalProtocolError, match="cannot be used with a transport"):
-        async with connect(transport, resume=Resume()):
+        async with connect(transport, resume=ClientResume()):
             raise AssertionError("entered")
 
 
@@ -294,7 +294,7 @@ async def test_a_transport_cannot_be_dialled_again():
 def test_invalid_resume_options_are_refused(wrong):
     """Tokens have 1 to 65535 bytes, times and sizes are above 0."""
     with pytest.raises(ValueError):
-        Resume(**wrong)
+        ClientResume(**wrong)
 
 
 @pytest.mark.parametrize("size", [1, 2, 65535])
@@ -302,7 +302,7 @@ async def test_a_token_of_the_application(size):
     """R-RESUME-23: any 1 to 65535 bytes are sent as they are, in SETUP and in RESUME."""
     token = bytes(range(256)) * 256
     token = token[:size]
-    async with scripted(Resume(token=token)) as (script, peer, _, _):
+    async with scripted(ClientResume(token=token)) as (script, peer, _, _):
         assert peer.received[0].resume_token == token
         await peer.aclose()
         resume = await (await script.accept()).receive(ResumeFrame)
@@ -311,4 +311,4 @@ async def test_a_token_of_the_application(size):
 
 def test_a_token_is_not_shown():
     """A token gives access to the session, so it is in no log."""
-    assert "secret" not in repr(Resume(token=b"secret"))
+    assert "secret" not in repr(ClientResume(token=b"secret"))

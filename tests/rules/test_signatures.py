@@ -144,6 +144,6 @@ def test_all_parts_of_a_signature_are_checked():
     assert rsocket_trio.ConnectionLeases in hints_of(rsocket_trio.Requester)
     assert rsocket_trio.Interaction in hints_of(rsocket_trio.RequestFacts)
     assert rsocket_trio.CustomAuthentication in hints_of(rsocket_trio.Authenticate)
-    assert "AnyLeaseSource" in words_of(rsocket_trio.LeaseOptions)
+    assert "LeaseSource" in words_of(rsocket_trio.LeaseOptions)
     assert "Authenticate" in words_of(rsocket_trio.Router)
     assert {"Authenticate", "AnyPayload", "Dial", "MakePair"} <= aliases()

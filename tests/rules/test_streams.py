@@ -16,9 +16,11 @@ from rsocket_trio.errors import ConnectionClosed, ErrorCode, LocalProtocolError,
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
+    MetadataPushFrame,
     PayloadFrame,
     RequestChannelFrame,
     RequestFnfFrame,
+    RequestNFrame,
     RequestResponseFrame,
     RequestStreamFrame,
 )
@@ -188,6 +190,56 @@ async def test_handlers_are_cancelled_when_the_connection_is_lost():
         await peer.send(RequestResponseFrame(1, data=b"a"), RequestResponseFrame(3, data=b"b"))
         await peer.expect_nothing()  # when all wait, both handlers have begun
     assert sorted(cancelled) == [b"a", b"b"]
+
+
+class Waiting(Responder):
+    """Every handler waits; ``ended`` names those that were cancelled."""
+
+    def __init__(self):
+        self.ended = []
+
+    async def _wait(self, name):
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended.append(name)
+
+    async def request_response(self, payload):
+        await self._wait("response")
+
+    async def request_stream(self, payload):
+        await self._wait("stream")
+        yield payload
+
+    async def request_channel(self, payload, payloads):
+        await self._wait("channel")
+        yield payload
+
+    async def fire_and_forget(self, payload):
+        await self._wait("fnf")
+
+    async def metadata_push(self, metadata):
+        await self._wait("push")
+
+
+async def test_handlers_that_wait_hold_up_no_frame():
+    """KEEPALIVE is answered and CANCEL is obeyed while a handler of each kind waits."""
+    waiting = Waiting()
+    async with frame_peer_client(waiting) as peer:
+        await peer.send(
+            MetadataPushFrame(b"m"),
+            RequestFnfFrame(1),
+            RequestResponseFrame(3),
+            RequestStreamFrame(5, 1),
+            RequestChannelFrame(7, 1),
+        )
+        assert await peer.receive(RequestNFrame)
+        await peer.expect_alive()
+        await peer.send(CancelFrame(3), CancelFrame(5), CancelFrame(7))
+        await peer.expect_alive()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(waiting.ended) == ["channel", "response", "stream"]
+        await peer.expect_nothing()
 
 
 async def test_cancel_ends_a_request_and_frees_its_id():

@@ -16,9 +16,10 @@ import trustme
 
 from rsocket_trio.transports import (
     FrameTransport,
-    WebSocketTransport,
+    TrioWebSocketTransport,
+    accept_transports,
     open_transport,
-    serve_listener,
+    readiness,
 )
 from rsocket_trio.uri import Uri, as_uri
 
@@ -63,7 +64,7 @@ async def served(
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
-        listen = partial(serve_listener, uri, handle, ssl_context=tls.for_server(uri))
+        listen = partial(accept_transports, uri, handle, ssl_context=tls.for_server(uri))
         uris = await nursery.start(listen)
         with send, receive:
             yield str(uris[0]), receive
@@ -86,7 +87,7 @@ async def trio_websocket_client(
     """A trio-websocket client to our server."""
     async with served("ws://127.0.0.1:0/rsocket", tls) as (bound, accepted):
         async with trio_websocket.open_websocket_url(bound, max_message_size=2**24) as ws:
-            client = WebSocketTransport(ws)
+            client = TrioWebSocketTransport(ws)
             yield client, await accepted.receive()
             await client.aclose()
 
@@ -99,7 +100,7 @@ async def trio_websocket_server(
     send, receive = trio.open_memory_channel[FrameTransport](1)
 
     async def handle(request: trio_websocket.WebSocketRequest) -> None:
-        await send.send(WebSocketTransport(await request.accept()))
+        await send.send(TrioWebSocketTransport(await request.accept()))
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
@@ -151,3 +152,9 @@ def make_pair(
         "wss": "wss://127.0.0.1:0/rsocket",
     }.get(kind, f"{kind}://127.0.0.1:0")
     return partial(pair_over, uri, tls)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection counts as many."""
+    monkeypatch.setattr(readiness, "MANY", 1)

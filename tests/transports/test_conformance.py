@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from rsocket_trio.testing.transport_suite import check_transport
-from rsocket_trio.transports import FrameTransport, WebSocketTransport, memory_transport_pair
+from rsocket_trio.transports import FrameTransport, TrioWebSocketTransport, memory_transport_pair
 from rsocket_trio.transports.base import TransportInfo
 from rsocket_trio.transports.websocket_frames import encode_messages
 
@@ -28,7 +28,7 @@ async def test_a_transport_over_the_network(make_pair: MakePair) -> None:
     @asynccontextmanager
     async def make_cut() -> AsyncIterator[FrameTransport]:
         async with make_pair() as (client, server):
-            adapted = isinstance(server, WebSocketTransport)
+            adapted = isinstance(server, TrioWebSocketTransport)
             stream = server._ws._stream if adapted else server.stream
             await stream.send_all(beginning_of_a_frame(client.info))
             await stream.aclose()

@@ -27,8 +27,8 @@ from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import (
     ConnectionLimit,
     FrameTransport,
+    accept_transports,
     open_transport,
-    serve_listener,
 )
 from rsocket_trio.transports.connection_limit import counts_of
 from rsocket_trio.uri import Uri
@@ -50,7 +50,7 @@ async def echo(transport: FrameTransport) -> None:
 
 
 async def listen(nursery: trio.Nursery, uri: str, handle: Any = echo, **options: Any) -> Uri:
-    uris: list[Uri] = await nursery.start(partial(serve_listener, uri, handle, **options))
+    uris: list[Uri] = await nursery.start(partial(accept_transports, uri, handle, **options))
     return uris[0]
 
 
@@ -249,7 +249,7 @@ async def test_an_invalid_limit_is_refused_before_listening(
     with pytest.raises(error):
         await serve(Echo(), "tcp://127.0.0.1:0", **options)
     with pytest.raises(error):
-        await serve_listener("tcp://127.0.0.1:0", echo, **options)
+        await accept_transports("tcp://127.0.0.1:0", echo, **options)
 
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])

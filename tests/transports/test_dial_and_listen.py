@@ -18,7 +18,7 @@ import trio.testing
 
 from rsocket_trio import ConnectionConfig, connect
 from rsocket_trio.errors import ConnectFailed
-from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
+from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
 from rsocket_trio.transports.dial import describe_failure
 from rsocket_trio.uri import Uri, parse_uri
 
@@ -32,7 +32,7 @@ async def echo(transport: FrameTransport) -> None:
 
 
 async def listen(nursery: trio.Nursery, uri: str, handle: Any = echo, **options: Any) -> list[Uri]:
-    uris: list[Uri] = await nursery.start(partial(serve_listener, uri, handle, **options))
+    uris: list[Uri] = await nursery.start(partial(accept_transports, uri, handle, **options))
     return uris
 
 
@@ -161,16 +161,16 @@ async def test_a_wrong_address_is_a_value_error() -> None:
         async with open_transport("localhost:1"):
             raise AssertionError("connected")
     with pytest.raises(ValueError, match="no scheme"):
-        await serve_listener("localhost:1", echo)
+        await accept_transports("localhost:1", echo)
     with pytest.raises(ValueError, match="ssl_context"):
-        await serve_listener("tls://localhost:1", echo)
+        await accept_transports("tls://localhost:1", echo)
 
 
 async def test_an_address_in_use(nursery: trio.Nursery) -> None:
     """A second listener at one port is a plain OSError."""
     (uri,) = await listen(nursery, "tcp://127.0.0.1:0")
     with pytest.raises(OSError, match="in use"):
-        await serve_listener(uri, echo)
+        await accept_transports(uri, echo)
     nursery.cancel_scope.cancel()
 
 
@@ -335,7 +335,7 @@ async def test_connections_may_outlive_the_listening(nursery: trio.Nursery) -> N
 
     async def run(task_status: trio.TaskStatus[list[Uri]]) -> None:
         with listening:
-            await serve_listener(
+            await accept_transports(
                 "tcp://127.0.0.1:0", echo, handler_nursery=nursery, task_status=task_status
             )
 

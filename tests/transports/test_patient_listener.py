@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.log_policy import BURST
-from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
+from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
 from rsocket_trio.transports.patient_listener import PatientListener
 from rsocket_trio.uri import Uri, parse_uri
 
@@ -76,7 +76,7 @@ async def test_a_server_without_file_descriptors(
             raise OSError(errno.EMFILE, "Too many open files")
         return stream
 
-    uris: list[Uri] = await nursery.start(partial(serve_listener, "tcp://127.0.0.1:0", echo))
+    uris: list[Uri] = await nursery.start(partial(accept_transports, "tcp://127.0.0.1:0", echo))
     async with open_transport(uris[0]) as first:
         monkeypatch.setattr(trio.SocketListener, "accept", full)
         # One more accept is under way already, which is not affected.

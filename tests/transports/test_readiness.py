@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import select
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import NoReturn
 
 import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectFailed, Payload, Requester, connect, os_support, serve
+from rsocket_trio import Payload, Requester, connect, serve
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import readiness
-from rsocket_trio.transports.dial import open_transport
 from rsocket_trio.transports.direct import DirectStream
 from rsocket_trio.transports.readiness import MANY, Readiness
-from rsocket_trio.uri import as_uri
+from tests.transports.readiness_pairs import needs_epoll, pair, receive_x
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(select, "epoll"), reason="this system has no epoll: waits are trio's own"
-)
-
-
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One connection counts as many."""
-    monkeypatch.setattr(readiness, "MANY", 1)
-
-
-@asynccontextmanager
-async def pair() -> AsyncIterator[tuple[DirectStream, trio.SocketStream]]:
-    """Our end of a TCP connection, and the peer's."""
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    async with listener:
-        host, port = listener.socket.getsockname()[:2]
-        async with DirectStream(await trio.open_tcp_stream(host, port)) as ours:
-            async with await listener.accept() as theirs:
-                yield ours, theirs
+pytestmark = needs_epoll
 
 
 async def test_a_run_with_many_connections_shares_one_epoll() -> None:
@@ -126,82 +102,6 @@ async def test_a_cancelled_wait_loses_nothing(many: None) -> None:
         assert await ours.receive_some() == b"later"
 
 
-async def test_a_stream_closed_under_a_reader(many: None) -> None:
-    """The reader gets a ClosedResourceError at once, and the descriptor is forgotten."""
-    async with pair() as (ours, _theirs):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(expect_closed, ours)
-            await trio.testing.wait_all_tasks_blocked()
-            await ours.aclose()
-        with pytest.raises(trio.ClosedResourceError):
-            await ours.receive_some()
-
-
-async def expect_closed(stream: DirectStream) -> None:
-    with pytest.raises(trio.ClosedResourceError):
-        await stream.receive_some()
-
-
-async def test_a_reused_descriptor_is_not_mixed_up(many: None) -> None:
-    """A socket that gets the number of a closed one is told of its own bytes only."""
-    for number in range(5):
-        async with pair() as (ours, theirs):
-            data = b"connection %d" % number
-            await theirs.send_all(data)
-            assert await ours.receive_some() == data
-
-
-async def test_a_socket_closed_below_the_stream(many: None) -> None:
-    """A wait that begins after that says so, as trio does."""
-    async with pair() as (ours, _theirs):
-        await trio.aclose_forcefully(ours.inner)
-        with pytest.raises(trio.ClosedResourceError):
-            await ours.receive_some()
-
-
-async def test_few_connections_while_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait that began with many connections ends as it should when there are few."""
-    monkeypatch.setattr(readiness, "MANY", 4)
-    async with AsyncExitStack() as stack:
-        pairs = [await stack.enter_async_context(pair()) for _ in range(4)]
-        for ours, theirs in pairs:
-            await theirs.send_all(b"x")
-            await receive_x(ours)
-        shared = Readiness.of_this_run()
-        assert shared.shared
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(receive_x, pairs[3][0])
-            await trio.testing.wait_all_tasks_blocked()
-            for ours, _ in pairs[:3]:
-                await ours.aclose()
-            assert not shared.shared
-            await pairs[3][1].send_all(b"x")
-
-
-async def receive_x(stream: DirectStream) -> None:
-    assert await stream.receive_some() == b"x"
-
-
-@pytest.mark.parametrize("lack", ["no epoll", "no more registrations"])
-async def test_waits_are_trios_where_the_kernel_has_no_more(
-    many: None, monkeypatch: pytest.MonkeyPatch, lack: str
-) -> None:
-    """Nothing is lost but time."""
-    if lack == "no epoll":
-        monkeypatch.setattr(os_support, "EPOLL", False)
-    else:
-        monkeypatch.setattr(Readiness, "register", refuse)
-    async with pair() as (ours, theirs):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(receive_x, ours)
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            await theirs.send_all(b"x")
-
-
-def refuse(self: Readiness, watch: object, fd: int) -> None:
-    raise OSError(28, "No space left on device")
-
-
 async def test_thousands_of_events_in_one_look(monkeypatch: pytest.MonkeyPatch, many: None) -> None:
     """More events than one look takes come with the next one."""
     monkeypatch.setattr(readiness, "_EVENTS_AT_ONCE", 2)
@@ -238,124 +138,6 @@ async def test_a_wait_without_a_read_loses_nothing(many: None) -> None:
             for _ in range(3):
                 await ours.wait_received()
         assert ours.receive_nowait(10) == b"x"
-
-
-async def test_failed_handshakes_are_not_counted(many: None) -> None:
-    """Their streams are closed below, and yet the run forgets them."""
-    async with assert_no_leaks(), trio.open_nursery() as nursery:
-        server = await nursery.start(serve, KnownAnswers(), "ws://127.0.0.1:0")
-        uri = as_uri(server.uris[0])
-        for _ in range(3):
-            async with await trio.open_tcp_stream("127.0.0.1", uri.port) as client:
-                await client.send_all(b"nonsense\r\n\r\n")
-                with suppress(trio.BrokenResourceError):
-                    while await client.receive_some():
-                        pass
-        with pytest.raises(ConnectFailed):
-            async with open_transport(f"ws://127.0.0.1:{uri.port}/nowhere"):
-                raise AssertionError("the path exists")
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        assert Readiness.of_this_run().streams == 0
-        await server.aclose(grace=1)
-
-
-def test_system_tasks_read_when_the_run_ends(many: None) -> None:
-    """The epoll ends with the main task; a cleanup that still reads waits as trio does."""
-    received: list[bytes] = []
-
-    async def outlive(ours: DirectStream, theirs: trio.SocketStream, cushion: float) -> None:
-        try:
-            await ours.receive_some()
-        finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
-                await trio.sleep(cushion)
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(answer, ours)
-                    await trio.sleep(0.02)
-                    await theirs.send_all(b"x")
-
-    async def wait_shielded(ours: DirectStream, theirs: trio.SocketStream) -> None:
-        with trio.CancelScope(shield=True), trio.move_on_after(1):
-            received.append(await ours.receive_some())
-
-    async def answer(ours: DirectStream) -> None:
-        received.append(await ours.receive_some())
-
-    async def late(theirs: trio.SocketStream) -> None:
-        try:
-            await trio.sleep_forever()
-        finally:
-            with trio.CancelScope(shield=True):
-                await trio.sleep(0.02)
-                await theirs.send_all(b"y")
-
-    async def main() -> None:
-        stack = AsyncExitStack()
-        first = await stack.enter_async_context(pair())
-        second = await stack.enter_async_context(pair())
-        trio.lowlevel.spawn_system_task(outlive, *first, 0.01)
-        trio.lowlevel.spawn_system_task(wait_shielded, *second)
-        trio.lowlevel.spawn_system_task(late, second[1])
-        await trio.testing.wait_all_tasks_blocked()
-        kept.append(stack)
-
-    kept: list[object] = []
-    trio.run(main)
-    assert sorted(received) == [b"x", b"y"]
-
-
-def test_async_generators_read_when_the_run_ends(many: None) -> None:
-    """No system task can begin then."""
-    received: list[bytes] = []
-
-    async def generator() -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(1):
-                async with pair() as (ours, theirs):
-                    await theirs.send_all(b"x")
-                    received.append(await ours.receive_some())
-
-    async def main() -> None:
-        kept.append(generator())
-        await kept[0].__anext__()
-
-    kept: list[AsyncIterator[None]] = []
-    trio.run(main)
-    assert received == [b"x"]
-
-
-def test_ctrl_c_as_a_wait_begins(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task that it hit is not woken from another wait, which would crash trio."""
-    wait_received = DirectStream.wait_received
-
-    def interrupted(self: DirectStream) -> NoReturn:
-        waiting = wait_received(self)
-        assert isinstance(waiting, Coroutine)
-        waiting.close()
-        raise KeyboardInterrupt
-
-    async def main() -> None:
-        async with pair() as (ours, theirs):
-            with trio.move_on_after(0.01):
-                await ours.receive_some()
-            monkeypatch.setattr(DirectStream, "wait_received", interrupted)
-            try:
-                await ours.receive_some()
-            finally:
-                with trio.CancelScope(shield=True):
-                    await theirs.send_all(b"x")
-                    await trio.sleep(0.02)
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        trio.run(in_a_nursery, main)
-    assert caught.group_contains(KeyboardInterrupt)
-
-
-async def in_a_nursery(function: Callable[[], Awaitable[None]]) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(function)
 
 
 async def test_an_event_that_is_not_true(many: None) -> None:
@@ -407,66 +189,3 @@ async def test_two_readers(many: None) -> None:
         with pytest.raises(trio.BusyResourceError):
             await ours.receive_some()
         await theirs.send_all(b"x")
-
-
-@pytest.mark.parametrize("refused", ["the epoll", "the socket"])
-async def test_the_kernel_refuses(
-    many: None, monkeypatch: pytest.MonkeyPatch, refused: str
-) -> None:
-    """The wait is trio's, and no task is left behind."""
-    if refused == "the epoll":
-        monkeypatch.setattr(select, "epoll", refuse_call)
-    else:
-        monkeypatch.setattr(os_support, "EPOLL_EVENTS", -1)
-    async with assert_no_leaks(), pair() as (ours, theirs):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(receive_x, ours)
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            await theirs.send_all(b"x")
-
-
-async def test_trios_epoll_has_no_room_for_ours(
-    many: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All waits are trio's from then on; a system task that raised would crash the run."""
-    wait_readable = readiness.wait_readable
-
-    async def refuse_epoll(waited: int | trio.socket.SocketType) -> None:
-        if isinstance(waited, int):
-            raise OSError(28, "No space left on device")
-        await wait_readable(waited)
-
-    monkeypatch.setattr(readiness, "wait_readable", refuse_epoll)
-    async with assert_no_leaks(), pair() as (ours, theirs):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(receive_x, ours)
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            await theirs.send_all(b"x")
-
-
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-async def test_a_dropped_stream_is_closed(many: None) -> None:
-    """The garbage collector closes its socket, and its watch goes as well."""
-    async with pair() as (_other, _):
-        shared = Readiness.of_this_run()
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        async with listener:
-            host, port = listener.socket.getsockname()[:2]
-            stream = await trio.open_tcp_stream(host, port)
-            async with await listener.accept() as theirs:
-                dropped = DirectStream(stream)
-                with trio.move_on_after(0.01):
-                    await dropped.receive_some()
-                assert shared.streams == 1
-                del dropped, stream
-                gc.collect()
-                with trio.fail_after(1):
-                    assert await theirs.receive_some() == b""
-        async with pair() as (ours, theirs):
-            await theirs.send_all(b"x")
-            await receive_x(ours)
-            assert shared.streams == 1
-
-
-def refuse_call(*arguments: object) -> None:
-    raise OSError(24, "Too many open files")

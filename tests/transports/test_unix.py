@@ -17,7 +17,7 @@ import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.testing.leaks import assert_no_leaks
-from rsocket_trio.transports import FrameTransport, open_transport, serve_listener
+from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
 from rsocket_trio.transports.file_lock import locked
 from rsocket_trio.transports.unix import (
     UnixListener,
@@ -58,7 +58,7 @@ async def test_a_server_removes_its_file(uri: Uri) -> None:
         raise AssertionError("connected")
 
     async with trio.open_nursery() as nursery:
-        bound = await nursery.start(partial(serve_listener, uri, handle))
+        bound = await nursery.start(partial(accept_transports, uri, handle))
         assert bound == [uri]
         assert os.path.exists(uri.path)
         nursery.cancel_scope.cancel()

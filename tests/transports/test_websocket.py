@@ -12,19 +12,19 @@ import trio.testing
 import trio_websocket
 
 from rsocket_trio.errors import RemoteProtocolError
-from rsocket_trio.transports import TransportInfo, WebSocketTransport
+from rsocket_trio.transports import TransportInfo, TrioWebSocketTransport
 
 
 @asynccontextmanager
 async def connected(
     **options: int,
-) -> AsyncIterator[tuple[WebSocketTransport, trio_websocket.WebSocketConnection]]:
+) -> AsyncIterator[tuple[TrioWebSocketTransport, trio_websocket.WebSocketConnection]]:
     """A transport on the server's side, and trio-websocket's own connection to it."""
-    send, receive = trio.open_memory_channel[WebSocketTransport](1)
+    send, receive = trio.open_memory_channel[TrioWebSocketTransport](1)
     done = trio.Event()
 
     async def handle(request: trio_websocket.WebSocketRequest) -> None:
-        await send.send(WebSocketTransport(await request.accept(), **options))
+        await send.send(TrioWebSocketTransport(await request.accept(), **options))
         await done.wait()
 
     async with trio.open_nursery() as nursery:
@@ -49,7 +49,7 @@ async def test_facts_come_from_the_connection() -> None:
         assert transport.info.path == "/path?query"
         assert transport.info.peer.startswith("127.0.0.1:")
         mine = TransportInfo(scheme="ws", peer="a proxy says")
-        assert WebSocketTransport(ws, info=mine).info is mine
+        assert TrioWebSocketTransport(ws, info=mine).info is mine
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ UNLIKE = Capabilities(
     subscriptions=True,
     resumable=True,
     byte_stream=True,
-    translates=True,
+    translates_frames=True,
 )
 
 WRAPPERS = {
@@ -40,7 +40,7 @@ OWN = {
         "fragmented_requests": False,
         "uncredited_requests": True,
         "subscriptions": True,
-        "translates": True,
+        "translates_frames": True,
     },
     ResumableLink: {"resumable": True},
 }
@@ -248,4 +248,7 @@ def test_settings_fit_the_transport(capabilities, largest, fragment):
     config = ConnectionConfig(limits=Limits(max_frame_size=5000), fragment_size=4000, prefetch=3)
     fitted = capabilities.limit_config(config)
     assert (fitted.limits.max_frame_size, fitted.fragment_size) == (largest, fragment)
-    assert (fitted.prefetch, fitted.limits.max_streams) == (3, config.limits.max_streams)
+    assert (fitted.prefetch, fitted.limits.max_active_requests) == (
+        3,
+        config.limits.max_active_requests,
+    )

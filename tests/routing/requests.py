@@ -1,0 +1,28 @@
+"""Requests to a router without a connection."""
+
+import trio
+
+from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
+from rsocket_trio.metadata.mime_types import MIME
+from rsocket_trio.metadata.routing import encode_route
+from rsocket_trio.payload import Payload
+
+
+def request(data=b"", route=None, *, more=()):
+    """A request with composite metadata."""
+    entries = [] if route is None else [MetadataEntry(MIME.ROUTING, encode_route(route))]
+    return Payload(data, CompositeMetadata([*entries, *more]).encode())
+
+
+async def collect(items):
+    if not hasattr(items, "__aiter__"):
+        items = await items
+    return [item async for item in items]
+
+
+def channel_of(*payloads):
+    send, receive = trio.open_memory_channel(len(payloads))
+    for payload in payloads:
+        send.send_nowait(payload)
+    send.close()
+    return receive
