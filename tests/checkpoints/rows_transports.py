@@ -10,14 +10,14 @@ import trio.testing
 from rsocket_trio import os_support
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.patient_listener import PatientListener
+from rsocket_trio.sockets.readiness import Watch
+from rsocket_trio.sockets.tcp import connect_tcp, listen_tcp
+from rsocket_trio.sockets.unix import connect_unix, listen_unix
 from rsocket_trio.transports.dial import open_transport
-from rsocket_trio.transports.direct import DirectStream
 from rsocket_trio.transports.listen import serve_listener
 from rsocket_trio.transports.memory import memory_transport_pair
-from rsocket_trio.transports.patient_listener import PatientListener
-from rsocket_trio.transports.readiness import Watch
-from rsocket_trio.transports.tcp import connect_tcp, listen_tcp
-from rsocket_trio.transports.unix import connect_unix, listen_unix
 from rsocket_trio.transports.wrapper import TransportWrapper
 from rsocket_trio.uri import parse_uri
 from tests.checkpoints.scene import (
@@ -172,46 +172,46 @@ def address(listener: trio.SocketListener):
     return parse_uri(f"tcp://127.0.0.1:{listener.socket.getsockname()[1]}")
 
 
-@row("transports.direct.DirectStream.wait_send_all_might_not_block")
+@row("sockets.direct.DirectStream.wait_send_all_might_not_block")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].wait_send_all_might_not_block
 
 
-@row("transports.direct.DirectStream.send_all", only_cancelled=True)
+@row("sockets.direct.DirectStream.send_all", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
     return partial(stream.send_all, b"data")
 
 
-@row("transports.direct.DirectStream.receive_some")
+@row("sockets.direct.DirectStream.receive_some")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.receive_some
 
 
-@row("transports.direct.DirectStream.receive_some", "the end")
+@row("sockets.direct.DirectStream.receive_some", "the end")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.aclose()
     return stream.receive_some
 
 
-@row("transports.direct.DirectStream.wait_received")
+@row("sockets.direct.DirectStream.wait_received")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.wait_received
 
 
-@row("transports.readiness.Watch.wait")
+@row("sockets.readiness.Watch.wait")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return partial(watch_of(scene).wait, stream.socket)
 
 
-@row("transports.readiness.Watch.wait", "many connections, and bytes have arrived")
+@row("sockets.readiness.Watch.wait", "many connections, and bytes have arrived")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     watch = watch_of(scene)
@@ -221,7 +221,7 @@ async def _(scene: Scene) -> Call:
     return partial(watch.wait, stream.socket)
 
 
-@row("transports.readiness.Watch.wait", "many connections, and the stream has ended")
+@row("sockets.readiness.Watch.wait", "many connections, and the stream has ended")
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
     watch = watch_of(scene)
@@ -237,12 +237,12 @@ def watch_of(scene: Scene) -> Watch:
     return watch
 
 
-@row("transports.direct.DirectStream.send_eof")
+@row("sockets.direct.DirectStream.send_eof")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].send_eof
 
 
-@row("transports.direct.DirectStream.aclose")
+@row("sockets.direct.DirectStream.aclose")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].aclose
 
@@ -258,7 +258,7 @@ async def _(scene: Scene) -> Call:
     return await leaving(open_transport(address((await scene_listeners(scene))[0])))
 
 
-@row("transports.tcp.connect_tcp")
+@row("sockets.tcp.connect_tcp")
 async def _(scene: Scene) -> Call:
     listener = (await scene_listeners(scene))[0]
 
@@ -268,12 +268,12 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.tcp.listen_tcp")
+@row("sockets.tcp.listen_tcp")
 async def _(scene: Scene) -> Call:
     return partial(scene_listeners, scene)
 
 
-@row("transports.patient_listener.PatientListener.accept")
+@row("sockets.patient_listener.PatientListener.accept")
 async def _(scene: Scene) -> Call:
     listener = (await scene_listeners(scene))[0]
     scene.stack.push_async_callback((await connect_tcp(address(listener))).aclose)
@@ -285,12 +285,12 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.patient_listener.PatientListener.aclose")
+@row("sockets.patient_listener.PatientListener.aclose")
 async def _(scene: Scene) -> Call:
     return PatientListener((await scene_listeners(scene))[0], ANY_PORT).aclose
 
 
-@row("transports.unix.listen_unix")
+@row("sockets.unix.listen_unix")
 async def _(scene: Scene) -> Call:
     async def call() -> None:
         listener = await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))
@@ -299,7 +299,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.connect_unix")
+@row("sockets.unix.connect_unix")
 async def _(scene: Scene) -> Call:
     uri = parse_uri(f"unix://{scene.directory}/socket")
     scene.stack.push_async_callback((await listen_unix(uri)).aclose)
@@ -310,7 +310,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.UnixListener.accept")
+@row("sockets.unix.UnixListener.accept")
 async def _(scene: Scene) -> Call:
     uri = parse_uri(f"unix://{scene.directory}/socket")
     listener = await listen_unix(uri)
@@ -323,7 +323,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.UnixListener.aclose")
+@row("sockets.unix.UnixListener.aclose")
 async def _(scene: Scene) -> Call:
     return (await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))).aclose
 

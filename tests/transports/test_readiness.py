@@ -16,12 +16,12 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectFailed, Payload, Requester, connect, os_support, serve
+from rsocket_trio.sockets import readiness
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.readiness import MANY, Readiness
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
-from rsocket_trio.transports import readiness
 from rsocket_trio.transports.dial import open_transport
-from rsocket_trio.transports.direct import DirectStream
-from rsocket_trio.transports.readiness import MANY, Readiness
 from rsocket_trio.uri import as_uri
 
 pytestmark = pytest.mark.skipif(
