@@ -32,11 +32,11 @@ __all__ = [
 
 DIRECT_SOCKETS: bool = os.name == "posix"
 """A socket is a file descriptor, which ``os.read`` and ``os.write`` accept. If not, trio's own
-socket streams are used (`rsocket_trio.transports.direct`)."""
+socket streams are used (`rsocket_trio.sockets.direct`)."""
 
 EPOLL: bool = hasattr(select, "epoll")
 """The kernel can watch many sockets with one registration for each. If not, each wait registers its
-socket anew, as trio does (`rsocket_trio.transports.readiness`)."""
+socket anew, as trio does (`rsocket_trio.sockets.readiness`)."""
 
 EPOLL_EVENTS: Final[int] = sum(
     getattr(select, name, 0) for name in ("EPOLLIN", "EPOLLPRI", "EPOLLRDHUP", "EPOLLET")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Final, final
 
@@ -18,11 +18,12 @@ from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
 from .service import Registry, Service
+from .sockets.connection_limit import ConnectionLimit
+from .sockets.serving import Serving
+from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
-from .transports.connection_limit import ConnectionLimit
 from .transports.origins import normal_origins
-from .transports.tls import check_context
 from .uri import Uri, as_uri
 
 __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
@@ -51,17 +52,10 @@ class Server(metaclass=Sealed, given="serve gives one to task_status"):
         uris: The addresses it listens on, with their real ports.
     """
 
-    def __init__(
-        self,
-        accepting: trio.CancelScope,
-        everything: trio.CancelScope,
-        service: Service,
-    ) -> None:
-        self.uris: list[str] = []
+    def __init__(self, serving: Serving, service: Service) -> None:
+        self.uris = serving.uris
+        self._serving = serving
         self._service = service
-        self._accepting = accepting
-        self._everything = everything
-        self._stopped = trio.Event()
 
     def statistics(self) -> ServerStatistics:
         """Return numbers about this server."""
@@ -83,12 +77,11 @@ class Server(metaclass=Sealed, given="serve gives one to task_status"):
         If cancelled: the server still stops.
         """
         self.stop(grace=grace)
-        await self._stopped.wait()
+        await self._serving.wait_stopped()
 
     def stop(self, *, grace: float = 5.0) -> None:
         """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._accepting.cancel(reason="the server is being stopped")
-        self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
+        self._serving.stop(grace)
         self._service.registry.stop()
         if self._service.sessions is not None:
             self._service.sessions.stop()
@@ -159,9 +152,7 @@ async def serve(
             "allowed_origins is given, but no address is ws:// or wss://: add one, or leave "
             "allowed_origins out"
         )
-    accepting = trio.CancelScope()
-    everything = trio.CancelScope()
-    server = make(Server, accepting, everything, service)
+    serving = Serving()
     listen = partial(
         accept_transports,
         handle=service.serve,
@@ -171,27 +162,8 @@ async def serve(
         max_connections=limit,
         allowed_origins=origins,
     )
-    refused: OSError | ValueError | None = None
-    try:
-        with everything:
-            async with trio.open_nursery() as connections:
-                with accepting:
-                    async with trio.open_nursery() as listeners:
-                        try:
-                            begin = partial(listen, handler_nursery=connections)
-                            for uri in parsed:
-                                bound = await _start_listening(listeners, uri, begin)
-                                server.uris += map(str, bound)
-                        except (OSError, ValueError) as error:
-                            # Raised below: out of a nursery it would be in an exception group.
-                            refused = error
-                            everything.cancel(reason="an address cannot be listened on")
-                        else:
-                            task_status.started(server)
-    finally:
-        server._stopped.set()  # noqa: SLF001 - only this function knows when all has ended
-    if refused is not None:
-        raise refused
+    server = make(Server, serving, service)
+    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
 
 
 def _service(
@@ -228,23 +200,6 @@ def _address(uri: str | Uri) -> Uri:
         raise TypeError(
             f"{error}; to serve several routers, make one of them with Router.include"
         ) from None
-
-
-async def _start_listening(
-    listeners: trio.Nursery, uri: Uri, listen: Callable[..., Awaitable[None]]
-) -> list[Uri]:
-    """Listen at one address.
-
-    Raises:
-        OSError: It cannot be listened on; the text names the address.
-        ValueError: The TLS context is missing.
-    """
-    try:
-        bound: list[Uri] = await listeners.start(listen, uri)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
-    return bound
 
 
 async def serve_transport(

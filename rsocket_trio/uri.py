@@ -2,7 +2,9 @@
 
     tcp://host:port   tls://host:port   unix:///path   ws://host:port/path   wss://host:port/path
 
-This module only reads the text: it does not resolve names or open sockets.
+This module only reads the text: it does not resolve names or open sockets. Each scheme belongs to a
+wire (a protocol, or a family of protocols that share addresses). A wire registers its schemes, and
+accepts no others.
 """
 
 from __future__ import annotations
@@ -14,19 +16,73 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
-__all__ = ["SCHEMES", "Uri", "as_uri", "parse_uri"]
+__all__ = ["RSOCKET", "SCHEMES", "Scheme", "Uri", "as_uri", "parse_uri", "register_scheme"]
 
-_EXAMPLES: Final = {
-    "tcp": "tcp://127.0.0.1:7878",
-    "tls": "tls://example.org:7878",
-    "unix": "unix:///run/app.sock",
-    "ws": "ws://127.0.0.1:7879/rsocket",
-    "wss": "wss://example.org:443/rsocket",
-}
-SCHEMES: Final = frozenset(_EXAMPLES)
-"""The supported schemes."""
+RSOCKET: Final = "rsocket"
+"""The wire of RSocket and of the draft of 2015, which share ports."""
 
-_DEFAULT_PORTS: Final = {"ws": 80, "wss": 443}
+
+@attrs.frozen(kw_only=True)
+class Scheme:
+    """A kind of address.
+
+    Attributes:
+        name: The part before ``://``.
+        wire: The wire that the addresses belong to.
+        example: A valid address, for the texts of errors.
+        default_port: The port of an address without one; ``None`` if the port is required.
+        is_encrypted: Whether the connection uses TLS.
+        is_websocket: Whether frames travel as WebSocket messages, so that addresses have a path.
+        is_file: Whether the address is the path of a Unix socket.
+    """
+
+    name: str
+    wire: str
+    example: str
+    default_port: int | None = None
+    is_encrypted: bool = False
+    is_websocket: bool = False
+    is_file: bool = False
+
+
+_REGISTERED: Final[dict[str, Scheme]] = {}
+
+
+def register_scheme(scheme: Scheme) -> None:
+    """Make `parse_uri` read addresses of a further scheme.
+
+    Raises:
+        ValueError: There is another scheme of this name.
+    """
+    if _REGISTERED.setdefault(scheme.name, scheme) != scheme:
+        raise ValueError(f"there is another scheme {scheme.name!r}")
+
+
+for _scheme in (
+    Scheme(name="tcp", wire=RSOCKET, example="tcp://127.0.0.1:7878"),
+    Scheme(name="tls", wire=RSOCKET, example="tls://example.org:7878", is_encrypted=True),
+    Scheme(name="unix", wire=RSOCKET, example="unix:///run/app.sock", is_file=True),
+    Scheme(
+        name="ws",
+        wire=RSOCKET,
+        example="ws://127.0.0.1:7879/rsocket",
+        default_port=80,
+        is_websocket=True,
+    ),
+    Scheme(
+        name="wss",
+        wire=RSOCKET,
+        example="wss://example.org:443/rsocket",
+        default_port=443,
+        is_encrypted=True,
+        is_websocket=True,
+    ),
+):
+    register_scheme(_scheme)
+
+SCHEMES: Final = frozenset(_REGISTERED)
+"""The schemes of RSocket."""
+
 _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f\s]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -36,7 +92,7 @@ class Uri:
     """The address of a server. `parse_uri` reads the ``str`` of a `Uri` as the same `Uri`.
 
     Attributes:
-        scheme: ``tcp``, ``tls``, ``unix``, ``ws`` or ``wss``.
+        scheme: ``tcp``, ``tls``, ``unix``, ``ws`` or ``wss``, or the scheme of another wire.
         host: Name or address, an IPv6 address without its brackets; empty for ``unix``.
         port: 0 to 65535; 0 gives a server any free port. 0 for ``unix``.
         path: ``unix``: the path of the socket file, not percent-encoded. WebSocket: the path of
@@ -51,12 +107,20 @@ class Uri:
     @property
     def is_websocket(self) -> bool:
         """Whether frames travel as WebSocket messages."""
-        return self.scheme in {"ws", "wss"}
+        scheme = _REGISTERED.get(self.scheme)
+        return scheme is not None and scheme.is_websocket
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is the path of a Unix socket."""
+        scheme = _REGISTERED.get(self.scheme)
+        return scheme is not None and scheme.is_file
 
     @property
     def is_encrypted(self) -> bool:
         """Whether the connection uses TLS."""
-        return self.scheme in {"tls", "wss"}
+        scheme = _REGISTERED.get(self.scheme)
+        return scheme is not None and scheme.is_encrypted
 
     @property
     def authority(self) -> str:
@@ -64,7 +128,7 @@ class Uri:
         return join_host_port(self.host, self.port) if self.host else ""
 
     def __str__(self) -> str:
-        path = quote(self.path) if self.scheme == "unix" else self.path
+        path = quote(self.path) if self.is_file else self.path
         return f"{self.scheme}://{self.authority}{path}"
 
 
@@ -73,22 +137,29 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse_uri(text: str) -> Uri:
+def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
     """Read an address such as ``tcp://127.0.0.1:7878``.
 
-    The port may be left out with ``ws`` (80) and ``wss`` (443) only: RSocket has no default port.
+    The port may be left out where the scheme has a default port: ``ws`` (80) and ``wss`` (443).
     The path of a Unix socket may be percent-encoded.
+
+    Args:
+        text: The address.
+        wire: The wire whose schemes are allowed.
 
     Raises:
         ValueError: The text is not an address; the message says why, and shows a valid one.
     """
+    allowed = {name: each for name, each in _REGISTERED.items() if each.wire == wire}
+    example = next(iter(allowed.values())).example
     found = _SCHEME.match(text)
     if found is None:
-        raise _refusal(text, "it has no scheme")
-    scheme = found[1].lower()
-    if scheme not in _EXAMPLES:
-        raise _refusal(text, f"the scheme {scheme!r} is not one of {', '.join(_EXAMPLES)}")
-    example = _EXAMPLES[scheme]
+        raise _refusal(text, "it has no scheme", example)
+    scheme = allowed.get(found[1].lower())
+    if scheme is None:
+        why = f"the scheme {found[1].lower()!r} is not one of {', '.join(allowed)}"
+        raise _refusal(text, why, example)
+    example = scheme.example
     if _BLANK_OR_CONTROL.search(text):
         raise _refusal(text, "it contains a blank or a control character", example)
     try:
@@ -100,41 +171,49 @@ def parse_uri(text: str) -> Uri:
         raise _refusal(text, "a fragment (#...) is not allowed", example)
     if "@" in parts.netloc:
         raise _refusal(text, "a user or password is not allowed in an address", example)
-    if scheme == "unix":
-        return _unix_uri(text, parts.netloc, parts.path, parts.query, example)
+    if scheme.is_file:
+        return _file_uri(scheme, text, parts.netloc, parts.path, parts.query)
     if not host:
         raise _refusal(text, "it has no host", example)
     if ":" in host and not _is_ipv6(host):
         raise _refusal(text, f"{host!r} is not an IPv6 address", example)
     if port is None:
-        port = _DEFAULT_PORTS.get(scheme)
+        port = scheme.default_port
     if port is None:
         raise _refusal(text, "it has no port", example)
-    if scheme in _DEFAULT_PORTS:
+    path = ""
+    if scheme.is_websocket:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if not path.isascii():
             raise _refusal(text, "the path must be ASCII: percent-encode the rest", example)
-        return Uri(scheme=scheme, host=host, port=port, path=path)
-    if parts.path not in {"", "/"} or parts.query:
-        raise _refusal(text, f"a {scheme} address has no path or query", example)
-    return Uri(scheme=scheme, host=host, port=port)
+    elif parts.path not in {"", "/"} or parts.query:
+        raise _refusal(text, f"a {scheme.name} address has no path or query", example)
+    return Uri(scheme=scheme.name, host=host, port=port, path=path)
 
 
-def as_uri(address: str | Uri) -> Uri:
+def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:
     """Return the `Uri` of an address that is a `Uri` or a text.
 
+    Args:
+        address: The address.
+        wire: The wire whose schemes are allowed.
+
     Raises:
-        ValueError: The text is not an address; see `parse_uri`.
+        ValueError: The text is not an address of this wire; see `parse_uri`.
         TypeError: It is of another type.
     """
     if isinstance(address, Uri):
-        return address
+        scheme = _REGISTERED.get(address.scheme)
+        return (
+            address if scheme is not None and scheme.wire == wire else parse_uri(str(address), wire)
+        )
     if isinstance(address, str):
-        return parse_uri(address)
+        return parse_uri(address, wire)
     raise TypeError(f"an address must be a str or a Uri, not {type(address).__name__}")
 
 
-def _unix_uri(text: str, authority: str, path: str, query: str, example: str) -> Uri:
+def _file_uri(scheme: Scheme, text: str, authority: str, path: str, query: str) -> Uri:
+    example = scheme.example
     if authority:
         raise _refusal(text, "the path must be absolute (three slashes)", example)
     if path in {"", "/"}:
@@ -144,7 +223,7 @@ def _unix_uri(text: str, authority: str, path: str, query: str, example: str) ->
     decoded = unquote(path, errors="surrogateescape")
     if "\0" in decoded:
         raise _refusal(text, "the path contains a NUL", example)
-    return Uri(scheme="unix", path=decoded)
+    return Uri(scheme=scheme.name, path=decoded)
 
 
 def _is_ipv6(host: str) -> bool:
@@ -155,5 +234,5 @@ def _is_ipv6(host: str) -> bool:
     return True
 
 
-def _refusal(text: str, why: str, example: str = _EXAMPLES["tcp"]) -> ValueError:
+def _refusal(text: str, why: str, example: str) -> ValueError:
     return ValueError(f"{text!r} is not an address: {why}; an address looks like {example!r}")

@@ -91,8 +91,9 @@ def test_ratios_stand_beside_the_figures(report: str) -> None:
     """Cases that are also measured without RSocket have the ratio, for rate and processor time."""
     floor = [row for row in rows(report, TCP) if row[1].startswith("floor")]
     assert len(floor) == 3
-    # A short measurement may take less processor time than the clock of the system can tell.
-    assert all(float(row[3]) > 0 and float(row[5]) >= 0 for row in floor)
+    # A short measurement may take less processor time than the clock of the system can tell, and
+    # beside other work its rate may be less than a hundredth of the other's.
+    assert all(float(row[3]) >= 0 and float(row[5]) >= 0 for row in floor)
 
 
 def test_latency_and_memory_have_tables(report: str) -> None:

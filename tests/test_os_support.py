@@ -23,11 +23,11 @@ from rsocket_trio import (
 )
 from rsocket_trio.cli.exits import Failure
 from rsocket_trio.cli.stdio import LineReader, Writer
+from rsocket_trio.sockets.direct import DirectStream
 from rsocket_trio.testing.leaks import assert_no_leaks, open_file_descriptors
 from rsocket_trio.testing.memory import peak_memory, resident_memory
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
-from rsocket_trio.transports.direct import DirectStream
 
 ROOT = Path(__file__).parent.parent
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.uri import Uri, parse_uri
+from rsocket_trio import uri as uri_module
+from rsocket_trio.uri import Scheme, Uri, as_uri, parse_uri, register_scheme
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,27 @@ def test_the_meaning_of_a_scheme() -> None:
     ]  # fmt: skip
     assert parse_uri("tcp://[::1]:1").authority == "[::1]:1"
     assert not parse_uri("unix:///x").authority
+
+
+def test_each_wire_accepts_its_own_schemes_only():
+    """RSocket does not dial an address of another wire, nor the other wire one of RSocket."""
+    with pytest.raises(ValueError, match="'other' is not one of tcp, tls, unix, ws, wss"):
+        parse_uri("other://127.0.0.1")
+    other = Scheme(name="other", wire="a test", example="other://127.0.0.1:5", default_port=5)
+    register_scheme(other)
+    register_scheme(other)  # importing a module twice is no mistake
+    try:
+        uri = parse_uri("other://127.0.0.1", "a test")
+        assert (str(uri), uri.is_encrypted) == ("other://127.0.0.1:5", False)
+        assert as_uri(uri, "a test") is uri
+        for address in ("other://127.0.0.1", uri):
+            with pytest.raises(ValueError, match="'other' is not one of tcp, tls, unix, ws, wss"):
+                as_uri(address)
+        with pytest.raises(
+            ValueError, match=r"'tcp' is not one of other; .* 'other://127.0.0.1:5'"
+        ):
+            as_uri("tcp://127.0.0.1:1", "a test")
+        with pytest.raises(ValueError, match="there is another scheme 'other'"):
+            register_scheme(Scheme(name="other", wire="rsocket", example="other://x:1"))
+    finally:
+        del uri_module._REGISTERED["other"]

@@ -17,8 +17,9 @@ import trio
 
 from ..errors import ConnectFailed, single_error
 from ..log_policy import logger
+from ..sockets.dial import describe_failure
 from ..transports.base import FrameTransport
-from ..transports.dial import NO_CONNECTION, describe_failure
+from ..transports.dial import NO_CONNECTION
 
 __all__ = ["Dial", "Dialled", "wait_to_dial"]
 

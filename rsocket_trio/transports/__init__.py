@@ -9,22 +9,11 @@ The modules, in reading order. Transports and how they are opened:
 - ``wrapper``: the base class of transports around another transport
 - ``dial``: from an address to a transport, for clients
 - ``listen``: from an address to transports, for servers
-- ``over_stream``: from a connected socket to a transport
-
-Sockets:
-
-- ``tcp``: dial, listen, and the addresses of a connection
-- ``tls``: TLS over any byte stream
-- ``unix``: Unix sockets, and their files
-- ``file_lock``: a lock between processes, for the file of a socket
-- ``patient_listener``: a listener that waits while the system has no room
-- ``connection_limit``: how many connections may be open at once
+- ``over_stream``: from a connected stream to a transport
 
 Frames on byte streams:
 
 - ``byte_stream``: frames over any byte stream
-- ``direct``: a socket with few system calls
-- ``readiness``: one epoll for the many sockets of a trio run
 - ``progress``: send large batches in parts, to see progress
 
 WebSocket:
@@ -41,9 +30,9 @@ Inside one process:
 - ``memory``: a pair of connected transports, for tests
 """
 
+from ..sockets.connection_limit import ConnectionLimit
 from .base import Capabilities, FrameTransport, TransportInfo
 from .byte_stream import ByteStreamTransport, FrameDecoder
-from .connection_limit import ConnectionLimit
 from .dial import open_transport
 from .listen import accept_transports
 from .memory import MemoryTransport, memory_transport_pair

@@ -10,7 +10,7 @@ so your own transport, or a wrapper around one, can do as much as ours.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Final
 
@@ -19,41 +19,13 @@ import trio
 
 from ..config import MAX_FRAME_SIZE, MIN_FRAGMENT_SIZE, ConnectionConfig
 from ..frames.header import NEXT
+from ..sockets.byte_stream import TransportInfo
 
 __all__ = ["SUBSCRIPTION", "Capabilities", "FrameTransport", "TransportInfo"]
 
 SUBSCRIPTION: Final = NEXT
 """A flag that RSocket 1.0 does not define for REQUEST_STREAM. It marks a subscription (a stream
 that the responder does not end), only on transports with `Capabilities.subscriptions`."""
-
-
-@attrs.frozen(kw_only=True)
-class TransportInfo:
-    """Facts about a transport, for acceptors and logs.
-
-    Attributes:
-        scheme: ``tcp``, ``tls``, ``unix``, ``ws``, ``wss`` or ``memory``.
-        peer: The peer's address as text (``host:port``); empty if it has none.
-        local: Our own address as text; empty if there is none.
-        listener: On a server: the address given to `serve` that the client connected to, with its
-            real port; empty for your own transport.
-        path: WebSocket: the path of the request, with its query; else empty.
-        headers: WebSocket: the headers of the handshake request, names in lower case, in order.
-        extra: Other facts, e.g. ``peer_certificate``.
-    """
-
-    scheme: str
-    peer: str = ""
-    local: str = ""
-    listener: str = ""
-    path: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    extra: Mapping[str, object] = attrs.field(factory=dict)
-
-    def header(self, name: str) -> str | None:
-        """Return the first header of that name (any case), or ``None``."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key == wanted), None)
 
 
 @attrs.frozen(kw_only=True)

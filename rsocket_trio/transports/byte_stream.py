@@ -14,8 +14,8 @@ from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
 from ..frames.length import LengthPrefixDecoder, encode_length, join_frames
+from ..sockets.direct import DirectStream
 from .base import Capabilities, FrameTransport, TransportInfo
-from .direct import DirectStream
 from .progress import note_progress, send_in_parts
 
 __all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,16 +12,14 @@ import trio
 import trio_websocket
 
 from ..config import MAX_FRAME_SIZE
-from ..errors import ConnectFailed
+from ..sockets.dial import dial
+from ..sockets.tls import check_context
 from ..uri import Uri, as_uri
 from .base import FrameTransport
 from .over_stream import transport_over
-from .tcp import connect_tcp
-from .tls import check_context, start_tls_client
-from .unix import connect_unix
 from .websocket_handshake import request_websocket
 
-__all__ = ["NO_CONNECTION", "describe_failure", "open_transport"]
+__all__ = ["NO_CONNECTION", "open_transport"]
 
 NO_CONNECTION: Final = (
     OSError,
@@ -73,45 +70,12 @@ async def open_transport(
         raise ValueError(
             f"headers= is for ws:// and wss:// only, not for {uri}: leave headers= out"
         )
-    try:
-        stream = await (connect_unix(uri) if uri.scheme == "unix" else connect_tcp(uri))
-    except (OSError, UnicodeError) as error:
-        # UnicodeError: a host name that cannot be encoded for the resolver.
-        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
-    try:
-        with trio.fail_after(handshake_timeout):
-            transport = await transport_over(
-                stream,
-                uri,
-                dialled=True,
-                start_tls=partial(start_tls_client, host=uri.host, ssl_context=ssl_context),
-                shake_hands=partial(request_websocket, uri=uri, headers=headers),
-                max_frame_size=max_frame_size,
-            )
-    except trio.TooSlowError as error:
-        await trio.aclose_forcefully(stream)
-        why = f"the handshake was not finished within {handshake_timeout:g} s"
-        raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
-    except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
-        await trio.aclose_forcefully(stream)
-        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
-    except BaseException:  # also when cancelled: do not leave the socket open
-        await trio.aclose_forcefully(stream)
-        raise
+    make = partial(
+        transport_over,
+        uri=uri,
+        shake_hands=partial(request_websocket, uri=uri, headers=headers),
+        max_frame_size=max_frame_size,
+    )
+    transport = await dial(uri, make, ssl_context=ssl_context, handshake_timeout=handshake_timeout)
     async with transport:
         yield transport
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return the first cause of an error, as one line."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(describe_failure(each) for each in error.exceptions))
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        return describe_failure(cause)
-    if cause is not None and not isinstance(error, ConnectFailed):
-        return describe_failure(cause)
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
-        # trio puts the address in front, and our message already has it.
-        return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
-    return str(error) or type(error).__name__

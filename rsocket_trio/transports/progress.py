@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
+from ..sockets.direct import DirectStream
 from .base import FrameTransport
-from .direct import DirectStream
 
 __all__ = ["PART", "note_progress", "send_in_parts"]
 

@@ -16,9 +16,9 @@ from wsproto.events import CloseConnection, Pong
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
+from ..sockets.direct import DirectStream
 from .base import FrameTransport, TransportInfo
 from .byte_stream import RECEIVE_SIZE
-from .direct import DirectStream
 from .progress import note_progress, send_in_parts
 from .websocket_frames import encode_messages
 from .websocket_reader import MessageReader

@@ -10,16 +10,21 @@ import trio.testing
 from rsocket_trio import os_support
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame
+from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from rsocket_trio.sockets.connection_limit import ConnectionCounts
+from rsocket_trio.sockets.dial import dial
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.listen import Arrivals, listen_for
+from rsocket_trio.sockets.patient_listener import PatientListener
+from rsocket_trio.sockets.readiness import Watch
+from rsocket_trio.sockets.serving import Serving
+from rsocket_trio.sockets.tcp import connect_tcp, listen_tcp
+from rsocket_trio.sockets.unix import connect_unix, listen_unix
 from rsocket_trio.transports.dial import open_transport
-from rsocket_trio.transports.direct import DirectStream
 from rsocket_trio.transports.listen import accept_transports
 from rsocket_trio.transports.memory import memory_transport_pair
-from rsocket_trio.transports.patient_listener import PatientListener
-from rsocket_trio.transports.readiness import Watch
-from rsocket_trio.transports.tcp import connect_tcp, listen_tcp
-from rsocket_trio.transports.unix import connect_unix, listen_unix
 from rsocket_trio.transports.wrapper import TransportWrapper
-from rsocket_trio.uri import parse_uri
+from rsocket_trio.uri import Uri, parse_uri
 from tests.checkpoints.scene import (
     Call,
     QuickStream,
@@ -172,46 +177,46 @@ def address(listener: trio.SocketListener):
     return parse_uri(f"tcp://127.0.0.1:{listener.socket.getsockname()[1]}")
 
 
-@row("transports.direct.DirectStream.wait_send_all_might_not_block")
+@row("sockets.direct.DirectStream.wait_send_all_might_not_block")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].wait_send_all_might_not_block
 
 
-@row("transports.direct.DirectStream.send_all", only_cancelled=True)
+@row("sockets.direct.DirectStream.send_all", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
     return partial(stream.send_all, b"data")
 
 
-@row("transports.direct.DirectStream.receive_some")
+@row("sockets.direct.DirectStream.receive_some")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.receive_some
 
 
-@row("transports.direct.DirectStream.receive_some", "the end")
+@row("sockets.direct.DirectStream.receive_some", "the end")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.aclose()
     return stream.receive_some
 
 
-@row("transports.direct.DirectStream.wait_received")
+@row("sockets.direct.DirectStream.wait_received")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.wait_received
 
 
-@row("transports.readiness.Watch.wait")
+@row("sockets.readiness.Watch.wait")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return partial(watch_of(scene).wait, stream.socket)
 
 
-@row("transports.readiness.Watch.wait", "many connections, and bytes have arrived")
+@row("sockets.readiness.Watch.wait", "many connections, and bytes have arrived")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     watch = watch_of(scene)
@@ -221,7 +226,7 @@ async def _(scene: Scene) -> Call:
     return partial(watch.wait, stream.socket)
 
 
-@row("transports.readiness.Watch.wait", "many connections, and the stream has ended")
+@row("sockets.readiness.Watch.wait", "many connections, and the stream has ended")
 async def _(scene: Scene) -> Call:
     stream, _ = await sockets(scene)
     watch = watch_of(scene)
@@ -237,12 +242,12 @@ def watch_of(scene: Scene) -> Watch:
     return watch
 
 
-@row("transports.direct.DirectStream.send_eof")
+@row("sockets.direct.DirectStream.send_eof")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].send_eof
 
 
-@row("transports.direct.DirectStream.aclose")
+@row("sockets.direct.DirectStream.aclose")
 async def _(scene: Scene) -> Call:
     return (await sockets(scene))[0].aclose
 
@@ -258,7 +263,7 @@ async def _(scene: Scene) -> Call:
     return await leaving(open_transport(address((await scene_listeners(scene))[0])))
 
 
-@row("transports.tcp.connect_tcp")
+@row("sockets.tcp.connect_tcp")
 async def _(scene: Scene) -> Call:
     listener = (await scene_listeners(scene))[0]
 
@@ -268,12 +273,12 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.tcp.listen_tcp")
+@row("sockets.tcp.listen_tcp")
 async def _(scene: Scene) -> Call:
     return partial(scene_listeners, scene)
 
 
-@row("transports.patient_listener.PatientListener.accept")
+@row("sockets.patient_listener.PatientListener.accept")
 async def _(scene: Scene) -> Call:
     listener = (await scene_listeners(scene))[0]
     scene.stack.push_async_callback((await connect_tcp(address(listener))).aclose)
@@ -285,12 +290,12 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.patient_listener.PatientListener.aclose")
+@row("sockets.patient_listener.PatientListener.aclose")
 async def _(scene: Scene) -> Call:
     return PatientListener((await scene_listeners(scene))[0], ANY_PORT).aclose
 
 
-@row("transports.unix.listen_unix")
+@row("sockets.unix.listen_unix")
 async def _(scene: Scene) -> Call:
     async def call() -> None:
         listener = await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))
@@ -299,7 +304,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.connect_unix")
+@row("sockets.unix.connect_unix")
 async def _(scene: Scene) -> Call:
     uri = parse_uri(f"unix://{scene.directory}/socket")
     scene.stack.push_async_callback((await listen_unix(uri)).aclose)
@@ -310,7 +315,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.UnixListener.accept")
+@row("sockets.unix.UnixListener.accept")
 async def _(scene: Scene) -> Call:
     uri = parse_uri(f"unix://{scene.directory}/socket")
     listener = await listen_unix(uri)
@@ -323,7 +328,7 @@ async def _(scene: Scene) -> Call:
     return call
 
 
-@row("transports.unix.UnixListener.aclose")
+@row("sockets.unix.UnixListener.aclose")
 async def _(scene: Scene) -> Call:
     return (await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))).aclose
 
@@ -334,3 +339,55 @@ async def _(scene: Scene) -> Call:
         pass
 
     return endless(accept_transports, ANY_PORT, handle)
+
+
+@row("sockets.dial.dial")
+async def _(scene: Scene) -> Call:
+    uri = address((await scene_listeners(scene))[0])
+
+    async def call() -> None:
+        await dial(uri, scene.stack.enter_async_context, handshake_timeout=5)
+
+    return call
+
+
+@row("sockets.byte_stream.ByteStream.aclose")
+async def _(scene: Scene) -> Call:
+    return ByteStream((await sockets(scene))[0], TransportInfo(scheme="tcp")).aclose
+
+
+async def hold(stream: ByteStream) -> ByteStream:
+    """Make nothing else out of a stream."""
+    return stream
+
+
+@row("sockets.listen.listen_for")
+async def _(scene: Scene) -> Call:
+    arrivals = Arrivals(
+        shake_hands=hold,
+        handle=ByteStream.aclose,
+        ssl_context=None,
+        handshake_timeout=5,
+        counts=ConnectionCounts(None),
+    )
+    return endless(listen_for, arrivals, ANY_PORT)
+
+
+@row("sockets.serving.Serving.run")
+async def _(scene: Scene) -> Call:
+    serving = Serving()
+
+    async def listen(uri: Uri, *, handler_nursery, task_status) -> None:
+        task_status.started([uri])
+
+    async def call() -> None:
+        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0))
+
+    return call
+
+
+@row("sockets.serving.Serving.wait_stopped")
+async def _(scene: Scene) -> Call:
+    serving = Serving()
+    await serving.run([], lambda: serving.stop(0))
+    return serving.wait_stopped

@@ -12,7 +12,7 @@ from wsproto.connection import Connection, ConnectionType
 from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
-from rsocket_trio.transports.tls import start_tls_client, start_tls_server
+from rsocket_trio.sockets.tls import start_tls_client, start_tls_server
 from rsocket_trio.transports.websocket import TrioWebSocketTransport
 from rsocket_trio.transports.websocket_frames import encode_messages
 from rsocket_trio.transports.websocket_handshake import (
@@ -29,14 +29,14 @@ FRAME = KeepaliveFrame(respond=True).encode()
 SETUP = SetupFrame(1, 0, keepalive_interval_ms=1000, max_lifetime_ms=5000).encode()
 
 
-@row("transports.tls.start_tls_client")
+@row("sockets.tls.start_tls_client")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     scene.start(start_tls_server, other, scene.server_tls)
     return partial(start_tls_client, stream.inner, "localhost", scene.client_tls)
 
 
-@row("transports.tls.start_tls_server")
+@row("sockets.tls.start_tls_server")
 async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     scene.start(start_tls_client, stream.inner, "localhost", scene.client_tls)

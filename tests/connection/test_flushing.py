@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rsocket_trio import ConnectionConfig, ConnectionLost, Payload, Responder, connect, serve
 from rsocket_trio.connection.flushing import FlushHook, flushed_by_loop
 from rsocket_trio.connection.outbox import Outbox
+from rsocket_trio.sockets.direct import DirectStream
 from rsocket_trio.transports import memory_transport_pair
 from rsocket_trio.transports.base import FrameTransport
-from rsocket_trio.transports.direct import DirectStream
 
 
 class Immediate(FrameTransport):

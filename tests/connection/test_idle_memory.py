@@ -13,9 +13,9 @@ import trio.testing
 from wsproto.connection import Connection, ConnectionType
 
 from rsocket_trio import ConnectionConfig, Payload, Responder, connect, serve
+from rsocket_trio.sockets.direct import direct
 from rsocket_trio.testing.in_memory import connected_pair
 from rsocket_trio.transports import ByteStreamTransport, TransportInfo, WsprotoTransport
-from rsocket_trio.transports.direct import direct
 
 SIZE = 4_000_000
 

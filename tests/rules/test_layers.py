@@ -19,6 +19,7 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["log_policy", "os_support"],
+    ["sockets"],
     ["transports"],
     ["reactivesocket"],
     ["interactions"],

@@ -17,7 +17,7 @@ import rsocket_trio
 from rsocket_trio.sealed import Sealed
 
 ROOT = Path(rsocket_trio.__file__).parent
-INTERNAL = {"connection", "interactions", "protocol", "cli"}
+INTERNAL = {"connection", "interactions", "protocol", "sockets", "cli"}
 PUBLIC = ["rsocket_trio"] + [
     name
     for _, name, is_package in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")

@@ -14,12 +14,12 @@ import trio
 import trio_websocket
 import trustme
 
+from rsocket_trio.sockets import readiness
 from rsocket_trio.transports import (
     FrameTransport,
     TrioWebSocketTransport,
     accept_transports,
     open_transport,
-    readiness,
 )
 from rsocket_trio.uri import Uri, as_uri
 

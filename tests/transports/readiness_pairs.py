@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from rsocket_trio.transports.direct import DirectStream
+from rsocket_trio.sockets.direct import DirectStream
 
 needs_epoll = pytest.mark.skipif(
     not hasattr(select, "epoll"), reason="this system has no epoll: waits are trio's own"

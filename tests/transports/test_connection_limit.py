@@ -23,6 +23,7 @@ from rsocket_trio import (
     serve,
     serve_transport,
 )
+from rsocket_trio.sockets.connection_limit import counts_of
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import (
     ConnectionLimit,
@@ -30,7 +31,6 @@ from rsocket_trio.transports import (
     accept_transports,
     open_transport,
 )
-from rsocket_trio.transports.connection_limit import counts_of
 from rsocket_trio.uri import Uri
 
 ENOUGH = 20

@@ -18,8 +18,8 @@ import trio.testing
 
 from rsocket_trio import ConnectionConfig, connect
 from rsocket_trio.errors import ConnectFailed
+from rsocket_trio.sockets.dial import describe_failure
 from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
-from rsocket_trio.transports.dial import describe_failure
 from rsocket_trio.uri import Uri, parse_uri
 
 MakePair = Callable[[], AbstractAsyncContextManager[tuple[FrameTransport, FrameTransport]]]

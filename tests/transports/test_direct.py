@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from rsocket_trio.transports.direct import DirectStream
+from rsocket_trio.sockets.direct import DirectStream
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from rsocket_trio.log_policy import BURST
+from rsocket_trio.sockets.patient_listener import PatientListener
 from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
-from rsocket_trio.transports.patient_listener import PatientListener
 from rsocket_trio.uri import Uri, parse_uri
 
 URI = parse_uri("tcp://127.0.0.1:1")

@@ -12,11 +12,11 @@ import trio
 import trio.testing
 
 from rsocket_trio import Payload, Requester, connect, serve
+from rsocket_trio.sockets import readiness
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.readiness import MANY, Readiness
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
-from rsocket_trio.transports import readiness
-from rsocket_trio.transports.direct import DirectStream
-from rsocket_trio.transports.readiness import MANY, Readiness
 from tests.transports.readiness_pairs import needs_epoll, pair, receive_x
 
 pytestmark = needs_epoll

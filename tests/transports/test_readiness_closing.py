@@ -10,11 +10,11 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectFailed, serve
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.readiness import Readiness
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.dial import open_transport
-from rsocket_trio.transports.direct import DirectStream
-from rsocket_trio.transports.readiness import Readiness
 from rsocket_trio.uri import as_uri
 from tests.transports.readiness_pairs import needs_epoll, pair, receive_x
 

@@ -16,14 +16,18 @@ import trio
 import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
-from rsocket_trio.testing.leaks import assert_no_leaks
-from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
-from rsocket_trio.transports.file_lock import locked
-from rsocket_trio.transports.unix import (
+from rsocket_trio.sockets.file_lock import locked
+from rsocket_trio.sockets.unix import (
     UnixListener,
     connect_unix,
     listen_unix,
     peer_credentials,
+)
+from rsocket_trio.testing.leaks import assert_no_leaks
+from rsocket_trio.transports import (
+    FrameTransport,
+    accept_transports,
+    open_transport,
 )
 from rsocket_trio.uri import Uri
 
@@ -144,7 +148,7 @@ async def test_a_program_that_does_not_use_the_lock(
 
 RACER = """
 import sys, trio
-from rsocket_trio.transports.unix import listen_unix
+from rsocket_trio.sockets.unix import listen_unix
 from rsocket_trio.uri import Uri
 
 async def main():

@@ -1,0 +1,26 @@
+"""From an address to a byte stream, for every wire: TCP, TLS and Unix sockets, with their limits.
+
+A wire dials with `dial` and listens with `listen_for`, and makes what it needs out of each
+`ByteStream`: RSocket makes a transport (`rsocket_trio.transports`).
+
+The modules, in reading order. Streams by address:
+
+- ``byte_stream``: a connected stream, and the facts about it
+- ``dial``: from an address to a connected stream, for clients
+- ``listen``: a task for each connection that arrives at an address
+- ``serving``: listen at several addresses until stopped
+
+Kinds of sockets:
+
+- ``tcp``: dial, listen, and the addresses of a connection
+- ``tls``: TLS over any byte stream
+- ``unix``: Unix sockets, and their files
+- ``file_lock``: a lock between processes, for the file of a socket
+
+Limits, and waiting:
+
+- ``connection_limit``: how many connections may be open at once
+- ``patient_listener``: a listener that waits while the system has no room
+- ``direct``: a socket with few system calls
+- ``readiness``: one epoll for the many sockets of a trio run
+"""

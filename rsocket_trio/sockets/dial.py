@@ -1,0 +1,86 @@
+"""Streams by address, for clients: `dial`."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from ..errors import ConnectFailed
+from ..uri import Uri
+from .byte_stream import ByteStream, connected
+from .tcp import connect_tcp
+from .tls import start_tls_client
+from .unix import connect_unix
+
+__all__ = ["describe_failure", "dial"]
+
+T = TypeVar("T")
+
+
+async def dial(
+    uri: Uri,
+    shake_hands: Callable[[ByteStream], Awaitable[T]],
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    handshake_timeout: float,
+) -> T:
+    """Connect to a server, and make something out of the stream.
+
+    Args:
+        uri: The server's address.
+        shake_hands: Makes the result, after a handshake of the wire if it has one. The result owns
+            the stream.
+        ssl_context: TLS: how to verify the server; by default with the system's authorities.
+        handshake_timeout: How long the handshakes may take, TLS included, in seconds.
+
+    Returns:
+        The result of ``shake_hands``.
+
+    Raises:
+        ConnectFailed: No connection could be made; the message says what failed, ``__cause__``
+            holds the error.
+
+    Checkpoint: always.
+    If cancelled: nothing stays open.
+    """
+    try:
+        stream = await (connect_unix(uri) if uri.is_file else connect_tcp(uri))
+    except (OSError, UnicodeError) as error:
+        # UnicodeError: a host name that cannot be encoded for the resolver.
+        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
+    start_tls = partial(start_tls_client, host=uri.host, ssl_context=ssl_context)
+    try:
+        with trio.fail_after(handshake_timeout):
+            return await shake_hands(
+                await connected(stream, uri, dialled=True, start_tls=start_tls)
+            )
+    except trio.TooSlowError as error:
+        await trio.aclose_forcefully(stream)
+        why = f"the handshake was not finished within {handshake_timeout:g} s"
+        raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
+    except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
+        await trio.aclose_forcefully(stream)
+        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
+    except BaseException:  # also when cancelled: do not leave the socket open
+        await trio.aclose_forcefully(stream)
+        raise
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return the first cause of an error, as one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(describe_failure(each) for each in error.exceptions))
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        return describe_failure(cause)
+    if cause is not None and not isinstance(error, ConnectFailed):
+        return describe_failure(cause)
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
+        # trio puts the address in front, and our message already has it.
+        return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
+    return str(error) or type(error).__name__

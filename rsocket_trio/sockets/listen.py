@@ -1,0 +1,193 @@
+"""A task for each connection that arrives at an address: `listen_for`."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+
+import attrs
+import trio
+
+from ..errors import ConnectFailed
+from ..log_policy import logger
+from ..uri import Uri
+from .byte_stream import ByteStream, connected
+from .connection_limit import ConnectionCounts
+from .dial import describe_failure
+from .patient_listener import PatientListener
+from .tcp import bound_uri, listen_tcp, socket_addresses
+from .tls import TLSStream, start_tls_server
+from .unix import listen_unix
+
+__all__ = ["Arrivals", "listen_for"]
+
+T = TypeVar("T", bound=trio.abc.AsyncResource)
+
+
+@attrs.frozen(kw_only=True)
+class Arrivals(Generic[T]):
+    """How connections that arrive at an address are handled.
+
+    Attributes:
+        shake_hands: Makes something out of the stream, after a handshake of the wire if it has one.
+            The result owns the stream.
+        handle: Called with the result; which is closed when it returns.
+        ssl_context: The certificate; needed for an encrypted address.
+        handshake_timeout: How long the handshakes may take, TLS included, in seconds.
+        counts: Counts the open connections. Further ones are refused.
+        has_handshake: Whether ``shake_hands`` waits for the client. A client that leaves before it
+            has sent anything is then not worth a warning.
+        refuse: Answers a connection past the limit, before it is closed; ``None`` closes it at
+            once.
+    """
+
+    shake_hands: Callable[[ByteStream], Awaitable[T]]
+    handle: Callable[[T], Awaitable[None]]
+    ssl_context: ssl.SSLContext | None
+    handshake_timeout: float
+    counts: ConnectionCounts
+    has_handshake: bool = False
+    refuse: Callable[[trio.abc.Stream], Awaitable[None]] | None = None
+
+
+async def listen_for(
+    arrivals: Arrivals[T],
+    uri: Uri,
+    *,
+    handler_nursery: trio.Nursery | None = None,
+    task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Listen at an address, and handle every connection in a task of its own.
+
+    An error in a handshake or in a handler ends that connection and is logged; the server goes on.
+
+    Args:
+        arrivals: What to do with the connections.
+        uri: Where to listen; port 0 is any free port. A host name may have several addresses.
+        handler_nursery: The nursery for connections, if they should outlive the listening.
+        task_status: Gets the addresses with their real ports, when they accept connections.
+
+    Raises:
+        ValueError: ``ssl_context`` is missing.
+        OSError: The address cannot be listened on.
+
+    Checkpoint: always.
+    If cancelled: the listeners are closed; connections stay open in ``handler_nursery``.
+    """
+    if uri.is_encrypted and arrivals.ssl_context is None:
+        raise ValueError(f"{uri} needs an ssl_context with a certificate")
+    handler = _ConnectionHandler(uri, uri, arrivals)
+    try:
+        bound, listeners = await _listen(uri)
+        if not (uri.port or uri.is_file):
+            handler.listener = bound[0]
+        task_status.started(bound)
+        patient = [PatientListener(listener, uri) for listener in listeners]
+        await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
+    finally:
+        logger.settle(all_of_it=True)
+
+
+async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
+    """Return the bound addresses and their listeners."""
+    if uri.is_file:
+        return [uri], [await listen_unix(uri)]
+    listeners = await listen_tcp(uri)
+    return [bound_uri(uri, listener) for listener in listeners], listeners
+
+
+@attrs.define
+class _ConnectionHandler(Generic[T]):
+    """The handling of each connection that arrives at one address."""
+
+    uri: Uri
+    listener: Uri  # the same, with its port once that is known
+    arrivals: Arrivals[T]
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Serve one connection from its handshake to its end.
+
+        Errors are logged and not raised, as they would end the other connections.
+        `trio.serve_listeners` closes the stream.
+        """
+        logger.settle()
+        name = self._name(stream)  # A closed socket has no address.
+        counts = self.arrivals.counts
+        try:
+            if counts.full:
+                await self._refuse_connection(stream)
+                return
+            with counts.count_open():
+                ready = await self._shake_hands(stream, name)
+                if ready is not None:
+                    async with ready:
+                        await self.arrivals.handle(ready)
+        except Exception:  # a fault in serving one connection must not end the others
+            logger.exception("%s: serving %s crashed", self.uri, name)
+        except BaseExceptionGroup as group:
+            faults, urgent = group.split(Exception)
+            if faults is not None:
+                logger.exception("%s: serving %s crashed", self.uri, name, exc_info=faults)
+            if urgent is not None:
+                raise urgent from None
+
+    async def _shake_hands(self, stream: trio.SocketStream, name: str) -> T | None:
+        """Return what is ready to be handled; ``None`` if the handshake failed, which is logged."""
+        arrivals = self.arrivals
+        timeout = arrivals.handshake_timeout
+        begin = partial(
+            connected,
+            stream,
+            self.uri,
+            dialled=False,
+            start_tls=self._start_tls,
+            listener=str(self.listener),
+        )
+        why = f"not finished within {timeout:g} s"
+        with trio.move_on_after(timeout):
+            waits = self.uri.is_encrypted or arrivals.has_handshake
+            if waits and await _sends_nothing(stream):
+                # A port scanner or a health check: not worth a warning.
+                logger.debug("%s: %s connected and closed without sending", self.uri, name)
+                return None
+            try:
+                return await arrivals.shake_hands(await begin())
+            except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
+                why = describe_failure(error)
+        logger.warning("%s: the handshake with %s failed: %s", self.uri, name, why)
+        return None
+
+    async def _start_tls(self, stream: trio.SocketStream) -> TLSStream:
+        assert self.arrivals.ssl_context is not None  # `listen_for` checks it
+        return await start_tls_server(stream, self.arrivals.ssl_context)
+
+    async def _refuse_connection(self, stream: trio.SocketStream) -> None:
+        """Close a connection past the limit; some wires answer it."""
+        logger.warning("%s: closed a connection, as max_connections are open", self.uri)
+        arrivals = self.arrivals
+        if arrivals.refuse is None or arrivals.counts.full_of_refused:
+            return
+        with arrivals.counts.count_refused(), trio.move_on_after(arrivals.handshake_timeout):
+            try:
+                carrier: trio.abc.Stream = stream
+                if self.uri.is_encrypted:
+                    carrier = await self._start_tls(stream)
+                await arrivals.refuse(carrier)
+            except (ConnectFailed, trio.BrokenResourceError, OSError):
+                pass  # ConnectFailed says that the client was answered; otherwise it is gone.
+
+    def _name(self, stream: trio.SocketStream) -> str:
+        if self.uri.is_file:
+            return "a peer"
+        return socket_addresses(stream)[1] or "a peer that is gone"
+
+
+async def _sends_nothing(stream: trio.SocketStream) -> bool:
+    """Wait for the first byte without reading it; return whether the stream ends instead."""
+    try:
+        return not await stream.socket.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True

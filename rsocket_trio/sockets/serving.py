@@ -1,0 +1,90 @@
+"""Listen at several addresses until stopped: `Serving`. The server of each wire has one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TypeAlias
+
+import trio
+
+from ..uri import Uri
+
+__all__ = ["Listen", "Serving"]
+
+
+Listen: TypeAlias = Callable[..., Awaitable[None]]
+"""`rsocket_trio.sockets.listen.listen_for`, or a function with the same keyword arguments, which is
+called with an address."""
+
+
+class Serving:
+    """The listeners of a server and the tasks of its connections, from start to end.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self._accepting = trio.CancelScope()
+        self._everything = trio.CancelScope()
+        self._stopped = trio.Event()
+
+    async def run(
+        self, listeners: Iterable[tuple[Uri, Listen]], started: Callable[[], object]
+    ) -> None:
+        """Listen until stopped, and call ``started`` when every address accepts connections.
+
+        Raises:
+            OSError: An address cannot be listened on; the text names it.
+            ValueError: The TLS context is missing.
+
+        Checkpoint: always.
+        If cancelled: at once, with all connections.
+        """
+        refused: OSError | ValueError | None = None
+        try:
+            with self._everything:
+                async with trio.open_nursery() as connections:
+                    with self._accepting:
+                        async with trio.open_nursery() as nursery:
+                            try:
+                                for uri, listen in listeners:
+                                    await self._begin(nursery, uri, listen, connections)
+                            except (OSError, ValueError) as error:
+                                # Raised below: out of a nursery it would be in an exception group.
+                                refused = error
+                                reason = "an address cannot be listened on"
+                                self._everything.cancel(reason=reason)
+                            else:
+                                started()
+        finally:
+            self._stopped.set()
+        if refused is not None:
+            raise refused
+
+    async def _begin(
+        self, nursery: trio.Nursery, uri: Uri, listen: Listen, connections: trio.Nursery
+    ) -> None:
+        try:
+            bound: list[Uri] = await nursery.start(
+                partial(listen, uri, handler_nursery=connections)
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+        self.uris += map(str, bound)
+
+    def stop(self, grace: float) -> None:
+        """Accept no more connections, and cancel the rest after ``grace`` seconds."""
+        self._accepting.cancel(reason="the server is being stopped")
+        self._everything.deadline = min(self._everything.deadline, trio.current_time() + grace)
+
+    async def wait_stopped(self) -> None:
+        """Wait until `run` is over.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        await self._stopped.wait()
