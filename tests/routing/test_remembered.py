@@ -1,0 +1,102 @@
+"""A router remembers the handlers of requests, but no metadata that may be secret."""
+
+import gc
+from collections import deque
+
+import pytest
+
+from rsocket_trio.metadata.authentication import BearerAuthentication, SimpleAuthentication
+from rsocket_trio.metadata.builder import Metadata
+from rsocket_trio.metadata.composite import MetadataEntry
+from rsocket_trio.metadata.mime_types import MIME
+from rsocket_trio.payload import Payload
+from rsocket_trio.routing import Router
+from rsocket_trio.routing.finder import Finder
+
+SECRET = b"opensesame"
+PASSWORD = SimpleAuthentication("ada", SECRET.decode())
+TOKEN = BearerAuthentication(SECRET.decode())
+BY_NAME = bytes((len(MIME.AUTHENTICATION) - 1,)) + MIME.AUTHENTICATION.upper().encode()
+
+
+def keeps(finder: Finder, secret: bytes) -> bool:
+    """Whether bytes or text with the secret can be reached from a finder."""
+    seen, waiting = set(), deque([finder])
+    while waiting:
+        found = waiting.popleft()
+        if id(found) in seen or isinstance(found, type) or type(found).__name__ == "module":
+            continue
+        seen.add(id(found))
+        if isinstance(found, str):
+            found = found.encode(errors="replace")
+        if isinstance(found, bytes | bytearray) and secret in found:
+            return True
+        if type(found).__name__ not in ("function", "frame", "coroutine"):
+            waiting.extend(gc.get_referents(found))
+    return False
+
+
+def make_router(**options) -> Router:
+    router = Router(**options)
+
+    @router.request_response("me")
+    async def me() -> str:
+        return "me"
+
+    @router.request_response()
+    async def without_a_route() -> str:
+        return "no route"
+
+    return router
+
+
+async def admit(auth, facts):
+    return "somebody"
+
+
+def entry(mime_type: bytes, content: bytes) -> bytes:
+    return mime_type + len(content).to_bytes(3, "big") + content
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        Metadata(route="me", auth=PASSWORD).encode(),
+        Metadata(route="me", auth=TOKEN).encode(),
+        Metadata(auth=TOKEN).encode(),
+        Metadata(route="me").encode() + entry(BY_NAME, TOKEN.encode()),
+        Metadata(route="me", data_mime_type=MIME.JSON).encode() + Metadata(auth=TOKEN).encode(),
+        Metadata(route="me", auth=SimpleAuthentication("x", "y")).encode()
+        + Metadata(auth=TOKEN).encode(),
+        Metadata(route="me").encode() + MetadataEntry("x-api-key", SECRET).encode(),
+        Metadata(route="me", data_mime_type=MIME.JSON).encode() + b"\xfc\0\0\xff" + SECRET,
+    ],
+    ids=["password", "token", "no route", "name", "behind", "two", "another type", "cut off"],
+)
+async def test_no_secret_is_kept(bind, metadata, guarded):
+    """Credentials are not kept, with a guard or without, wherever they are in the metadata."""
+    bound = await bind(make_router(authenticate=admit) if guarded else make_router())
+    try:
+        await bound.request_response(Payload(b"", metadata))
+    except Exception as error:  # damaged credentials are refused by a guard
+        assert "cannot be read" in str(error)
+    assert not keeps(bound._finder, SECRET)
+
+
+@pytest.mark.parametrize("mime_type", [MIME.AUTHENTICATION, MIME.JSON, "x-api-key"])
+async def test_metadata_of_another_type_are_not_kept(bind, mime_type):
+    """All metadata of a connection may be secret; the handler is found all the same."""
+    bound = await bind(make_router(), metadata=mime_type)
+    for _ in range(2):
+        answer = await bound.request_response(Payload(b"", TOKEN.encode()))
+        assert answer.data == b'"no route"'
+    assert not keeps(bound._finder, SECRET)
+
+
+async def test_routes_are_kept(bind):
+    """The usual metadata are kept, so that this file tests something."""
+    bound = await bind(make_router())
+    metadata = Metadata(route="me", data_mime_type=MIME.JSON, accept=(MIME.JSON,)).encode()
+    await bound.request_response(Payload(b"", metadata))
+    assert keeps(bound._finder, metadata)
