@@ -15,7 +15,7 @@ from trio.lowlevel import checkpoint
 from ..config import MAX_FRAME_SIZE
 from ..frames.length import LengthPrefixDecoder, encode_length, join_frames
 from .base import Capabilities, FrameTransport, TransportInfo
-from .direct import DirectStream
+from .direct import DirectStream, close_stream
 from .progress import note_progress, send_in_parts
 
 __all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
@@ -221,4 +221,4 @@ class ByteStreamTransport(FrameTransport):
         self._pushed.clear()
         self._unread.clear()
         self._decoder = LengthPrefixDecoder(MAX_FRAME_SIZE)
-        await self.stream.aclose()
+        await close_stream(self.stream)

@@ -2,9 +2,11 @@
 
 import gc
 from collections import deque
+from contextlib import suppress
 
 import pytest
 
+from rsocket_trio.errors import Invalid
 from rsocket_trio.metadata.authentication import BearerAuthentication, SimpleAuthentication
 from rsocket_trio.metadata.builder import Metadata
 from rsocket_trio.metadata.composite import MetadataEntry
@@ -77,10 +79,8 @@ def entry(mime_type: bytes, content: bytes) -> bytes:
 async def test_no_secret_is_kept(bind, metadata, guarded):
     """Credentials are not kept, with a guard or without, wherever they are in the metadata."""
     bound = await bind(make_router(authenticate=admit) if guarded else make_router())
-    try:
+    with suppress(Invalid):  # a guard refuses damaged credentials
         await bound.request_response(Payload(b"", metadata))
-    except Exception as error:  # damaged credentials are refused by a guard
-        assert "cannot be read" in str(error)
     assert not keeps(bound._finder, SECRET)
 
 
