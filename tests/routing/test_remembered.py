@@ -3,6 +3,7 @@
 import gc
 from collections import deque
 from contextlib import suppress
+from types import CellType, FunctionType, MethodType
 
 import pytest
 
@@ -18,22 +19,26 @@ from rsocket_trio.routing.finder import Finder
 SECRET = b"opensesame"
 PASSWORD = SimpleAuthentication("ada", SECRET.decode())
 TOKEN = BearerAuthentication(SECRET.decode())
+CONTAINERS = (dict, list, tuple, set, frozenset, deque, CellType, MethodType)
 BY_NAME = bytes((len(MIME.AUTHENTICATION) - 1,)) + MIME.AUTHENTICATION.upper().encode()
 
 
 def keeps(finder: Finder, secret: bytes) -> bool:
-    """Whether bytes or text with the secret can be reached from a finder."""
+    """Whether the secret is in bytes or text that the parts of a finder refer to."""
     seen, waiting = set(), deque([finder])
     while waiting:
         found = waiting.popleft()
-        if id(found) in seen or isinstance(found, type) or type(found).__name__ == "module":
+        if id(found) in seen:
             continue
         seen.add(id(found))
         if isinstance(found, str):
             found = found.encode(errors="replace")
-        if isinstance(found, bytes | bytearray) and secret in found:
-            return True
-        if type(found).__name__ not in ("function", "frame", "coroutine"):
+        if isinstance(found, bytes):
+            if secret in found:
+                return True
+        elif isinstance(found, FunctionType):
+            waiting.extend(found.__closure__ or ())
+        elif isinstance(found, CONTAINERS) or type(found).__module__.startswith("rsocket_trio"):
             waiting.extend(gc.get_referents(found))
     return False
 
