@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from traceback import TracebackException
 from typing import Any, Final
 
-__all__ = ["Block", "SafeTracebacks", "cut", "escaped", "safe"]
+__all__ = ["Block", "SafeTracebacks", "cut", "escaped", "safe", "safe_traceback"]
 
 MAX_ARGUMENT: Final = 1000
 """Characters of one argument of a message."""
@@ -80,23 +80,23 @@ class SafeTracebacks(logging.Filter):
         """See `logging.Filter.filter`."""
         if isinstance(record.exc_info, tuple) and record.exc_info[1] is not None:
             try:
-                text = _traceback(record.exc_info[1])
+                text, usual = safe_traceback(record.exc_info[1])
             except Exception:  # an exception of the application that cannot be formatted
                 return True  # `logging` reports it
-            if text is not None:
+            if not usual:
                 # `logging.Formatter` uses this in place of a text of its own.
                 record.exc_text = text
         return True
 
 
-def _traceback(error: BaseException) -> str | None:
-    """Return the text of a traceback; ``None`` if the usual text is safe."""
+def safe_traceback(error: BaseException) -> tuple[str, bool]:
+    """Return the text of a traceback, and whether it is the usual text."""
     captured = TracebackException.from_exception(error, compact=True)
     changed = False
     for each in _all_of(captured):
         changed |= _clean(each)
     text = "".join(captured.format()).rstrip("\n")
-    return cut(text, MAX_BLOCK) if changed or len(text) > MAX_BLOCK else None
+    return cut(text, MAX_BLOCK), not changed and len(text) <= MAX_BLOCK
 
 
 def _all_of(captured: TracebackException) -> Iterator[TracebackException]:
