@@ -12,6 +12,8 @@ A kind is the text of the message before its arguments are put in, and for an ex
 type and the line that raised it, so a flood of one fault does not hide another. A kind does not
 depend on the peer, so no memory is used per peer.
 
+Texts of peers in a line are escaped and cut (`rsocket_trio.log_text`).
+
 Every module of this package logs by `logger`; a test checks this.
 """
 
@@ -27,6 +29,8 @@ from typing import Final
 
 import attrs
 import trio
+
+from .log_text import SafeTracebacks, safe
 
 __all__ = ["PeerLog", "RateLimit", "Suppressed", "logger"]
 
@@ -163,6 +167,8 @@ class PeerLog:
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
+        if not any(isinstance(each, SafeTracebacks) for each in self._logger.filters):
+            self._logger.addFilter(SafeTracebacks())
 
     def enabled_for(self, level: int) -> bool:
         """Return whether lines of this level are logged at all."""
@@ -204,7 +210,7 @@ class PeerLog:
             self._report(limit.overdue())
             fault = exc_info if isinstance(exc_info, BaseException) else None
             kind = message if fault is None else (message, type(fault), _origin(fault))
-            if not limit.admits(kind, level, lambda: _text(message, args)):
+            if not limit.admits(kind, level, lambda: _text(message, safe(args))):
                 level = logging.DEBUG
         self._write(level, message, args, exc_info, 4)
 
@@ -212,7 +218,7 @@ class PeerLog:
         self, level: int, message: str, args: tuple[object, ...], exc_info: _ExcInfo, depth: int
     ) -> None:
         try:
-            self._logger.log(level, message, *args, exc_info=exc_info, stacklevel=depth)
+            self._logger.log(level, message, *safe(args), exc_info=exc_info, stacklevel=depth)
         except Exception as error:  # of the application, see below
             # A filter or a handler of the application's. Many of these lines are about one request,
             # which must not end a connection.

@@ -11,6 +11,7 @@ import trio
 
 from rsocket_trio import Payload
 from rsocket_trio.errors import StreamError
+from rsocket_trio.log_text import escaped
 
 from .bench_operations import OPERATIONS
 from .client import run_client
@@ -68,7 +69,7 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
     figures = _figures(tally, args)
     await Writer().write(json_line(figures) if args.json else _table(figures))
     if tally.first_error is not None and not args.quiet:
-        print(f"first error: {tally.first_error}", file=sys.stderr)
+        print(f"first error: {escaped(str(tally.first_error))}", file=sys.stderr)
     return PEER_ERROR if tally.errors else DONE
 
 

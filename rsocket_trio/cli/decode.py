@@ -11,6 +11,7 @@ import attrs
 
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.frames.dump import as_fields, describe
+from rsocket_trio.log_text import escaped
 from rsocket_trio.reactivesocket.frames import dump as reactivesocket
 
 from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
@@ -121,5 +122,6 @@ def _line(frame: bytes | ValueError, wire: _WireFormat, *, as_json: bool) -> tup
             raise frame
         fields = wire.as_fields(frame)  # for text too: `describe` raises no errors
     except (MalformedFrame, ValueError) as error:
-        return json_line({"error": str(error)}) if as_json else f"error: {error}\n".encode(), False
+        text = escaped(str(error))
+        return json_line({"error": text}) if as_json else f"error: {text}\n".encode(), False
     return json_line(fields) if as_json else f"{wire.describe(frame)}\n".encode(), True

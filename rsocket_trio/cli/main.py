@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from rsocket_trio.log_text import escaped, safe_traceback
 
 from .exits import BROKEN_PIPE, INTERRUPTED, USAGE, Failure
 from .grammar import build_parser
@@ -61,8 +62,9 @@ def _run(argv: Sequence[str] | None) -> int:
         flush_output()
     except Failure as failure:
         if verbose and failure.__cause__ is not None:
-            traceback.print_exception(failure.__cause__)
-        print(f"{parser.prog}: error: {failure.message}", file=sys.stderr)
+            print(safe_traceback(failure.__cause__)[0], file=sys.stderr)
+        # The message may have a text of the peer, which must not control the terminal.
+        print(f"{parser.prog}: error: {escaped(failure.message)}", file=sys.stderr)
         _flush_or_discard()
         return failure.status
     return status

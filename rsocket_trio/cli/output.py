@@ -29,5 +29,11 @@ def render(payload: Payload, *, as_json: bool) -> bytes:
 
 
 def json_line(fields: object) -> bytes:
-    """Return ``fields`` as JSON on one line, in UTF-8, with a line end."""
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    """Return ``fields`` as JSON on one line, in UTF-8, with a line end.
+
+    Characters that cannot be printed are escaped: a terminal obeys some of them.
+    """
+    text = json.dumps(fields, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in text])
+    return text.encode() + b"\n"

@@ -25,6 +25,7 @@ __all__ = [
     "ANY",
     "NONE",
     "Field",
+    "aliased",
     "annotation_name",
     "class_fields",
     "has_fields",
@@ -107,19 +108,28 @@ def stripped(annotation: Any) -> Any:
             annotation = _bound_of(annotation)
         elif isinstance(annotation, dataclasses.InitVar):
             annotation = annotation.type
-        elif isinstance(annotation, _Named):
-            annotation = annotation.resolved()
-        elif _is_alias(annotation):
-            annotation = with_names(annotation.__value__, _names_of(annotation))
-        elif _is_alias(origin):
-            variables = dict(zip(origin.__type_params__, typing.get_args(annotation), strict=False))
-            value = with_names(origin.__value__, _names_of(origin))
-            annotation = _substituted(value, variables)
-        elif isinstance(annotation, str | typing.ForwardRef):
-            name = getattr(annotation, "__forward_arg__", annotation)
-            raise Unconvertible(f"{name!r} cannot be resolved at run time")
+        elif isinstance(annotation, _Named | str | typing.ForwardRef):  # noqa: SIM114 - shorter
+            annotation = aliased(annotation)
+        elif _is_alias(annotation) or _is_alias(origin):
+            annotation = aliased(annotation)
         else:
             return annotation
+
+
+def aliased(annotation: Any) -> Any:
+    """Return what a type alias or a name stands for, and another annotation as it is."""
+    origin = typing.get_origin(annotation)
+    if isinstance(annotation, _Named):
+        return annotation.resolved()
+    if isinstance(annotation, str | typing.ForwardRef):
+        name = getattr(annotation, "__forward_arg__", annotation)
+        raise Unconvertible(f"{name!r} cannot be resolved at run time")
+    if _is_alias(annotation):
+        return with_names(annotation.__value__, _names_of(annotation))
+    if _is_alias(origin):
+        variables = dict(zip(origin.__type_params__, typing.get_args(annotation), strict=False))
+        return _substituted(with_names(origin.__value__, _names_of(origin)), variables)
+    return annotation
 
 
 def _is_qualifier(origin: Any) -> bool:

@@ -10,11 +10,12 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from .annotations import NONE, has_fields, is_typed_dict
+from .annotations import NONE, has_fields, is_named_tuple, is_typed_dict
 from .mismatch import Mismatch, kind_of
 
 __all__ = [
     "ACCEPTED",
+    "LISTED",
     "PLAIN_TYPES",
     "STRICT",
     "Form",
@@ -34,6 +35,8 @@ PLAIN_TYPES: Final[frozenset[type]] = frozenset((str, bool, int, float, NONE))
 """The types that every format can write."""
 ACCEPTED: Final[Mapping[type, tuple[type, ...]]] = {float: (float, int), bytes: _OCTETS}
 """Classes whose instances are values of a type, for types with more than their own instances."""
+LISTED: Final = (abc.Set, abc.Sequence, deque)
+"""Classes of values that are written as a list."""
 STRICT: Final[frozenset[type]] = frozenset((bool, str, *_OCTETS))
 """Python treats values of these types as numbers or sequences, but peers do not."""
 
@@ -57,7 +60,11 @@ def base_of(cls: type, leaves: Mapping[type, Writer]) -> type | None:
 
 
 def classes_of(member: Any, leaves: Mapping[type, Writer]) -> tuple[type, ...]:
-    """Return the classes of the values of one member of a union; empty if they can be of any."""
+    """Return the classes of the values of one member of a union; empty if they can be of any.
+
+    Values of other `LISTED` classes are written as lists, tuples and sets, too, if no member has
+    their class.
+    """
     cls = typing.get_origin(member) or member
     if cls in (None, NONE):
         return (NONE,)
@@ -72,7 +79,11 @@ def classes_of(member: Any, leaves: Mapping[type, Writer]) -> tuple[type, ...]:
         return ACCEPTED.get(base, (base,))
     if issubclass(cls, abc.Mapping) or is_typed_dict(cls):
         return (abc.Mapping,)
-    return (abc.Set, abc.Sequence, deque)
+    if issubclass(cls, tuple):
+        return (cls if is_named_tuple(cls) else tuple,)
+    if issubclass(cls, abc.Set):
+        return (abc.Set,)
+    return LISTED if cls in (abc.Iterable, abc.Collection) else (abc.Sequence, deque)
 
 
 def instances(accepted: tuple[type, ...], name: str, convert: Writer) -> Writer:

@@ -36,11 +36,16 @@ class Shape:
         read: Reads one.
         takes: The types of the plain values that it may be read from.
         leaf: Its values have no parts, so an attempt costs little.
+        values: The plain values that it is read from, with their types, and the value that each is
+            read as; ``None`` if there is no list of them.
+        spare: Some of ``takes``: in a union, only if no other member takes them.
     """
 
     read: Reader
     takes: frozenset[type]
     leaf: bool = False
+    values: Mapping[tuple[type, Any], Any] | None = attrs.field(default=None, eq=False)
+    spare: frozenset[type] = frozenset()
 
 
 def exactly(kind: type) -> Shape:
@@ -122,7 +127,7 @@ def made_from(cls: type, base: Shape) -> Shape:
 
 
 _MISSING: Final = [kind.__dict__["_missing_"].__func__ for kind in (Enum, Flag)]
-_VALUES: Final = (str, int, float, bytes, bool, NONE, tuple)
+_VALUES: Final[tuple[type, ...]] = (str, int, float, bytes, bool, NONE, tuple)
 """Types of the values of enums and literals that data can have."""
 
 
@@ -150,7 +155,13 @@ def enum(cls: type[Enum]) -> Shape:
         except Exception:  # `_missing_` of the application may raise anything
             raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
-    return Shape(read, frozenset((*takes, *(_VALUES if lenient else ()))), leaf=True)
+    if lenient:
+        return Shape(
+            read, frozenset((*takes, *_VALUES)), leaf=True, spare=frozenset(_VALUES) - takes
+        )
+    # The members of a Flag can be combined, so there are more values.
+    table = None if issubclass(cls, Flag) else {(type(m.value), m.value): m for m in cls}
+    return Shape(read, frozenset(takes), leaf=True, values=table)
 
 
 def literal(name: str, values: tuple[Any, ...]) -> Shape:
@@ -172,4 +183,4 @@ def literal(name: str, values: tuple[Any, ...]) -> Shape:
         except (KeyError, TypeError):  # TypeError: a list or a dict cannot be looked up
             raise Mismatch(f"expected {name}, got another {kind_of(value)}") from None
 
-    return Shape(read, frozenset([kind for kind, _ in table]), leaf=True)
+    return Shape(read, frozenset([kind for kind, _ in table]), leaf=True, values=table)

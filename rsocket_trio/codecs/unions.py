@@ -1,16 +1,19 @@
-"""The choice of the member of a union that a plain value is read as: `choice_of`.
+"""The choice of the member of a union: `choice_of` for reading, `writer_of` for writing.
 
 The type of the value decides. Among classes a key decides that only one of them has, or the value
-of a `Literal` that all have. Members are not tried one after the other: with unions inside unions
-that would take as many attempts as there are combinations.
+of a `Literal` that all have. The values of enums and literals come before others of their type.
+Members are not read one after the other: with unions inside unions that would take as many attempts
+as there are combinations.
 """
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
+from enum import Enum
 from typing import Any, Final
+from uuid import UUID
 
 from .annotations import (
     Field,
@@ -21,12 +24,17 @@ from .annotations import (
     stripped,
     typed_dict_fields,
 )
+from .forms import Form, Writer, another
 from .mismatch import Mismatch, Unconvertible, kind_of
 from .shapes import Reader, Shape
 
-__all__ = ["choice_of"]
+__all__ = ["choice_of", "writer_of"]
 
 _ABSENT: Final = object()
+_TEXTS: Final = frozenset((date, datetime, UUID))
+"""Types that are read from texts of different forms. Decimals and base64 may look like dates."""
+_NUMBERS: Final = frozenset((int, float))
+"""An int is read as int; without fractions it is the same number as a float."""
 
 
 def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
@@ -59,22 +67,50 @@ def choice_of(name: str, members: list[tuple[Any, Shape]]) -> Shape:
 
 def _chosen(name: str, kind: type, candidates: list[tuple[Any, Shape]]) -> Reader:
     """Return the reader for plain values of one type."""
+    candidates = [each for each in candidates if kind not in each[1].spare] or candidates
     if len(candidates) == 1:
         return candidates[0][1].read
-    for member, shape in candidates:
-        if member is kind:  # a str is read as str before other types, and an int not as float
-            return shape.read
+    hint = ""
     if all(shape.leaf for _, shape in candidates):
-        # datetime comes last: it would read a date, too.
-        candidates = sorted(candidates, key=lambda candidate: candidate[0] is datetime)
-        return _first_of(name, [shape.read for _, shape in candidates])
-    if kind is dict:
+        # The order of the members does not count: `a | b` and `b | a` are equal, so one of them is
+        # compiled for both.
+        listed = [shape for _, shape in candidates if shape.values is not None]
+        others = [(member, shape) for member, shape in candidates if shape.values is None]
+        if _are_apart(kind, [member for member, _ in others], listed):
+            # datetime comes last: it would read a date, too. float comes behind int.
+            others.sort(key=lambda each: each[0] in (datetime, float))
+            return _first_of(name, [s.read for s in (*listed, *[shape for _, shape in others])])
+    elif kind is dict:
         classes = [(_fields_of(member), shape.read) for member, shape in candidates]
-        choice = _by_tag(name, classes) or _by_keys(name, classes)
+        choice = _choice_by_fields(name, classes)
         if choice is not None:
             return choice
+        hint = ": give each class a required field of its own, or a Literal under the same key"
+    elif kind in (list, tuple, set, frozenset):
+        hint = ": put the union inside, as in list[A | B]"
     both = " and ".join([annotation_name(member) for member, _ in candidates])
-    raise Unconvertible(f"in {name}, {both} cannot be told apart")
+    raise Unconvertible(f"in {name}, {both} cannot be told apart{hint}")
+
+
+def _are_apart(kind: type, others: list[Any], listed: list[Shape]) -> bool:
+    """Return whether it is clear what each plain value of a type is read as.
+
+    Args:
+        kind: The type.
+        others: The members without a list of values.
+        listed: The shapes of the members that have one.
+    """
+    seen: dict[Any, Any] = {}
+    for shape in listed:
+        for (of_kind, value), made in (shape.values or {}).items():
+            if of_kind is kind:
+                before = seen.setdefault(value, made)
+                if type(before) is not type(made) or before != made:
+                    return False
+    if len(others) > 1:
+        return set(others) <= (_TEXTS if kind is str else _NUMBERS)
+    # A Flag, or an enum with a `_missing_` of its own, has more values than its members.
+    return not (listed and others and isinstance(others[0], type) and issubclass(others[0], Enum))
 
 
 def _first_of(name: str, readers: list[Reader]) -> Reader:
@@ -89,7 +125,49 @@ def _first_of(name: str, readers: list[Reader]) -> Reader:
     return read
 
 
+def _choice_by_fields(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
+    """Return a function that converts a mapping as the class that its keys belong to.
+
+    Args:
+        name: The name of the union, for messages.
+        classes: The fields of the classes, and the function for each. With readers, mappings are
+            read; with writers, typed dicts are written.
+
+    Returns:
+        ``None`` if the classes cannot be told apart.
+    """
+    return _by_tag(name, classes) or _by_keys(name, classes)
+
+
+def writer_of(name: str, candidates: list[tuple[Any, Form]]) -> Writer:
+    """Return a writer for the values of some members of a union that have the same class."""
+    writers = [form.write for _, form in candidates]
+    if len(writers) == 1:
+        return writers[0]
+    if all(is_typed_dict(member) for member, _ in candidates):
+        fields = [_fields_of(member) for member, _ in candidates]
+        choice = _choice_by_fields(name, list(zip(fields, writers, strict=True)))
+        if choice is not None:
+            return choice
+
+    def write(value: Any) -> Any:
+        found: list[Any] = []
+        for write_member in writers:
+            try:
+                found.append(write_member(value))
+            except Mismatch:
+                continue
+        if not found:
+            raise another(name, value)
+        if any(done != found[0] for done in found):
+            raise Mismatch(f"expected {name}, got a value that several of them write differently")
+        return found[0]
+
+    return write
+
+
 def _fields_of(member: Any) -> list[Field]:
+    """Return the fields of a class or a typed dict; no fields for other types."""
     cls = typing.get_origin(member) or member
     if has_fields(cls):
         return class_fields(member)
@@ -97,7 +175,7 @@ def _fields_of(member: Any) -> list[Field]:
 
 
 def _by_tag(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
-    """Return a reader that chooses by a key that all have, with a `Literal` of its own in each."""
+    """Return a function that chooses by a key that all have, each with its own `Literal`."""
     for field in classes[0][0]:
         table: dict[tuple[type, Any], Reader] = {}
         count = 0
@@ -108,7 +186,11 @@ def _by_tag(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | No
                 break
             values = typing.get_args(plain)
             count += len(values)
-            table.update({(type(value), value): reader for value in values})
+            # A plain value has the value of the enum, and one that is written the member.
+            members = [value for value in values if isinstance(value, Enum)]
+            count += len(members)
+            for value in (*values, *[member.value for member in members]):
+                table[type(value), value] = reader
         else:
             if count == len(table):
                 return _tagged(name, field.key, table)
@@ -136,7 +218,7 @@ def _mistagged(name: str, key: str, tag: object) -> Mismatch:
 
 
 def _by_keys(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | None:
-    """Return a reader that chooses by a key that only one class has; one class may have none."""
+    """Return a function that chooses by a key that only one class has; one class may have none."""
     known: list[tuple[set[str], Reader]] = []
     rest: Reader | None = None
     for number, (fields, reader) in enumerate(classes):
@@ -155,9 +237,11 @@ def _by_keys(name: str, classes: list[tuple[list[Field], Reader]]) -> Reader | N
             return None
 
     def read(value: Mapping[Any, Any]) -> Any:
-        for own, reader in known:
-            if not own.isdisjoint(value):
-                return reader(value)
+        found = [reader for own, reader in known if not own.isdisjoint(value)]
+        if len(found) == 1:
+            return found[0](value)
+        if found:
+            raise Mismatch(f"expected {name}, got a map with keys of several of them")
         if rest is None:
             raise Mismatch(f"expected {name}, got a map without a key that only one of them has")
         return rest(value)

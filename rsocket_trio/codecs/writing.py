@@ -32,6 +32,7 @@ from .compiling import MAX_KNOWN, Compiled, Compiler
 from .containers import as_it_is, steps_of
 from .forms import (
     ACCEPTED,
+    LISTED,
     PLAIN_TYPES,
     STRICT,
     Form,
@@ -44,6 +45,7 @@ from .forms import (
 )
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, raise_missing
 from .reading import no_way
+from .unions import writer_of
 
 __all__ = ["Writers"]
 
@@ -177,30 +179,36 @@ class _Compiler(Compiler[Form]):
         if len(others) == 1 and len(members) == 2:
             write_other = others[0].write
             return Form(lambda value: None if value is None else write_other(value), plain)
-        anything = self._all.anything
-        by_class: dict[type, Writer] = {}
-        owners: list[tuple[tuple[type, ...], Writer]] = []
+        of_classes: dict[type, list[tuple[Any, Form]]] = {}
+        lists: list[tuple[Any, Form]] = []
         for member, form in zip(members, forms, strict=True):
             of_member = classes_of(member, self._all.leaves)
             if not of_member:
                 return self._anything
-            owners.append((of_member, form.write))
             for cls in of_member:
-                by_class[cls] = anything if cls in by_class else form.write
-        accepted, strict = tuple(by_class), STRICT.difference(by_class)
+                of_classes.setdefault(cls, []).append((member, form))
+            if not {tuple, *LISTED}.isdisjoint(of_member) or is_named_tuple(member):
+                lists.append((member, form))
+        by_class = {cls: writer_of(name, found) for cls, found in of_classes.items()}
+        if lists:
+            for cls in LISTED:
+                by_class.setdefault(cls, writer_of(name, lists))
+        strict = STRICT.difference(by_class)
 
         def write(value: Any) -> Any:
             kind = type(value)
             if kind in plain:
                 return value
-            if kind in strict or not isinstance(value, accepted):
+            if kind in strict:
                 raise Mismatch.of(name, value)
             # As the member says: a subclass may have fields that the peer must not see.
             for cls in kind.__mro__:
                 if cls in by_class:
                     return by_class[cls](value)
-            of_value = [write for classes, write in owners if isinstance(value, classes)]
-            return (of_value[0] if len(of_value) == 1 else anything)(value)
+            for cls, write_member in by_class.items():
+                if isinstance(value, cls):
+                    return write_member(value)
+            raise Mismatch.of(name, value)
 
         return Form(write, plain)
 

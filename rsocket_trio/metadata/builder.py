@@ -146,10 +146,15 @@ def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
     accept: tuple[IdOrName, ...] = ()
     extra: list[MetadataEntry] = []
     seen: set[IdOrName] = set()
+    empty: dict[IdOrName, MetadataEntry] = {}
     for entry in entries:
         name = entry.mime_type.lower() if isinstance(entry.mime_type, str) else entry.mime_type
         content = entry.content
         if name in seen:
+            # The first entry is the one that counts, also if there is nothing in it. Without it,
+            # this one would count once the metadata are encoded again, by a proxy perhaps.
+            if name in empty:
+                extra.append(empty.pop(name))
             extra.append(entry)
             continue
         match name:
@@ -167,6 +172,8 @@ def _read(entries: Iterable[MetadataEntry], limits: Limits) -> Metadata:
                 extra.append(entry)
                 continue
         seen.add(name)
+        if not content:
+            empty[name] = entry
     return Metadata(
         route=route[0] if route else None,
         tags=route[1:],

@@ -6,6 +6,7 @@ The modules, in reading order:
 - ``table``: the handlers of a router, and the routers it includes
 - ``registered``: a handler with its settings and its guards
 - ``signature``: what a handler takes and returns, read once from its annotations
+- ``principal``: the mark of a parameter that receives the principal
 - ``access``: what an authenticator is asked about
 - ``hooks``: how the functions that admit connections and requests are called
 - ``guards``: which of these functions must admit a connection or a request
@@ -24,8 +25,9 @@ from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .caller import Caller, ItemStream
 from .guards import OnResume, OnSetup
+from .principal import Principal
 from .router import RegisteredRoute, Router
-from .signature import Principal, Route
+from .signature import Route
 
 __all__ = [
     "Authenticate",

@@ -30,6 +30,11 @@ handlers, whose keys have at most 8 routing tags and 3 MIME types.
 
 Most requests of a connection have one of a few routes and no other metadata: they cost one look-up.
 """
+_REMEMBERED: Final = frozenset({MIME.ROUTING, MIME.MIME_TYPE, MIME.ACCEPT_MIME_TYPES})
+"""Only metadata that consist of these are cached. Other metadata may be secret, as passwords and
+tokens are, or differ with each request, as traces do."""
+_READ: Final = (*_REMEMBERED, MIME.COMPOSITE_METADATA, MIME.AUTHENTICATION, MIME.TRACING_ZIPKIN)
+"""A router finds something only in metadata of these types."""
 
 
 class Finder:
@@ -52,6 +57,7 @@ class Finder:
         setup = context.setup
         self._data_mime_type = setup.data_mime_type
         self._metadata_mime_type = setup.metadata_mime_type
+        self._is_read = any(same_mime_type(setup.metadata_mime_type, read) for read in _READ)
         wanted: list[IdOrName] = [MIME.ROUTING, MIME.MIME_TYPE]
         optional: list[IdOrName] = []
         if guards.any:
@@ -99,12 +105,22 @@ class Finder:
         requests = self._requests[interaction]
         request = requests.get(metadata)
         if request is None:
+            if not self._is_read and metadata is not None:
+                return self.find(interaction, None)
             request = self._resolve(interaction, metadata)
-            fits = metadata is None or len(metadata) <= _CACHED_METADATA_SIZE
-            # No secrets that a guard reads are kept, and a span does not come twice.
-            if fits and request.auth is None and request.trace is None:
+            if metadata is None or self._may_remember(metadata):
                 _remember(requests, metadata, request)
         return request
+
+    def _may_remember(self, metadata: bytes) -> bool:
+        """Return whether metadata are short, and hold neither secrets nor a trace."""
+        if len(metadata) > _CACHED_METADATA_SIZE:
+            return False
+        entries = as_composite(metadata, self._metadata_mime_type, self._context.limits)
+        try:
+            return all(entry.mime_type in _REMEMBERED for entry in entries)
+        except MetadataError:  # behind the entries that were needed
+            return False
 
     def _resolve(self, interaction: Interaction, metadata: bytes | None) -> Request:
         """Read the metadata that the guards need."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..codecs.registry import CodecError, NoCodec, annotation_name, explain
 from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
 from ..log_policy import logger
+from ..log_text import Block
 
 if TYPE_CHECKING:
     from ..protocol.interaction import Interaction
@@ -65,7 +66,7 @@ def data_refused(
     logger.info("data refused: %s, as %s: %s", request, shown(mime_type), reason)
     # Tracebacks only at level DEBUG: a peer must not be able to fill the log.
     if logger.enabled_for(logging.DEBUG):
-        logger.debug("data refused: %s\n%s", request, _places(error))
+        logger.debug("data refused: %s\n%s", request, Block(_places(error)))
     return Invalid(f"{text}: {reason}" if context.explains else text)
 
 

@@ -214,8 +214,9 @@ class Router(Responder):
                 own, which would not be called; or the codecs of this router do not convert what a
                 handler takes or returns, and the other router has no codecs of its own.
             ValueError: There is a handler for one of the routes already; or a route gets too
-                long; or a router would include itself, or another one twice with one prefix. In all
-                these cases nothing is included.
+                long; or a router would include itself, or another one twice with one prefix; or
+                more than 64 routers would include each other in a row. In all these cases nothing
+                is included.
         """
         if not isinstance(other, Router):
             raise TypeError(f"include takes a Router, not {type(other).__name__}")

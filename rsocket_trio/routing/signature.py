@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Hashable
 from enum import Enum
 from functools import partial
-from typing import Annotated, Any, Final, Union
+from typing import Any, Final, Union
 
 import attrs
 import trio
 
 from ..codecs import Codecs
 from ..codecs.annotations import ANY, NONE, annotation_name, members_of, with_names
-from ..codecs.mismatch import Unconvertible
+from ..codecs.mismatch import Unconvertible, kind_of
 from ..interactions.payload_body import PayloadBody
 from ..metadata.builder import Metadata
 from ..metadata.composite import CompositeMetadata
@@ -28,10 +28,10 @@ from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
 from .converted_streams import READY
+from .principal import Principal, marked, marks_a_part, plain
 
 __all__ = [
     "Parameter",
-    "Principal",
     "Route",
     "Signature",
     "Source",
@@ -59,15 +59,6 @@ class Route:
 
     name: str = ""
     tags: tuple[str, ...] = ()
-
-
-class Principal:
-    """Marks the parameter of a handler that receives the principal.
-
-    ``user: Annotated[User, Principal]`` receives what the router's ``authenticate`` has returned.
-    If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
-    ``Annotated[User | None, Principal]``.
-    """
 
 
 class Source(Enum):
@@ -181,7 +172,7 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
     parameters = tuple(
         [
             _parameter(function, interaction, parameter, hints)
-            for parameter in inspect.signature(function).parameters.values()
+            for parameter in _parameters(function, interaction)
             if parameter.name not in bound
         ]
     )
@@ -213,6 +204,13 @@ def read_signature(function: Callable[..., Any], interaction: Interaction) -> Si
         result=_result(function, interaction, hints),
         is_generator=inspect.isasyncgenfunction(inner),
     )
+
+
+def _parameters(function: Callable[..., Any], interaction: Interaction) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError as error:  # of a partial
+        raise _wrong(function, interaction, "it cannot take the arguments of partial()") from error
 
 
 def name_of(function: object) -> str:
@@ -270,6 +268,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
             f"{name_of(function)} is annotated with {error.name!r}, which cannot be resolved at "
             "run time: import it outside `if TYPE_CHECKING`, and define it at the top of a module"
         ) from error
+    except Exception as error:  # an annotation as text may be any expression
+        raise TypeError(
+            f"an annotation of {name_of(function)} cannot be evaluated: {kind_of(error)}: {error}"
+        ) from error
     names = inspect.unwrap(function).__globals__
     return {name: with_names(hint, names) for name, hint in hints.items()}
 
@@ -290,13 +292,21 @@ def _parameter(
     if name not in hints:
         reason = f"its parameter {name!r} has no annotation: annotate what it receives"
         raise _wrong(function, interaction, reason)
-    annotation, notes = _plain(hints[name])
+    annotation = plain(hints[name])
+    if not isinstance(annotation, Hashable):
+        reason = f"its parameter {name!r} is annotated with a {kind_of(annotation)}, not a type"
+        raise _wrong(function, interaction, reason)
     if annotation is Principal:
         reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
         raise _wrong(function, interaction, f"{reason} of what authenticate= returns")
     source = Source.DATA
-    if any(note is Principal or isinstance(note, Principal) for note in notes):
-        source = Source.PRINCIPAL
+    principal = marked(hints[name])
+    if principal is not None:
+        source, annotation = Source.PRINCIPAL, principal
+    elif marks_a_part(annotation):
+        reason = f"only a part of its parameter {name!r} is marked as Principal, and the peer would"
+        reason += " fill it: write `Annotated[T, Principal]`, or `Annotated[T | None, Principal]`"
+        raise _wrong(function, interaction, reason)
     elif typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
         source = Source.CHANNEL
         annotation = next(iter(typing.get_args(annotation)), Any)
@@ -325,14 +335,6 @@ def _parameter(
     )
 
 
-def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return an annotation without ``Annotated``, and the notes of ``Annotated``."""
-    if typing.get_origin(annotation) is Annotated:
-        plain, *notes = typing.get_args(annotation)
-        return plain, tuple(notes)
-    return annotation, ()
-
-
 def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -> Any:
     if interaction in _UNHEARD:
         return Any
@@ -341,7 +343,7 @@ def _result(function: object, interaction: Interaction, hints: dict[str, Any]) -
         if interaction.is_stream:
             reason = "its result has no annotation: write `-> AsyncIterator[T]`"
         raise _wrong(function, interaction, reason)
-    annotation, _ = _plain(hints["return"])
+    annotation = plain(hints["return"])
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..codecs import DEFAULT_CODECS
@@ -17,7 +17,11 @@ from .signature import check_conversions
 if TYPE_CHECKING:
     from ..tracing import Tracing
 
-__all__ = ["Table"]
+__all__ = ["MAX_NESTED", "Table"]
+
+MAX_NESTED: Final = 64
+"""The most routers of which each includes the next one. Each level costs stack frames when a
+handler is registered and when a connection is accepted."""
 
 _Added: TypeAlias = "tuple[Table, Interaction, str | None, Registered]"
 """A table, and a handler that is to be added to it."""
@@ -59,10 +63,17 @@ class Table:
 
         Raises:
             TypeError: As `add`.
-            ValueError: As `add`; or a table would include itself, or another one twice.
+            ValueError: As `add`; or a table would include itself, or another one twice; or there
+                would be more than `MAX_NESTED` tables within each other.
         """
         if other.has(self):
             raise ValueError("a router cannot include itself, nor a router that includes it")
+        around, within = _nested(self, _outer, {}), _nested(other, _inner, {})
+        if around + within > MAX_NESTED:
+            raise ValueError(
+                f"at most {MAX_NESTED} routers can be within each other, not {around + within}: "
+                "include some of them in the outermost router"
+            )
         _add(
             [
                 added
@@ -126,7 +137,12 @@ class Table:
 
     def has(self, table: Table) -> bool:
         """Whether a table is this one, or a part of it."""
-        return table is self or any(other.has(table) for other, _ in self.included)
+        seen, waiting = {self}, [self]
+        while waiting:
+            new = _inner(waiting.pop()) - seen
+            seen |= new
+            waiting += new
+        return table in seen
 
     def fences(self) -> Iterator[Fence]:
         """Yield the guards of the routes of the included tables."""
@@ -161,6 +177,24 @@ class Table:
             encode_route(route or "")
         except MetadataError as error:
             raise ValueError(str(error)) from None
+
+
+def _inner(table: Table) -> set[Table]:
+    return {other for other, _ in table.included}
+
+
+def _outer(table: Table) -> set[Table]:
+    return set(table.included_in)
+
+
+def _nested(
+    table: Table, next_ones: Callable[[Table], Iterable[Table]], known: dict[Table, int]
+) -> int:
+    """Return the number of tables on the longest way from a table, that table included."""
+    if table not in known:
+        further = [_nested(each, next_ones, known) for each in next_ones(table)]
+        known[table] = 1 + max(further, default=0)
+    return known[table]
 
 
 def _add(added: list[_Added]) -> None:

@@ -10,19 +10,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from socket import AF_INET, AF_INET6
+from typing import Final
 
 import trio
-from trio.lowlevel import checkpoint_if_cancelled, wait_readable, wait_writable
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from .. import os_support
-from .readiness import Watch
+from .readiness import Watch, until_readable, until_writable
 
-__all__ = ["DirectStream", "direct"]
+__all__ = ["DirectStream", "close_stream", "direct"]
+
+_INTERNET: Final = (AF_INET, AF_INET6)
 
 
 def direct(stream: trio.SocketStream) -> trio.abc.HalfCloseableStream:
     """Return a `DirectStream`, or the stream itself if sockets are not file descriptors."""
     return DirectStream(stream) if os_support.DIRECT_SOCKETS else stream
+
+
+async def close_stream(stream: trio.abc.AsyncResource) -> None:
+    """Close a stream, whose descriptor may be closed already.
+
+    Checkpoint: as ``stream.aclose``.
+    If cancelled: as ``stream.aclose``.
+    """
+    try:
+        await stream.aclose()
+    except OSError:  # the descriptor was closed elsewhere, so there is nothing left to close
+        await checkpoint()
 
 
 class DirectStream(trio.abc.HalfCloseableStream):
@@ -43,6 +59,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
         self.inner = stream
         self.socket = stream.socket
         self.note_progress: Callable[[], None] | None = None
+        # A read of a Unix socket stops behind bytes that came with file descriptors.
+        self._fills_buffer = stream.socket.family in _INTERNET
         self._rest: list[bytes] = []
         self._error: OSError | None = None  # of `send_nowait`: the kernel reports it only once
 
@@ -66,7 +84,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         if sent < len(data):
             with memoryview(data) as view:
                 while sent < len(view):
-                    await wait_writable(self.socket)
+                    await until_writable(self.socket)
                     with view[sent:] as rest:
                         sent += self._write(rest)
                     if self.note_progress is not None:
@@ -101,7 +119,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         Checkpoint: always.
         If cancelled: nothing happens.
         """
-        await wait_writable(self.socket)
+        await until_writable(self.socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return those that have arrived; empty at the end of the stream.
@@ -123,6 +141,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """Wait until `receive_nowait` may return bytes. Await the result at once.
 
         Raises:
+            trio.BrokenResourceError: The descriptor was closed elsewhere.
             trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: This stream was closed here.
 
@@ -135,7 +154,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         if watch is None:
             watch = self._watch = Watch()
         if not watch.readiness.shared and not watch.registered:
-            return wait_readable(self.socket)  # noqa: ASYNC105  # the caller awaits it
+            return until_readable(self.socket)
         return watch.wait(self.socket)
 
     def receive_nowait(self, max_bytes: int) -> bytes | None:
@@ -158,7 +177,8 @@ class DirectStream(trio.abc.HalfCloseableStream):
         except OSError as error:
             raise self._translated(error) from error
         if watch is not None:
-            watch.ready = len(data) == max_bytes  # there may be more
+            # Whether there may be more.
+            watch.ready = len(data) == max_bytes or not self._fills_buffer
         if not data and self._error is not None:
             raise self._translated(self._error) from self._error
         return data

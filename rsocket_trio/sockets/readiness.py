@@ -13,7 +13,8 @@ The rules of edge-triggered mode (epoll(7)):
 
 - The kernel tells once that bytes have arrived. Each wait ends at once from this event
   (`Watch.ready`) until a read has taken all the bytes: a wait that is cancelled loses nothing.
-- A read that fills its buffer may have left bytes behind, so the next wait ends at once too.
+- A read that fills its buffer may have left bytes behind, so the next wait ends at once too. A read
+  of a Unix socket may always have: it stops behind bytes that came with file descriptors.
 - The end of the peer's stream may come together with its last bytes, and a read stops before urgent
   data. After these events every wait ends at once (`Watch.ended`), until a read finds nothing.
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ from trio.lowlevel import (
     spawn_system_task,
     wait_readable,
     wait_task_rescheduled,
+    wait_writable,
 )
 
 from .. import os_support
@@ -44,7 +46,7 @@ from .. import os_support
 if TYPE_CHECKING:
     from trio.lowlevel import Task
 
-__all__ = ["MANY", "Readiness", "Watch"]
+__all__ = ["MANY", "Readiness", "Watch", "until_readable", "until_writable"]
 
 MANY: Final = 32
 """With this many connections or more, a run uses one epoll for all. It stops below half of this."""
@@ -53,6 +55,37 @@ _EVENTS_AT_ONCE: Final = 1024
 """The most events that one poll returns; the next poll returns the others."""
 
 _LASTING: Final = os_support.EPOLL_LASTING
+
+
+async def until_readable(socket: trio.socket.SocketType) -> None:
+    """Wait until a read of ``socket`` may find something, as trio waits.
+
+    Raises:
+        trio.BrokenResourceError: The descriptor of the socket was closed elsewhere.
+        trio.BusyResourceError: Another task waits.
+        trio.ClosedResourceError: The socket was closed.
+
+    Checkpoint: always.
+    If cancelled: nothing happens.
+    """
+    await _wait(wait_readable, socket)
+
+
+async def until_writable(socket: trio.socket.SocketType) -> None:
+    """Wait until the kernel has room for a write; everything else as `until_readable`."""
+    await _wait(wait_writable, socket)
+
+
+async def _wait(
+    wait: Callable[[trio.socket.SocketType], Awaitable[None]], socket: trio.socket.SocketType
+) -> None:
+    # If trio is asked to wait for the descriptor -1, later waits for -1 get BusyResourceError.
+    if socket.fileno() == -1:
+        raise trio.ClosedResourceError("this socket was closed")
+    try:
+        await wait(socket)
+    except OSError as error:
+        raise trio.BrokenResourceError(f"the socket broke: {error.strerror or error}") from error
 
 
 class Readiness:
@@ -212,6 +245,7 @@ class Watch:
         """Wait until a read of ``socket`` may find something. Await it at once.
 
         Raises:
+            trio.BrokenResourceError: The descriptor of the socket was closed elsewhere.
             trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: The socket was closed.
 
@@ -223,15 +257,17 @@ class Watch:
         if not self.readiness.shared:
             if self.registered:
                 self._forget()
-            return wait_readable(socket)  # noqa: ASYNC105  # the caller awaits it
+            return until_readable(socket)
+        fd = socket.fileno()
+        if fd == -1:
+            # The kernel tells nothing about a socket that something else has closed.
+            raise trio.ClosedResourceError("this socket was closed")
         if not self.registered:
-            self._fd = socket.fileno()
-            if self._fd == -1:
-                raise trio.ClosedResourceError("this socket was closed")
+            self._fd = fd
             try:
-                self.readiness.register(self, self._fd)
+                self.readiness.register(self, fd)
             except (OSError, RuntimeError):  # the kernel has no room for more; trio may have room
-                return wait_readable(socket)  # noqa: ASYNC105  # the caller awaits it
+                return until_readable(socket)
             self.registered = True
         if self.ready or self.ended:
             return checkpoint()  # noqa: ASYNC105  # the caller awaits it

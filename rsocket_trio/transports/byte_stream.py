@@ -14,7 +14,7 @@ from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
 from ..frames.length import LengthPrefixDecoder, encode_length, join_frames
-from ..sockets.direct import DirectStream
+from ..sockets.direct import DirectStream, close_stream
 from .base import Capabilities, FrameTransport, TransportInfo
 from .progress import note_progress, send_in_parts
 
@@ -221,4 +221,4 @@ class ByteStreamTransport(FrameTransport):
         self._pushed.clear()
         self._unread.clear()
         self._decoder = LengthPrefixDecoder(MAX_FRAME_SIZE)
-        await self.stream.aclose()
+        await close_stream(self.stream)

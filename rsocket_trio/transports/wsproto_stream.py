@@ -16,7 +16,7 @@ from wsproto.events import CloseConnection, Pong
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
-from ..sockets.direct import DirectStream
+from ..sockets.direct import DirectStream, close_stream
 from .base import FrameTransport, TransportInfo
 from .byte_stream import RECEIVE_SIZE
 from .progress import note_progress, send_in_parts
@@ -184,7 +184,7 @@ class WsprotoTransport(FrameTransport):
             # See `ByteStreamTransport.aclose`.
             self._ready = []
             self._reader.forget()
-            await self.stream.aclose()
+            await close_stream(self.stream)
 
     async def _send_close(self) -> None:
         self._close_sent = True

@@ -136,6 +136,18 @@ def test_repeated_entries_are_kept():
     assert (read.route, len(read.extra)) == ("a", 2)
 
 
+@pytest.mark.parametrize("mime_type", [MIME.ROUTING, MIME.ACCEPT_MIME_TYPES])
+def test_an_empty_entry_before_another(mime_type):
+    """The first entry counts, also after metadata were decoded and encoded again by a proxy."""
+    content = encode_route("admin") if mime_type == MIME.ROUTING else b"\x85"
+    entries = [MetadataEntry(mime_type), MetadataEntry(mime_type, content)]
+    data = CompositeMetadata(entries).encode()
+    metadata = Metadata.decode(data)
+    assert (metadata.route, metadata.accept) == (None, ())
+    assert metadata.encode() == data
+    assert Metadata.decode(CompositeMetadata(entries[:1]).encode()) == Metadata()
+
+
 @pytest.mark.parametrize(
     "limits",
     [Limits(max_metadata_entries=6), Limits(max_routing_tags=2), Limits(max_accept_types=1)],

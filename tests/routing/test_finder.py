@@ -5,7 +5,7 @@ import pytest
 from rsocket_trio.errors import Invalid
 from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
-from rsocket_trio.metadata.routing import route_metadata
+from rsocket_trio.metadata.routing import encode_route, route_metadata
 from rsocket_trio.payload import Payload
 from rsocket_trio.routing import Route, Router
 from tests.routing.requests import channel_of, collect, request
@@ -141,12 +141,21 @@ async def test_the_cache_of_requests_is_bounded(bind):
     async def tags(route: Route, metadata: CompositeMetadata) -> int:
         return len(metadata)
 
+    @router.request_response("known")
+    async def known(route: Route) -> str:
+        return route.tags[0]
+
+    def tagged(*tags):
+        return Payload(b"", MetadataEntry(MIME.ROUTING, encode_route("known", *tags)).encode())
+
     bound = await bind(router)
     for i in range(1000):
         more = [MetadataEntry("x", b"%d" % i)]
         assert await bound.request_response(request(more=more)) == Payload(b"1")
+        assert await bound.request_response(tagged(f"{i}")) == Payload(b'"%d"' % i)
     long = request(more=[MetadataEntry("x", bytes(1000))])
     assert await bound.request_response(long) == Payload(b"1")
+    assert await bound.request_response(tagged("7", "x" * 200)) == Payload(b'"7"')
     remembered = [metadata for calls in bound._finder._requests.values() for metadata in calls]
     assert 0 < len(remembered) <= 64
     assert max(map(len, remembered)) <= 128

@@ -1,8 +1,10 @@
 """An included router keeps its settings, and is alive: what it gets later is served."""
 
 import gc
+import itertools
 import re
 import weakref
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import attrs
@@ -20,6 +22,7 @@ from rsocket_trio import (
 )
 from rsocket_trio.codecs import Codecs
 from rsocket_trio.errors import ApplicationError, Invalid
+from rsocket_trio.routing.table import MAX_NESTED
 from rsocket_trio.testing.in_memory import connected_pair
 
 TRACE = ZipkinTrace(trace_id=bytes(8), span_id=bytes(8))
@@ -308,6 +311,52 @@ def test_an_empty_router_is_included_once_with_a_prefix():
     assert [route.route for route in outer.routes] == ["a.one", "b.one"]
     with pytest.raises(ValueError, match=r"route 'a\.one' has a request_response handler already"):
         outer.include(inner, "a.")
+
+
+def nest(routers):
+    """Include each router in the next one."""
+    for inner, outer in itertools.pairwise(routers):
+        outer.include(inner, "a")
+
+
+@pytest.mark.parametrize("order", ["inside first", "outside first", "in the middle"])
+async def test_routers_within_each_other(bind, order):
+    """As many as are allowed are served; one more is an error at once, and changes nothing."""
+
+    async def authenticate(auth, facts):
+        return None
+
+    routers = [Router(authenticate=authenticate, tracing=Tracing()) for _ in range(MAX_NESTED)]
+    if order == "inside first":
+        nest(routers)
+    elif order == "outside first":
+        for i in reversed(range(MAX_NESTED - 1)):
+            routers[i + 1].include(routers[i], "a")
+    else:
+        nest(routers[:30])
+        nest(routers[30:])
+        routers[30].include(routers[29], "a")
+    routers[0].request_response("one")(one)
+    outer = Router()
+    with pytest.raises(ValueError, match="at most 64 routers can be within each other, not 65"):
+        outer.include(routers[-1])
+    assert outer.routes == ()
+    with pytest.raises(ValueError, match="not 65"):
+        routers[0].include(Router())
+    routers[1].include(Router())
+    bound = await bind(routers[-1], requester=SimpleNamespace())
+    payload = asked("a" * (MAX_NESTED - 1) + "one", b"")
+    assert (await bound.request_response(payload)).data == b"1"
+
+
+def test_a_router_that_is_reached_in_many_ways():
+    """Checking is quick, although the number of ways doubles with each level."""
+    routers = [Router() for _ in range(40)]
+    for inner, outer in itertools.pairwise(routers):
+        outer.include(inner, "a")
+        outer.include(inner, "b")
+    with pytest.raises(ValueError, match="cannot include itself"):
+        routers[0].include(routers[-1])
 
 
 def test_a_router_for_each_connection_does_not_stay():

@@ -18,6 +18,7 @@ LAYERS = [
     ["_version", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
+    ["log_text"],
     ["log_policy", "os_support"],
     ["sockets"],
     ["transports"],

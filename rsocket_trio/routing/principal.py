@@ -1,0 +1,99 @@
+"""The mark of a parameter that receives the principal: `Principal`."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Hashable
+from typing import Any, Final
+
+from ..codecs.annotations import (
+    aliased,
+    class_fields,
+    has_fields,
+    is_named_tuple,
+    is_typed_dict,
+    named_tuple_fields,
+    typed_dict_fields,
+)
+from ..codecs.mismatch import Unconvertible
+
+__all__ = ["Principal", "marked", "marks_a_part", "plain"]
+
+_MAX_PARTS: Final = 1000
+"""The types that are looked at: a type may contain a new type at each level, without an end."""
+
+
+class Principal:
+    """Marks the parameter of a handler that receives the principal.
+
+    ``user: Annotated[User, Principal]`` receives what the router's ``authenticate`` has returned.
+    If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
+    ``Annotated[User | None, Principal]``.
+    """
+
+
+def plain(annotation: Any) -> Any:
+    """Return an annotation without ``Annotated``."""
+    is_annotated = typing.get_origin(annotation) is typing.Annotated
+    return typing.get_args(annotation)[0] if is_annotated else annotation
+
+
+def marked(annotation: Any) -> Any:
+    """Return the type of the principal if an annotation is marked, and otherwise ``None``."""
+    inner, notes = _unwrapped(annotation)
+    return inner if _is_marked(notes) else None
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return an annotation without aliases and ``Annotated``, and the notes of ``Annotated``."""
+    notes: tuple[Any, ...] = ()
+    while True:
+        if typing.get_origin(annotation) is typing.Annotated:
+            annotation, *more = typing.get_args(annotation)
+            notes += tuple(more)
+        else:
+            meant = _meant(annotation)
+            if meant is annotation:
+                return annotation, notes
+            annotation = meant
+
+
+def _is_marked(notes: tuple[Any, ...]) -> bool:
+    return any(note is Principal or isinstance(note, Principal) for note in notes)
+
+
+def marks_a_part(annotation: Any) -> bool:
+    """Whether a part of an annotation is marked, which the data of the peer would fill."""
+    seen: set[Any] = set()
+    waiting = [annotation]
+    while waiting and len(seen) < _MAX_PARTS:
+        inner, notes = _unwrapped(waiting.pop())
+        if _is_marked(notes):
+            return True
+        if isinstance(inner, typing.NewType):
+            waiting.append(inner.__supertype__)
+        if isinstance(inner, Hashable) and inner not in seen:
+            seen.add(inner)
+            waiting += [*typing.get_args(inner), *_fields(inner)]
+    return False
+
+
+def _meant(annotation: Any) -> Any:
+    try:
+        return aliased(annotation)
+    except Unconvertible:  # reported where data are converted
+        return annotation
+
+
+def _fields(annotation: Any) -> list[Any]:
+    cls = typing.get_origin(annotation) or annotation
+    try:
+        if has_fields(cls):
+            return [field.annotation for field in class_fields(annotation)]
+        if is_typed_dict(cls):
+            return [field.annotation for field in typed_dict_fields(annotation)]
+        if is_named_tuple(cls):
+            return [field.annotation for field in named_tuple_fields(annotation)]
+    except Unconvertible:  # reported where data are converted
+        pass
+    return []

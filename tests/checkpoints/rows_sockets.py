@@ -1,0 +1,256 @@
+"""Rows of the table: byte streams by address, and the sockets below them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+import trio.testing
+
+from rsocket_trio import os_support
+from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from rsocket_trio.sockets.connection_limit import ConnectionCounts
+from rsocket_trio.sockets.dial import dial
+from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.listen import Arrivals, listen_for
+from rsocket_trio.sockets.patient_listener import PatientListener
+from rsocket_trio.sockets.readiness import Watch, until_readable
+from rsocket_trio.sockets.serving import Serving
+from rsocket_trio.sockets.tcp import connect_tcp, listen_tcp
+from rsocket_trio.sockets.unix import connect_unix, listen_unix
+from rsocket_trio.uri import Uri, parse_uri
+from tests.checkpoints.scene import (
+    Call,
+    Scene,
+    endless,
+    row,
+)
+
+ANY_PORT = parse_uri("tcp://127.0.0.1:0")
+
+
+# -- sockets
+
+
+async def sockets(scene: Scene) -> tuple[DirectStream, trio.SocketStream]:
+    listener = (await scene_listeners(scene))[0]
+    client = await connect_tcp(address(listener))
+    scene.stack.push_async_callback(client.aclose)
+    server = await listener.accept()
+    scene.stack.push_async_callback(server.aclose)
+    return DirectStream(client), server
+
+
+async def scene_listeners(scene: Scene) -> list[trio.SocketListener]:
+    listeners = await listen_tcp(ANY_PORT)
+    for listener in listeners:
+        scene.stack.push_async_callback(listener.aclose)
+    return listeners
+
+
+def address(listener: trio.SocketListener):
+    return parse_uri(f"tcp://127.0.0.1:{listener.socket.getsockname()[1]}")
+
+
+@row("sockets.direct.DirectStream.wait_send_all_might_not_block")
+async def _(scene: Scene) -> Call:
+    return (await sockets(scene))[0].wait_send_all_might_not_block
+
+
+@row("sockets.direct.DirectStream.send_all", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    stream, _ = await sockets(scene)
+    return partial(stream.send_all, b"data")
+
+
+@row("sockets.direct.DirectStream.receive_some")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await other.send_all(b"data")
+    return stream.receive_some
+
+
+@row("sockets.direct.DirectStream.receive_some", "the end")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await other.aclose()
+    return stream.receive_some
+
+
+@row("sockets.direct.DirectStream.wait_received")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await other.send_all(b"data")
+    return stream.wait_received
+
+
+@row("sockets.readiness.until_readable")
+async def _(scene: Scene) -> Call:
+    here, there = await sockets(scene)
+    await there.send_all(b"x")
+    return partial(until_readable, here.socket)
+
+
+@row("sockets.readiness.Watch.wait")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await other.send_all(b"data")
+    return partial(watch_of(scene).wait, stream.socket)
+
+
+@row("sockets.readiness.Watch.wait", "many connections, and bytes have arrived")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    watch = watch_of(scene)
+    watch.readiness.shared = os_support.EPOLL
+    scene.stack.callback(setattr, watch.readiness, "shared", False)
+    await other.send_all(b"data")
+    return partial(watch.wait, stream.socket)
+
+
+@row("sockets.readiness.Watch.wait", "many connections, and the stream has ended")
+async def _(scene: Scene) -> Call:
+    stream, _ = await sockets(scene)
+    watch = watch_of(scene)
+    watch.readiness.shared = os_support.EPOLL
+    scene.stack.callback(setattr, watch.readiness, "shared", False)
+    watch.ended = True
+    return partial(watch.wait, stream.socket)
+
+
+def watch_of(scene: Scene) -> Watch:
+    watch = Watch()
+    scene.stack.callback(watch.close)
+    return watch
+
+
+@row("sockets.direct.DirectStream.send_eof")
+async def _(scene: Scene) -> Call:
+    return (await sockets(scene))[0].send_eof
+
+
+@row("sockets.direct.DirectStream.aclose")
+async def _(scene: Scene) -> Call:
+    return (await sockets(scene))[0].aclose
+
+
+@row("sockets.tcp.connect_tcp")
+async def _(scene: Scene) -> Call:
+    listener = (await scene_listeners(scene))[0]
+
+    async def call() -> None:
+        scene.stack.push_async_callback((await connect_tcp(address(listener))).aclose)
+
+    return call
+
+
+@row("sockets.tcp.listen_tcp")
+async def _(scene: Scene) -> Call:
+    return partial(scene_listeners, scene)
+
+
+@row("sockets.patient_listener.PatientListener.accept")
+async def _(scene: Scene) -> Call:
+    listener = (await scene_listeners(scene))[0]
+    scene.stack.push_async_callback((await connect_tcp(address(listener))).aclose)
+
+    async def call() -> None:
+        stream = await PatientListener(listener, ANY_PORT).accept()
+        scene.stack.push_async_callback(stream.aclose)
+
+    return call
+
+
+@row("sockets.patient_listener.PatientListener.aclose")
+async def _(scene: Scene) -> Call:
+    return PatientListener((await scene_listeners(scene))[0], ANY_PORT).aclose
+
+
+@row("sockets.unix.listen_unix")
+async def _(scene: Scene) -> Call:
+    async def call() -> None:
+        listener = await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))
+        scene.stack.push_async_callback(listener.aclose)
+
+    return call
+
+
+@row("sockets.unix.connect_unix")
+async def _(scene: Scene) -> Call:
+    uri = parse_uri(f"unix://{scene.directory}/socket")
+    scene.stack.push_async_callback((await listen_unix(uri)).aclose)
+
+    async def call() -> None:
+        scene.stack.push_async_callback((await connect_unix(uri)).aclose)
+
+    return call
+
+
+@row("sockets.unix.UnixListener.accept")
+async def _(scene: Scene) -> Call:
+    uri = parse_uri(f"unix://{scene.directory}/socket")
+    listener = await listen_unix(uri)
+    scene.stack.push_async_callback(listener.aclose)
+    scene.stack.push_async_callback((await connect_unix(uri)).aclose)
+
+    async def call() -> None:
+        scene.stack.push_async_callback((await listener.accept()).aclose)
+
+    return call
+
+
+@row("sockets.unix.UnixListener.aclose")
+async def _(scene: Scene) -> Call:
+    return (await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))).aclose
+
+
+@row("sockets.dial.dial")
+async def _(scene: Scene) -> Call:
+    uri = address((await scene_listeners(scene))[0])
+
+    async def call() -> None:
+        await dial(uri, scene.stack.enter_async_context, handshake_timeout=5)
+
+    return call
+
+
+@row("sockets.byte_stream.ByteStream.aclose")
+async def _(scene: Scene) -> Call:
+    return ByteStream((await sockets(scene))[0], TransportInfo(scheme="tcp")).aclose
+
+
+async def hold(stream: ByteStream) -> ByteStream:
+    """Make nothing else out of a stream."""
+    return stream
+
+
+@row("sockets.listen.listen_for")
+async def _(scene: Scene) -> Call:
+    arrivals = Arrivals(
+        shake_hands=hold,
+        handle=ByteStream.aclose,
+        ssl_context=None,
+        handshake_timeout=5,
+        counts=ConnectionCounts(None),
+    )
+    return endless(listen_for, arrivals, ANY_PORT)
+
+
+@row("sockets.serving.Serving.run")
+async def _(scene: Scene) -> Call:
+    serving = Serving()
+
+    async def listen(uri: Uri, *, handler_nursery, task_status) -> None:
+        task_status.started([uri])
+
+    async def call() -> None:
+        await serving.run([(ANY_PORT, listen)], partial(serving.stop, 0))
+
+    return call
+
+
+@row("sockets.serving.Serving.wait_stopped")
+async def _(scene: Scene) -> Call:
+    serving = Serving()
+    await serving.run([], lambda: serving.stop(0))
+    return serving.wait_stopped
