@@ -30,7 +30,12 @@ _BATCH: Final = 1024
 _END: Final = (b"",)
 """A marker: the peer has closed its sending side."""
 
-READ_ERRORS: Final = (RemoteProtocolError, trio.BrokenResourceError, trio.ClosedResourceError)
+READ_ERRORS: Final = (
+    RemoteProtocolError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+    OSError,
+)
 """The errors that end the reading, and the connection."""
 
 

@@ -84,7 +84,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         if sent < len(data):
             with memoryview(data) as view:
                 while sent < len(view):
-                    await until_writable(self.socket)
+                    await self.wait_send_all_might_not_block()
                     with view[sent:] as rest:
                         sent += self._write(rest)
                     if self.note_progress is not None:
@@ -116,10 +116,17 @@ class DirectStream(trio.abc.HalfCloseableStream):
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the kernel has room.
 
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This stream was closed here.
+
         Checkpoint: always.
         If cancelled: nothing happens.
         """
-        await until_writable(self.socket)
+        try:
+            await until_writable(self.socket)
+        except OSError as error:
+            raise self._translated(error) from error
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return those that have arrived; empty at the end of the stream.
@@ -132,7 +139,10 @@ class DirectStream(trio.abc.HalfCloseableStream):
         If cancelled: nothing is lost.
         """
         while True:
-            await self.wait_received()
+            try:
+                await self.wait_received()
+            except OSError as error:
+                raise self._translated(error) from error
             data = self.receive_nowait(max_bytes or 65536)
             if data is not None:
                 return data
@@ -141,7 +151,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
         """Wait until `receive_nowait` may return bytes. Await the result at once.
 
         Raises:
-            trio.BrokenResourceError: The descriptor was closed elsewhere.
+            OSError: The descriptor was closed elsewhere.
             trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: This stream was closed here.
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,35 +57,28 @@ _EVENTS_AT_ONCE: Final = 1024
 _LASTING: Final = os_support.EPOLL_LASTING
 
 
-async def until_readable(socket: trio.socket.SocketType) -> None:
-    """Wait until a read of ``socket`` may find something, as trio waits.
+def until_readable(socket: trio.socket.SocketType) -> Awaitable[None]:
+    """Wait until a read of ``socket`` may find something, as trio waits. Await it at once.
 
     Raises:
-        trio.BrokenResourceError: The descriptor of the socket was closed elsewhere.
+        OSError: The descriptor of the socket was closed elsewhere.
         trio.BusyResourceError: Another task waits.
         trio.ClosedResourceError: The socket was closed.
 
     Checkpoint: always.
     If cancelled: nothing happens.
     """
-    await _wait(wait_readable, socket)
-
-
-async def until_writable(socket: trio.socket.SocketType) -> None:
-    """Wait until the kernel has room for a write; everything else as `until_readable`."""
-    await _wait(wait_writable, socket)
-
-
-async def _wait(
-    wait: Callable[[trio.socket.SocketType], Awaitable[None]], socket: trio.socket.SocketType
-) -> None:
     # If trio is asked to wait for the descriptor -1, later waits for -1 get BusyResourceError.
     if socket.fileno() == -1:
         raise trio.ClosedResourceError("this socket was closed")
-    try:
-        await wait(socket)
-    except OSError as error:
-        raise trio.BrokenResourceError(f"the socket broke: {error.strerror or error}") from error
+    return wait_readable(socket)  # noqa: ASYNC105  # the caller awaits it
+
+
+def until_writable(socket: trio.socket.SocketType) -> Awaitable[None]:
+    """Wait until the kernel has room for a write; everything else as `until_readable`."""
+    if socket.fileno() == -1:
+        raise trio.ClosedResourceError("this socket was closed")
+    return wait_writable(socket)  # noqa: ASYNC105  # the caller awaits it
 
 
 class Readiness:
@@ -245,7 +238,7 @@ class Watch:
         """Wait until a read of ``socket`` may find something. Await it at once.
 
         Raises:
-            trio.BrokenResourceError: The descriptor of the socket was closed elsewhere.
+            OSError: The descriptor of the socket was closed elsewhere.
             trio.BusyResourceError: Another task waits.
             trio.ClosedResourceError: The socket was closed.
 

@@ -157,6 +157,7 @@ class FrameTransport(trio.abc.AsyncResource):
         nested coroutines of each read (docs/performance.md).
 
         Raises:
+            OSError: The descriptor of the socket was closed elsewhere.
             trio.ClosedResourceError: This transport was closed here.
 
         Checkpoint: as `receive_frames`.

@@ -135,7 +135,10 @@ class ByteStreamTransport(FrameTransport):
         """
         while True:
             if self.receives_nowait or self._more or self._decoder.refused:
-                await self.wait_received()
+                try:
+                    await self.wait_received()
+                except OSError as error:
+                    raise trio.BrokenResourceError(f"the socket broke: {error}") from error
                 frames = self.receive_frames_nowait()
             else:
                 data = await self.stream.receive_some(RECEIVE_SIZE)
