@@ -288,7 +288,7 @@ def _stranger(first: bytes) -> str:
     """Return the error text for bytes that are no frame; it names protocols that are likely."""
     text = f"no frame begins with {first.hex(' ')}: the version must be '1' or '2'"
     if _TLS.startswith(first[:2]):
-        return f"{text}; 16 03 begins TLS, and this connection is not encrypted"
+        return f"{text}; TLS begins with 16 03, and this connection is not encrypted"
     if any(word.startswith(first[: len(word)]) for word in _HTTP):
-        return f"{text}; this is an HTTP request"
+        return f"{text}; an HTTP request begins like this"
     return text

@@ -47,7 +47,7 @@ ERRORS = {
     "v1 window then 2J": "a window of version 1 contains a frame of version 2",
     "version byte 3": "version must be '1' or '2'",
     "binary version byte 0x02": "version must be '1' or '2'",
-    "TLS ClientHello on a plain port": "16 03 begins TLS",
+    "TLS ClientHello on a plain port": "TLS begins with 16 03",
     "HTTP GET on the port": "HTTP request",
     "client sends an A frame": "ACK frame, but it receives no events",
     "unknown frame type X": "no frame type 0x58",
