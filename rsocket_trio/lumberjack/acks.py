@@ -33,12 +33,12 @@ class AckReader:
 
     @property
     def refused(self) -> bool:
-        """Whether the peer broke the protocol: every further `feed` raises."""
+        """Whether the peer broke the protocol, so that every further `feed` raises."""
         return self._refusal is not None
 
     @property
     def partial(self) -> bool:
-        """Whether a part of a frame has arrived: an end of the connection now cuts it off."""
+        """Whether a part of a frame has arrived, which an end of the connection cuts off."""
         return bool(self._partial)
 
     def feed(self, data: bytes | bytearray) -> list[int]:

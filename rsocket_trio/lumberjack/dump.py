@@ -130,10 +130,10 @@ def _inner(data: bytes, complete: bool) -> tuple[list[tuple[LumberjackFrame, byt
             return frames, False
         try:
             frame, end = decode_first(data, position)
-        except MalformedFrame:
+        except MalformedFrame as error:
             if not complete:
                 return frames, False
-            raise
+            raise MalformedFrame(f"in a compressed frame: {error}") from None
         frames.append((frame, data[position:end]))
         position = end
     return frames, complete

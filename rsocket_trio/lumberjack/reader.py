@@ -51,7 +51,7 @@ class BatchReader:
 
     @property
     def refused(self) -> bool:
-        """Whether the peer broke the protocol: every further `feed` raises."""
+        """Whether the peer broke the protocol, so that every further `feed` raises."""
         return self._refusal is not None
 
     @property
