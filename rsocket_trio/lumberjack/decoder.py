@@ -50,13 +50,25 @@ class FrameDecoder:
         inside: The version of the compressed frame that contains the stream, or 0.
     """
 
-    __slots__ = ("_builder", "_frames", "_inside", "_limits", "_need", "_partial", "_walked")
+    __slots__ = (
+        "_builder",
+        "_frames",
+        "_inflated",
+        "_inside",
+        "_limits",
+        "_need",
+        "_partial",
+        "_unpacked",
+        "_walked",
+    )
 
     def __init__(self, limits: LumberjackLimits, builder: BatchBuilder, inside: int = 0) -> None:
         self._limits: Final = limits
         self._builder: Final = builder
         self._inside: Final = inside
         self._frames = 0  # How many there were; counted only inside a compressed frame.
+        self._inflated = 0  # Bytes out of compressed frames, in this call of `feed`.
+        self._unpacked = 0  # Frames out of compressed frames, in this call of `feed`.
         self._partial = bytearray()  # The first bytes of a frame that is not complete.
         self._need = 0  # How many bytes of this frame to wait for.
         self._walked: tuple[int, int] | None = None  # In a D frame: position, fields to come.
@@ -70,28 +82,43 @@ class FrameDecoder:
         """Forget the part of a frame."""
         self._partial = bytearray()
 
-    def feed(self, data: bytes) -> None:
-        """Take bytes of the stream.
+    def feed(self, data: bytes, position: int = 0) -> int:
+        """Take bytes of the stream; return the position behind the last byte that was taken.
+
+        A few bytes of compressed frames can become any amount of memory. So once this call has
+        inflated as much as one compressed frame may contain, it returns before the next frame.
+
+        Args:
+            data: Bytes of the stream.
+            position: Where to begin.
 
         Raises:
             RemoteProtocolError: A frame is malformed, not allowed here, or above a limit. The
                 frames before it have been given to the builder.
         """
         end = len(data)
-        position = 0
-        if self._partial:
-            position = self._complete(data)
         builder = self._builder
-        while position < end:
+        self._inflated = self._unpacked = 0
+        if self._partial:
+            position = self._complete(data, position)
+        while position < end and not self._satisfied():
             if builder.room:
                 position = self._run(data, position, end)
                 if position == end:
-                    return
+                    break
             behind = self._frame(data, position, end)
             if not behind:
                 self._partial += data[position:]
-                return
+                return end
             position = behind
+        return position
+
+    def _satisfied(self) -> bool:
+        limits = self._limits
+        return (
+            self._inflated >= limits.max_inflated_size
+            or self._unpacked >= limits.max_compressed_frames
+        )
 
     def _run(self, data: bytes, position: int, end: int) -> int:
         """Take consecutive J frames; return the position behind them."""
@@ -122,10 +149,9 @@ class FrameDecoder:
             builder.ran(count, position - begin)
         return position
 
-    def _complete(self, data: bytes) -> int:
+    def _complete(self, data: bytes, position: int) -> int:
         """Complete the frame in the buffer; return the position in ``data`` behind it."""
         partial = self._partial
-        position = 0
         while True:
             missing = self._need - len(partial)
             piece = data[position : position + missing]
@@ -251,6 +277,7 @@ class FrameDecoder:
         try:
             for part in inflate(payload, self._limits.max_inflated_size):
                 inner.feed(part)
+                self._inflated += len(part)
             if inner.partial:
                 raise MalformedFrame("the last frame in a compressed frame is cut off")
         except RemoteProtocolError:
@@ -258,6 +285,7 @@ class FrameDecoder:
             builder.undo_compressed(mark)
             raise
         builder.end_compressed(payload, mark)
+        self._unpacked += inner._frames
 
     def _wait_for(self, need: int) -> int:
         self._need = need

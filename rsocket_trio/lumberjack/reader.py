@@ -41,12 +41,14 @@ class BatchReader:
         received: How many bytes have been fed. Progress inside a batch shows here.
     """
 
-    __slots__ = ("_builder", "_decoder", "_refusal", "received")
+    __slots__ = ("_builder", "_decoder", "_position", "_refusal", "_waiting", "received")
 
     def __init__(self, limits: LumberjackLimits = DEFAULT_LUMBERJACK_LIMITS) -> None:
         self._builder: Final = BatchBuilder(limits)
         self._decoder: Final = FrameDecoder(limits, self._builder)
         self._refusal: RemoteProtocolError | None = None
+        self._waiting = b""  # Bytes that are not decoded yet begin in it at this position.
+        self._position = 0
         self.received = 0
 
     @property
@@ -55,9 +57,14 @@ class BatchReader:
         return self._refusal is not None
 
     @property
+    def more(self) -> bool:
+        """Whether bytes wait to be decoded. Call ``feed(b"")`` after you have used the batches."""
+        return bool(self._waiting)
+
+    @property
     def state(self) -> ReaderState:
         """What the reader waits for."""
-        if self._builder.waits or self._decoder.partial:
+        if self._builder.waits or self._decoder.partial or self._waiting:
             return ReaderState.INSIDE
         return ReaderState.UNFLUSHED if self._builder.flushable else ReaderState.BETWEEN
 
@@ -73,8 +80,10 @@ class BatchReader:
             data: Any number of bytes, cut anywhere.
 
         Returns:
-            All batches that are complete now, in order. A batch without events only asks for its
-            ACK.
+            The batches that are complete now, in order. A batch without events only asks for its
+            ACK. These are all, unless a large amount came out of compressed frames: then `more` is
+            true, and the next call returns further batches. So call it until `more` is false,
+            before you read from the connection again.
 
         Raises:
             RemoteProtocolError: The peer broke the protocol or went past a limit: close the
@@ -84,8 +93,17 @@ class BatchReader:
         if self._refusal is not None:
             raise fresh_copy(self._refusal)
         self.received += len(data)
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        position = 0
+        if self._waiting:
+            if data:
+                data = self._waiting[self._position :] + data
+            else:
+                data, position = self._waiting, self._position
+            self._waiting = b""
         try:
-            self._decoder.feed(data if isinstance(data, bytes) else bytes(data))
+            position = self._decoder.feed(data, position)
         except RemoteProtocolError as error:
             self._refusal = fresh_copy(error)
             self._builder.drop()
@@ -94,6 +112,9 @@ class BatchReader:
             if not done:
                 raise
             return done
+        if position < len(data):
+            self._waiting = data
+            self._position = position
         return self._builder.take()
 
     def flush(self) -> IncomingBatch | None:

@@ -9,7 +9,13 @@ import attrs
 import pytest
 
 from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
-from rsocket_trio.lumberjack import BatchReader, DataFrame, LumberjackLimits, encode_batch
+from rsocket_trio.lumberjack import (
+    BatchReader,
+    DataFrame,
+    LumberjackLimits,
+    ReaderState,
+    encode_batch,
+)
 from rsocket_trio.lumberjack.frames import encode_pairs
 from tests.lumberjack.vectors import compressed, event, feed_all, refuse, split, window
 
@@ -154,25 +160,92 @@ def test_a_bomb_of_junk():
 )
 def test_a_bomb_of_many_frames(frames):
     """Each frame becomes an object, so their number is limited."""
-    times = 400_000 // len(frames)
-    bomb = compressed(b"".join(frames) * times, level=9)
-    reader = BatchReader()
-    with pytest.raises(RemoteProtocolError, match="max_compressed_frames"):
-        reader.feed(bomb)
     limits = LumberjackLimits(max_compressed_frames=10_000)
+    bomb = compressed(b"".join(frames) * (30_000 // len(frames)), level=9)
+    refuse(bomb, "max_compressed_frames", limits)
     assert peak_of(bomb, limits) < 8 * MIB
+
+
+def test_a_bomb_of_many_frames_at_the_default_limits():
+    bomb = compressed(event(1, b"1") * 132_000, level=9)
+    with pytest.raises(RemoteProtocolError, match=r"131072 \(max_compressed_frames\)"):
+        BatchReader().feed(bomb)
+
+
+BOMBS = {
+    "windows": compressed(window(0) * 1000, level=9),
+    "batches": compressed((window(1) + event(1, b"12")) * 500, level=9),
+    "events": compressed(event(1, b" " * 100_000), level=9),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("piece", [1, 100, 65536])
+def test_many_bombs_in_one_read(name, piece):
+    """One call inflates about as much as one compressed frame may contain; then there is more."""
+    limits = LumberjackLimits(max_inflated_size=10**6, max_compressed_frames=5000)
+    bomb = BOMBS[name]
+    count = 40
+    most = 5 if name != "events" else 10
+    batches = calls = 0
+    reader = BatchReader(limits)
+    for part in split(bomb * count, piece):
+        found = reader.feed(part)
+        while True:
+            calls += bool(found)
+            assert len(found) <= most * {"windows": 1000, "batches": 500, "events": 1}[name]
+            batches += len(found)
+            if not reader.more:
+                break
+            assert reader.state is ReaderState.INSIDE
+            found = reader.feed(b"")
+    assert batches == count * {"windows": 1000, "batches": 500, "events": 1}[name]
+    assert calls >= count // most
+    assert reader.state is ReaderState.BETWEEN
+
+
+def test_more_bytes_before_the_rest_is_decoded():
+    """They come behind the bytes that wait, also in the middle of a frame."""
+    limits = LumberjackLimits(max_compressed_frames=2)
+    data = b"".join(compressed(window(1), event(n, b"%d" % n)) for n in range(5)) + window(0)
+    reader = BatchReader(limits)
+    events = []
+    for part in split(data, 100):
+        for batch in reader.feed(part):
+            events += batch.events
+    assert reader.more
+    assert len(events) < 5
+    while reader.more:
+        events += [each for batch in reader.feed(b"") for each in batch.events]
+    assert events == [b"0", b"1", b"2", b"3", b"4"]
+    assert reader.received == len(data)
+
+
+def test_an_error_behind_bytes_that_wait():
+    """It comes when its bytes are decoded."""
+    limits = LumberjackLimits(max_compressed_frames=2)
+    reader = BatchReader(limits)
+    one = compressed(window(1), event(1))
+    assert len(reader.feed(one + one + b"x")) == 1
+    assert not reader.refused
+    assert len(reader.feed(b"")) == 1
+    assert reader.more
+    with pytest.raises(RemoteProtocolError, match="begins with 78"):
+        reader.feed(b"")
+    assert reader.refused
+    assert not reader.more
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(window(1) + event(1, bytes(200_000)), id="one event"),
-        pytest.param(window(400) + b"".join(event(n, bytes(500)) for n in range(400)), id="events"),
-        pytest.param(compressed(event(1, bytes(200_000)), level=0), id="compressed"),
+        pytest.param(window(1) + event(1, bytes(60_000)), id="one event"),
+        pytest.param(window(120) + b"".join(event(n, bytes(500)) for n in range(120)), id="events"),
+        pytest.param(compressed(event(1, bytes(60_000)), level=0), id="compressed"),
         pytest.param(
-            b"1D" + pack(">I", 1) + encode_pairs([(b"k" * 100, bytes(200))] * 700), id="pairs"
+            b"1D" + pack(">I", 1) + encode_pairs([(b"k" * 100, bytes(200))] * 200), id="pairs"
         ),
-        pytest.param(b"1D" + pack(">I", 1) + encode_pairs([(b"k", bytes(200_000))]), id="pair"),
+        pytest.param(b"1D" + pack(">I", 1) + encode_pairs([(b"k", bytes(60_000))]), id="pair"),
     ],
 )
 @pytest.mark.parametrize("piece", [1, 100, 3000])

@@ -45,6 +45,8 @@ def feed_all(reader, pieces):
     try:
         for piece in pieces:
             batches += reader.feed(piece)
+            while reader.more:
+                batches += reader.feed(b"")
         reader.feed(b"")
     except RemoteProtocolError as error:
         assert reader.refused
