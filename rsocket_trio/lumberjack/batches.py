@@ -53,6 +53,10 @@ class IncomingBatch:
     def __len__(self) -> int:
         return len(self.events)
 
+    def __bool__(self) -> bool:
+        # A batch without events needs its ACK too, so no test for "a batch" may miss it.
+        return True
+
     def sequence_of(self, n: int) -> int:
         """Return the sequence number of the n-th event; the first is number 1.
 
@@ -179,8 +183,7 @@ class BatchBuilder:
         Raises:
             RemoteProtocolError: The frame does not fit to its batch, or makes it too large.
         """
-        if self.version and version != self.version:
-            self.check_version(version)
+        self.check_version(version)
         if is_json is not self._is_json and self.events:
             raise RemoteProtocolError("one window contains D frames and J frames")
         if self._size + size > self._limits.max_batch_size:
@@ -270,9 +273,9 @@ class BatchBuilder:
         if not began_here or windows != self._windows:
             return
         batches = len(self.done) - done
-        if batches == 0:
-            self._compressed = payload
-        elif batches == 1 and not self.events:
+        if self.events:
+            self._compressed = None if batches else payload
+        elif batches == 1:
             self.done[-1] = attrs.evolve(self.done[-1], compressed=payload)
 
     def undo_compressed(self, mark: tuple[int, int, bool]) -> None:

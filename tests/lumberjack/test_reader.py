@@ -158,6 +158,8 @@ def test_a_window_of_zero(version):
     assert shape(batches) == [(2, 3, [1]), (version, 0, []), (2, 1, [2]), (2, 1, [3])]
     assert acks(batches[1]) == [(version, 0)]
     assert (batches[1].events, batches[1].compressed) == ([], None)
+    assert batches[1]  # It must be acknowledged, although its length is 0.
+    assert len(batches[1]) == 0
 
 
 def test_events_without_a_window():
@@ -232,6 +234,12 @@ class TestCompressed:
         short, batch = read(data)
         assert short.compressed == full[6:]
         assert shape([short, batch]) == [(2, 2, [1]), (2, 1, [1])]
+
+    def test_an_empty_frame_before_a_window_of_zero(self):
+        """Its payload belongs to no batch."""
+        for data in (compressed() + window(0), window(2) + compressed() + window(0)):
+            (batch,) = read(data)
+            assert batch.compressed is None
 
     def test_windows_inside(self):
         """A client announces its window in the compressed frame."""
