@@ -1,6 +1,6 @@
 """The transport that outlives connections, by itself.
 
-Modules of rsocket_trio.connection: resumable_link, session_frames, link_watch, retention.
+Modules of rsocket_trio.connection: resumable_link, session_frames, link_watch.
 """
 
 from __future__ import annotations
