@@ -320,3 +320,25 @@ async def test_a_transport_that_breaks_without_waiting():
     _, far = await attach(link)
     await link.send_frames([frame(2)])
     assert await far.receive_frames() == [frame(1), frame(2)]
+
+
+@pytest.mark.parametrize("attempt", range(5))  # trio runs ready tasks in any order.
+async def test_a_loop_that_stood_still_loses_no_transport(attempt, mock_clock):
+    """R-KEEP-06: frames that have arrived meanwhile are read before a peer is called dead."""
+    link, far = new_link()
+    async with trio.open_nursery() as nursery:
+
+        async def receive():
+            while True:
+                await link.receive_frames()
+
+        nursery.start_soon(receive)
+        nursery.start_soon(watch_link, link)
+        attachment = await link.wait_attached()
+        for _ in range(3):
+            await trio.testing.wait_all_tasks_blocked()
+            await far.send_frames([KeepaliveFrame(False).encode()])
+            mock_clock.jump(2 * LIFETIME)  # as a handler that computes would do
+        await trio.testing.wait_all_tasks_blocked()
+        assert not attachment.lost.is_set()
+        nursery.cancel_scope.cancel()
