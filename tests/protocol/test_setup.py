@@ -144,7 +144,15 @@ def test_golden_first_frames(vector):
 
 @pytest.mark.parametrize(
     ("seconds", "milliseconds"),
-    [(20.0, 20_000), (0.001, 1), (0.0001, 1), (1e-9, 1), (0.0016, 2), (1.2345, 1234)],
+    [
+        (20.0, 20_000),
+        (0.001, 1),
+        (0.0001, 1),
+        (1e-9, 1),
+        (0.0016, 2),
+        (1.2345, 1234),
+        ((2**31 - 1) / 1000, 2**31 - 1),
+    ],
 )
 def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
     """Times are sent in whole milliseconds, and never as 0, which is refused."""
@@ -153,7 +161,7 @@ def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
     check_setup(check_first_frame(decode(frame.encode())))
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2.0**31])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2.0**31 / 1000, 2.0**31])
 @pytest.mark.parametrize("name", ["keepalive_interval", "max_lifetime"])
 def test_times_that_do_not_fit_are_refused(name, seconds):
     """A time that is too large for the field is a local error."""

@@ -70,6 +70,7 @@ async def until_free(limit: ConnectionLimit) -> None:
 @pytest.mark.parametrize("wrong", [0, -1])
 def test_a_limit_below_one_is_refused(wrong: int) -> None:
     """A limit that admits no client is refused."""
+    assert ConnectionLimit(1).open == 0
     with pytest.raises(ValueError, match="max_connections must be at least 1"):
         ConnectionLimit(wrong)
 
