@@ -176,12 +176,13 @@ def test_a_long_message_is_refused_by_its_header(client: bool, first: int) -> No
     assert subject.feed(whole) == []
 
 
-@pytest.mark.parametrize("size", [2**24, 2**62, 2**63])
-def test_an_absurd_length_reserves_no_memory(size: int) -> None:
+@pytest.mark.parametrize(("size", "code"), [(2**24, 1009), (2**63 - 1, 1009), (2**63, 1002)])
+def test_an_absurd_length_reserves_no_memory(size: int, code: int) -> None:
     """Sixteen megabytes, or the largest possible length, are refused at once."""
     subject = reader(client=True)
     subject.feed(b"\x82\x7f" + size.to_bytes(8, "big"))
     assert subject.failure is not None
+    assert subject.failure_code == code
 
 
 def test_fragments_are_joined_up_to_the_limit() -> None:
