@@ -462,7 +462,7 @@ async def test_metadata_of_a_lease_is_passed_on():
 async def test_requests_may_fail_instead_of_waiting(interaction):
     """With ``wait=False`` each kind of request fails at once, and nothing is sent."""
     async with asking(lease=LeaseOptions(wait=False)) as (peer, requester):
-        with pytest.raises(MissingLease):
+        with pytest.raises(MissingLease, match="allows no request now"):
             await interaction(requester)
         await peer.expect_nothing()
         assert requester.statistics().open_streams == 0
