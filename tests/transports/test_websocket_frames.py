@@ -294,3 +294,13 @@ def test_the_close_frame_is_kept(data: bytes, close: tuple[int, str]) -> None:
     assert subject.feed(sent + frame(0x82, b"late", masked=False)) == [b"last"]
     assert subject.peer_close == close
     assert subject.failure is None
+
+
+@pytest.mark.parametrize(("first", "payload"), [(0x88, b"\x03\xe8"), (0x89, b"ping")])
+def test_control_frames_do_not_count_as_parts_of_a_message(first: int, payload: bytes) -> None:
+    """A message that has reached the limit may be followed by them, also between its frames."""
+    subject = reader(client=True, limit=10)
+    assert subject.feed(frame(0x02, bytes(10), masked=False)) == []
+    assert subject.feed(frame(first, payload, masked=False)) == []
+    assert subject.failure is None
+    assert subject.peer_close == ((1000, "") if first == 0x88 else None)
