@@ -304,3 +304,26 @@ def test_control_frames_do_not_count_as_parts_of_a_message(first: int, payload: 
     assert subject.feed(frame(first, payload, masked=False)) == []
     assert subject.failure is None
     assert subject.peer_close == ((1000, "") if first == 0x88 else None)
+
+
+def test_the_longest_control_frame() -> None:
+    """It has 125 bytes (RFC 6455, section 5.5)."""
+    subject = reader(client=True)
+    assert subject.feed(frame(0x89, bytes(125), masked=False)) == []
+    assert subject.ping == bytes(125)
+    assert subject.failure is None
+    subject.feed(frame(0x89, bytes(126), masked=False))
+    assert subject.failure_code == 1002
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [(999, False), (1000, True), (1005, False), (2999, False), (3000, True), (4999, True),
+     (5000, False)],
+)  # fmt: skip
+def test_the_codes_of_applications(code: int, allowed: bool) -> None:
+    """They begin at 3000 and end at 4999 (RFC 6455, section 7.4.2)."""
+    subject = reader(client=True)
+    subject.feed(frame(0x88, code.to_bytes(2, "big"), masked=False))
+    assert subject.peer_close == ((code, "") if allowed else None)
+    assert subject.failure_code == (0 if allowed else 1002)
