@@ -384,4 +384,4 @@ async def test_a_handler_begins_while_its_answer_has_room(first, data, limits):
             await peer.receive()
     del responder.queued[: len(first)]
     assert responder.queued[:4] == [0, 10, 0, 10]
-    assert max(responder.queued) == 20
+    assert max(responder.queued) <= 20
