@@ -342,3 +342,18 @@ async def test_a_loop_that_stood_still_loses_no_transport(attempt, mock_clock):
         await trio.testing.wait_all_tasks_blocked()
         assert not attachment.lost.is_set()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_question_that_a_dead_connection_has_not_answered(autojump_clock):
+    """Payloads still wait for its answer: it is asked again on the next connection."""
+    link, _ = new_link(limit=10_000)
+    outbox = Outbox(10**6, 10**6, 10**9)
+    link.retention.bind(outbox)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_link, link)
+        await link.send_frames([frame(n, 900) for n in range(6)])
+        attachment = await link.wait_attached()
+        await attachment.lost.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.room.limit == 0
+        nursery.cancel_scope.cancel()
