@@ -445,3 +445,28 @@ async def test_answers_of_about_the_fragment_size(request_, metadata):
             frames = await receive_fragments(peer, PayloadFrame)
             assert reassemble(frames) == payload
             assert len(frames) == (1 if size <= 64 else 2)
+
+
+class Ignores(KnownAnswers):
+    """Channels read nothing, and end only if they are cancelled."""
+
+    async def request_channel(self, payload, payloads):
+        yield payload
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("end", [[ErrorFrame], [CancelFrame, ErrorFrame]], ids=len)
+async def test_unfinished_items_of_streams_that_are_over_are_forgotten(end):
+    """They do not count in max_reassembly_size, which the streams of a connection share."""
+    config = ConnectionConfig(limits=Limits(max_payload_size=1000, max_reassembly_size=1000))
+    async with frame_peer_client(Ignores(), config=config) as peer:
+        for stream_id in range(1, 13, 2):
+            ends = [kind(stream_id, *[0x201] * (kind is ErrorFrame)) for kind in end]
+            await peer.send(
+                RequestChannelFrame(stream_id, 1),
+                PayloadFrame(stream_id, next=True, follows=True, data=bytes(400)),
+            )
+            await peer.receive(RequestNFrame)
+            assert (await peer.receive(PayloadFrame)).stream_id == stream_id
+            await peer.send(*ends)
+            await peer.expect_nothing()
