@@ -132,6 +132,7 @@ async def send_items(
                     burst += 1
                     break
                 except BaseException as error:  # also a cancellation; the generator gets it
+                    burst += 1  # it may absorb one error after the other
                     instead = await _throw(iterator, error)
                 if not operation.live:
                     # A generator that ignores its cancellation and goes on would never end.

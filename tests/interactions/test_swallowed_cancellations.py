@@ -73,6 +73,51 @@ async def test_the_end_of_the_connection_closes_its_generators(end):
     assert stubborn.ends == 1
 
 
+class Careless(Responder):
+    """Its generators yield what is no payload, and go on after the error."""
+
+    def __init__(self):
+        self.refused = 0
+        self.ends = 0
+
+    async def items(self):
+        try:
+            while self.refused < 100 * ENOUGH:
+                try:
+                    yield "no payload"
+                except TypeError:
+                    self.refused += 1
+        finally:
+            self.ends += 1
+
+    async def request_response(self, payload):
+        return payload
+
+    def request_stream(self, payload):
+        return self.items()
+
+    def request_channel(self, payload, payloads):
+        return self.items()
+
+
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_other_tasks_run_while_items_are_refused(kind):
+    """A generator that absorbs the error of each item does not block the loop."""
+    careless = Careless()
+    async with connected_pair(careless) as requester:
+        async with (
+            requester.request_stream()
+            if kind == "stream"
+            else requester.request_channel([Payload()])
+        ):
+            await trio.lowlevel.checkpoint()
+            for _ in range(3):
+                await requester.request_response(Payload(b"x"))
+            assert 0 < careless.refused < 10 * ENOUGH
+        await trio.testing.wait_all_tasks_blocked()
+        assert careless.ends == 1
+
+
 class Shielded(Responder):
     """Its generators wait for credit in a shielded scope."""
 
