@@ -9,13 +9,15 @@ known as Leader/Followers.)
 
 A task of the crew without a waiting handler looks for work, in this order:
 
-    run     requests are queued, and either no task runs requests, or another task reads
+    run     requests are queued; another task reads, or no task runs requests and the last read
+            was less than 5 ms ago
     read    no task reads
     idle    there is no work: wait to be woken
 
 So reading never stops: a task that is about to wait for something else, or that has run a burst of
-requests and has more, makes sure that another task reads (`_hand_over`). KEEPALIVE, CANCEL and
-REQUEST_N wait for one burst of requests at most, and never for a handler.
+requests and has more, makes sure that other tasks go on (`_hand_over`). KEEPALIVE, CANCEL and
+REQUEST_N wait for one burst of requests at most, and never for a handler. If handlers compute, and
+then wait, a burst is one handler in each of the tasks that are woken at once.
 
 While the peer does not read its answers (the outbox is full), requests stay in the queue: their
 answers would only have to wait, each with a task of its own. One task waits for room in the queue
@@ -26,21 +28,18 @@ cannot stop requests completely.
 from __future__ import annotations
 
 import contextvars
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import (
-    cancel_shielded_checkpoint,
-    checkpoint,
-    reschedule,
-    wait_task_rescheduled,
-)
+from trio.lowlevel import cancel_shielded_checkpoint as turn
+from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
 
 from ..errors import RSocketError
 from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
 from ..log_policy import logger
 from .reader import READ_ERRORS
-from .shift import AT_ONCE, SCOPE_REQUESTS, Shift, differ, settle
+from .shift import AT_ONCE, BURST_SECONDS, SCOPE_REQUESTS, Shift, differ, settle
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
@@ -66,8 +65,7 @@ _MAX_WOKEN: Final = 40
 """The number of tasks woken at once when handlers wait in a row."""
 
 _EXPECTED: Final = 7
-"""The number of handlers that are expected to wait behind one that did. The next handler is run by
-one step again, which shows whether it waits."""
+"""The number of handlers that are expected to wait behind one that did. The next one is stepped."""
 
 
 class Crew:
@@ -89,6 +87,8 @@ class Crew:
         self.shifts: set[Shift] = set()
         self._waits_for_room = False  # a task waits for room, so that a request can begin
         self._wake_next = 1  # how many tasks to wake at the next wait
+        self._slow_after = 0.0  # until when the tasks woken last must run, to wake more
+        self._read_by = 0.0  # when reading goes before running requests
         self._expected = 0  # how many of the next handlers will probably wait
 
     def start(self, nursery: trio.Nursery, reader: Reader, first_steps: FirstSteps) -> None:
@@ -116,11 +116,10 @@ class Crew:
             Whether a task still waits for the transport, which must be closed to wake it.
 
         Checkpoint: other tasks run; no cancellation is raised here.
-        If cancelled: does not apply.
         """
         self._wake(len(self._idle))
         for _ in range(2):  # in the first turn, the tasks that were cancelled may run after this
-            await cancel_shielded_checkpoint()
+            await turn()
         return self._reading or self._waits_for_room
 
     # -- one task of the crew ---------------------------------------------------------------
@@ -128,10 +127,9 @@ class Crew:
     async def _work(self) -> None:
         """Read, run requests, wait to be woken, until there is a reason to end.
 
-        All this happens within a cancel scope. A request that waits keeps the scope. Closing the
-        scope shows whether a handler has left a scope of its own open, which could cancel later
-        work of this task. Opening a scope costs as much as many requests, so one scope lasts for
-        several requests (`SCOPE_REQUESTS`).
+        All this happens within a cancel scope, which a request that waits keeps. Closing it shows
+        whether a handler has left a scope of its own open, which could cancel later work of this
+        task. One scope lasts for several requests (`SCOPE_REQUESTS`).
         """
         self._woken -= 1
         workload = self._workload
@@ -188,6 +186,7 @@ class Crew:
         clean = self._clean
         outbox = self._outbox
         room = outbox.room
+        clock = perf_counter
         due = False  # a request may begin although the outbox is full
 
         shift.served = 0
@@ -197,9 +196,13 @@ class Crew:
             if (
                 queue
                 and not self._waits_for_room
-                and (not running or (self._reading and running < _MAX_RUNNING))
+                and (
+                    running < _MAX_RUNNING
+                    if self._reading
+                    else not running and clock() < self._read_by
+                )
             ):
-                # No task runs requests, or another task reads.
+                # Another task reads; or no task runs requests, and the last read was just now.
                 if (
                     room.used >= room.limit or outbox.control_size > outbox.max_control_size
                 ) and not due:
@@ -234,6 +237,8 @@ class Crew:
                 self._reading = True
                 paused = reader.paused
                 first_steps.left = 0 if queue or paused else AT_ONCE
+                if queue and not (running or self._woken or self._waits_for_room):
+                    self._wake(1)  # to run requests meanwhile
                 try:
                     if not paused:
                         await (
@@ -246,6 +251,7 @@ class Crew:
                     workload.over = True
                 finally:
                     self._reading = False
+                    self._read_by = clock() + BURST_SECONDS
                     first_steps.left = 0
                     shift.served += first_steps.count
                     first_steps.count = 0
@@ -350,7 +356,11 @@ class Crew:
         if not waiting:
             self._hand_over_reading()
         elif not self._woken:
-            # Each woken task that has to wait too wakes more.
+            # Each woken task that has to wait too wakes more, unless the last ones took long.
+            now = perf_counter()
+            if now > self._slow_after:
+                self._wake_next = 1
+            self._slow_after = now + BURST_SECONDS
             self._wake(min(self._wake_next, waiting))
             self._wake_next = min(2 * self._wake_next + 1, _MAX_WOKEN)
 
@@ -377,8 +387,8 @@ class Crew:
             await self._outbox.wait_unclogged()
             await self._outbox.reserve(0)
         except (RSocketError, trio.ClosedResourceError):
-            # An outbox is closed with these errors. Other tasks must not try this again: they
-            # would fail at once in a loop without a checkpoint, and could not be cancelled.
+            # An outbox is closed with these errors. Other tasks must not try this again, in a loop
+            # without a checkpoint.
             self._workload.over = True
             return False
         finally:

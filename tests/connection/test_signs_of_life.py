@@ -15,6 +15,7 @@ from rsocket_trio import (
     connect,
     serve_transport,
 )
+from rsocket_trio.connection import crew, first_steps
 from rsocket_trio.frames import (
     KeepaliveFrame,
     PayloadFrame,
@@ -117,6 +118,33 @@ async def test_a_keepalive_behind_handlers_that_compute(mock_clock):
         assert len(run) < 1000
         await trio.testing.wait_all_tasks_blocked()
         assert len(run) == 6000
+
+
+async def test_a_keepalive_behind_handlers_that_compute_and_then_wait(monkeypatch):
+    """Each keeps a task; the reading goes before the queue after a while, and few begin at once."""
+    now = 0.0
+    run = []
+    answered = trio.Event()
+
+    class Computes(Responder):
+        async def request_response(self, payload):
+            nonlocal now
+            now += 0.005
+            run.append(payload)
+            await answered.wait()
+
+    monkeypatch.setattr(crew, "perf_counter", lambda: now)
+    monkeypatch.setattr(first_steps, "perf_counter", lambda: now)
+    async with frame_peer_client(Computes()) as peer:
+        await peer.send(*[RequestResponseFrame(number) for number in range(1, 1200, 2)])
+        while not run:
+            await trio.lowlevel.checkpoint()
+        await peer.send(KeepaliveFrame(respond=True, data=b"alive?"))
+        assert (await peer.receive(KeepaliveFrame)).data == b"alive?"
+        assert len(run) < 100
+        answered.set()
+        await peer.drain()
+        assert len(run) == 600
 
 
 async def test_a_cancel_behind_handlers_that_compute(mock_clock):
