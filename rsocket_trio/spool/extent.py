@@ -8,7 +8,7 @@ import attrs
 
 from .errors import SpoolFailed
 
-__all__ = ["Extent", "read_extent"]
+__all__ = ["Extent", "read_extent", "read_identity"]
 
 
 @attrs.frozen(kw_only=True)
@@ -49,6 +49,15 @@ class Extent:
         )
 
 
+def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
+    """Return the identity of the spool, and the oldest offset that is kept."""
+    row = connection.execute("SELECT spool_id, oldest FROM spool").fetchone()
+    if row is None:
+        raise SpoolFailed("the spool has no identity: its database is damaged")
+    spool_id, oldest = row
+    return spool_id, oldest
+
+
 _EDGE = "SELECT first, count, number, before, cost FROM batches ORDER BY first"
 
 
@@ -67,7 +76,7 @@ def read_extent(connection: sqlite3.Connection) -> Extent:
 
 
 def _read_extent(connection: sqlite3.Connection) -> Extent:
-    oldest: int = connection.execute("SELECT oldest FROM spool").fetchone()[0]
+    _, oldest = read_identity(connection)
     row = connection.execute(f"{_EDGE} LIMIT 1").fetchone()
     if row is None:
         return Extent(oldest=oldest, head=oldest, size=0, batches=0, number=0, before=0)

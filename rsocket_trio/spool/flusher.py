@@ -155,8 +155,8 @@ class Flusher:
             _set_position(positions, move)
         failing = self.trouble is not None
         # After a failure consumers go first: they make room.
-        first = failing and (moves or self._trim_due)
-        appends = [] if first else requests.take_appends(self.extent, one=failing)
+        moves_first = failing and (bool(moves) or self._trim_due)
+        appends = [] if moves_first else requests.take_appends(self.extent, one=failing)
         trim = trim_for(
             positions.values(),
             self._retention,
@@ -164,11 +164,12 @@ class Flusher:
             incoming=sum(append.row.cost for append in appends) or requests.next_cost,
             pressed=self.full,
         )
-        if appends or moves or (trim is not None and self._trim_due):
+        due = trim is not None and self._trim_due
+        self._trim_due = False  # A change that comes while the transaction runs may set it again.
+        if appends or moves or due:
             return _Taken(appends, moves, trim)
-        if self._trim_due:
-            self._trim_due = False
-            return self._take() if failing else None
+        if moves_first:
+            return self._take()
         if not requests.appends:
             self.trouble = None  # The changes that have failed are not wanted any more.
         return None
@@ -207,7 +208,7 @@ class Flusher:
         for move in taken.moves:
             _set_position(self.positions, move)
             move.over.set()
-        self._trim_due = outcome.more or (bool(taken.appends) and self.full)
+        self._trim_due |= outcome.more or (bool(taken.appends) and self.full)
         if self.trouble is not None and (taken.appends or not self.requests.appends):
             logger.info("the spool in %s can be written again", self._directory)
             self.trouble = None

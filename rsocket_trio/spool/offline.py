@@ -10,9 +10,9 @@ from pathlib import Path
 from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import WrongSpool
-from .extent import read_extent
+from .extent import read_extent, read_identity
 from .queries import check_range, fetch
-from .schema import connect_reader, failure, read_spool_id
+from .schema import connect_reader, failure
 
 __all__ = ["read_range"]
 
@@ -53,7 +53,7 @@ def read_range(
     limits = SpoolConfig() if config is None else config
     connection = connect_reader(where)
     try:
-        found = read_spool_id(connection)
+        found, _ = read_identity(connection)
         if spool_id not in (None, found):
             raise WrongSpool(f"{where} has the spool {found}, not {spool_id}")
         extent = read_extent(connection)

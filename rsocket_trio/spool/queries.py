@@ -9,6 +9,7 @@ from typing import Final
 from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import OffsetNotStored, OffsetTrimmed, SpoolFailed
+from .extent import read_identity
 
 __all__ = ["check_range", "fetch"]
 
@@ -63,7 +64,7 @@ def fetch(
     finally:
         rows.close()
     if not found:
-        oldest: int = connection.execute("SELECT oldest FROM spool").fetchone()[0]
+        _, oldest = read_identity(connection)
         if start < oldest:
             raise OffsetTrimmed(start, oldest)
         raise SpoolFailed(f"the events from offset {start} on are missing: the spool is damaged")

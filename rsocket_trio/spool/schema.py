@@ -13,7 +13,7 @@ from urllib.parse import quote
 from .directory import DATABASE, database_of, sync_directory
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
 
-__all__ = ["WAIT", "connect_reader", "connect_writer", "failure", "read_spool_id"]
+__all__ = ["WAIT", "connect_reader", "connect_writer", "failure"]
 
 APPLICATION: Final = 0x52537030
 """``PRAGMA application_id``: the letters "RSp0". This package recognises a spool by it."""
@@ -118,12 +118,6 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
         connection.close()
         raise NotASpool(f"{directory} is not a spool yet: its database is empty")
     return connection
-
-
-def read_spool_id(connection: sqlite3.Connection) -> str:
-    """Return the identity of a spool."""
-    found: str = connection.execute("SELECT spool_id FROM spool").fetchone()[0]
-    return found
 
 
 def failure(error: sqlite3.Error, directory: Path) -> NotASpool | SpoolFailed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -168,9 +169,10 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         """
         flusher = self._flusher
         extent = flusher.extent
+        if follow:
+            # An end beyond the head is awaited; a start beyond it is a mistake.
+            check_range(start, stop, extent.oldest, sys.maxsize)
         check_range(start, None if follow else stop, extent.oldest, extent.head)
-        if follow and stop is not None:
-            check_range(start, stop, extent.oldest, max(stop, extent.head))
         end = extent.head if stop is None and not follow else stop
         return make(SpoolReader, flusher, self._pool, start, end)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import time as now
 from typing import Final
 
 import attrs
@@ -15,8 +15,8 @@ import attrs
 from .batch import Batch
 from .config import SpoolConfig
 from .directory import WriterLock, database_of, prepare
-from .extent import Extent, read_extent
-from .schema import WAIT, connect_writer, failure, read_spool_id
+from .extent import Extent, read_extent, read_identity
+from .schema import WAIT, connect_writer, failure
 from .trimming import Trim, delete_step
 
 __all__ = ["Group", "NewRow", "Outcome", "Writer", "may_pass"]
@@ -96,7 +96,7 @@ class Writer:
             prepare(directory)  # Another process may have made a spool before it released the lock.
             self._connection = connect_writer(directory, config.checkpoint_size)
             try:
-                self.spool_id = read_spool_id(self._connection)
+                self.spool_id, _ = read_identity(self._connection)
                 self.extent = read_extent(self._connection)
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
@@ -126,18 +126,18 @@ class Writer:
         connection = self._connection
         if self._in_doubt:
             self._look_again()
-        now = time.time()
+        at = now()
         extent, more = self.extent, False
         try:
             connection.execute("BEGIN IMMEDIATE")
             for consumer, offset in group.positions.items():
-                self._move(consumer, offset, now)
+                self._move(consumer, offset, at)
             if group.trim is not None:
-                extent, more = delete_step(connection, group.trim, extent, self._config, now)
+                extent, more = delete_step(connection, group.trim, extent, self._config, at)
             firsts = []
             for row in group.rows:
                 firsts.append(extent.head)
-                self._insert(row, extent, now)
+                self._insert(row, extent, at)
                 extent = extent.grown(row.batch.count, row.cost)
             connection.execute("COMMIT")
         except BaseException:  # all or nothing, whatever it is
@@ -152,7 +152,7 @@ class Writer:
         self._bound_log()
         return Outcome(extent=extent, firsts=firsts, more=more)
 
-    def _insert(self, row: NewRow, extent: Extent, now: float) -> None:
+    def _insert(self, row: NewRow, extent: Extent, at: float) -> None:
         batch = row.batch
         self._connection.execute(
             "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -162,18 +162,18 @@ class Writer:
                 extent.number,
                 extent.before,
                 row.cost,
-                now,
+                at,
                 batch.encoding,
                 row.facts,
                 batch.data,
             ),
         )
 
-    def _move(self, consumer: str, offset: int | None, now: float) -> None:
+    def _move(self, consumer: str, offset: int | None, at: float) -> None:
         if offset is None:
             self._connection.execute("DELETE FROM positions WHERE consumer = ?", (consumer,))
         else:
-            values = (consumer, offset, now)
+            values = (consumer, offset, at)
             self._connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", values)
 
     def _look_again(self) -> None:
