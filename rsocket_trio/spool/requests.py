@@ -18,7 +18,7 @@ __all__ = ["Append", "Move", "Requests"]
 
 
 @attrs.define(eq=False)
-class Request:
+class _Request:
     """A change that a task waits for.
 
     Attributes:
@@ -46,7 +46,7 @@ class Request:
 
 
 @attrs.define(eq=False)
-class Append(Request):
+class Append(_Request):
     """A batch to append.
 
     Attributes:
@@ -60,7 +60,7 @@ class Append(Request):
 
 
 @attrs.define(eq=False)
-class Move(Request):
+class Move(_Request):
     """A new position of a consumer; ``None`` forgets the consumer."""
 
     consumer: str

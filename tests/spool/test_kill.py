@@ -15,7 +15,7 @@ from rsocket_trio.spool import open_spool
 from tests.programs import environment
 from tests.spool.helpers import collect, offline
 
-ROUNDS = 60
+ROUNDS = 50
 SEED = 7
 
 # One process that has imported everything forks a child for each round: starting takes long.

@@ -166,7 +166,7 @@ class Run:
         self.model.trim()
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(steps=st.lists(STEPS, min_size=5, max_size=30), small=st.booleans())
 def test_any_calls(steps, small):
     limits = SpoolConfig(max_read_batches=1, max_group_batches=2) if small else SpoolConfig()

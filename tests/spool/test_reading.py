@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+
 import pytest
 import trio
 import trio.testing
@@ -15,8 +18,22 @@ from rsocket_trio.spool import (
     open_spool,
     read_range,
 )
+from rsocket_trio.spool import reader as reader_module
 from rsocket_trio.spool.queries import fetch
-from tests.spool.helpers import collect, events, lines, offline, spans, until, writer_of
+from rsocket_trio.spool.schema import connect_reader
+from rsocket_trio.testing import assert_no_leaks
+from tests.spool.helpers import (
+    collect,
+    events,
+    fault,
+    faulty,
+    lines,
+    offline,
+    sized,
+    spans,
+    until,
+    writer_of,
+)
 
 
 @pytest.fixture
@@ -218,6 +235,66 @@ async def test_the_right_spool(spool, directory):
     assert len(offline(directory, 0, 10, spool_id=spool.spool_id)) == 4
     with pytest.raises(WrongSpool, match=f"has the spool {spool.spool_id}, not another"):
         offline(directory, 0, 10, spool_id="another")
+
+
+async def test_a_query_that_fails(spool, monkeypatch):
+    """The reader is told, and may try again: its connection is replaced."""
+    await collect(spool.read(0))
+    reader = spool.read(0)
+
+    def fail(*_args):
+        raise fault(sqlite3.SQLITE_IOERR_READ)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader_module, "fetch", fail)
+        with pytest.raises(SpoolFailed, match="injected"):
+            await reader.__anext__()
+    assert spans(await collect(reader)) == [(0, 3), (3, 4), (4, 8), (8, 10)]
+
+
+async def test_closing_while_a_query_runs(directory, monkeypatch):
+    """The thread of the query closes its connection."""
+    began, go = threading.Event(), threading.Event()
+    got = []
+
+    def slow(*args):
+        began.set()
+        go.wait(10)
+        return fetch(*args)
+
+    async def read(reader):
+        got.append(await reader.__anext__())
+
+    monkeypatch.setattr(reader_module, "fetch", slow)
+    async with assert_no_leaks(), trio.open_nursery() as outer:
+        async with open_spool(directory) as spool:
+            await spool.append(lines(1))
+            outer.start_soon(read, spool.read(0))
+            await until(began.is_set)
+        go.set()
+    assert len(got) == 1
+
+
+async def test_a_reader_that_hangs(directory):
+    """The log of the database grows while a reader keeps its state, and is emptied afterwards."""
+    config = SpoolConfig(checkpoint_size=2**16)
+    log = directory / "spool.sqlite3-wal"
+    async with open_spool(directory, config=config) as spool:
+        await spool.append(lines(1))
+        hanging = connect_reader(directory)
+        hanging.execute("BEGIN")
+        hanging.execute("SELECT * FROM batches").fetchall()
+        with faulty(spool) as connection:
+            for _ in range(20):
+                await spool.append(sized(40_000))
+            waits = [each for each in connection.seen if "TRUNCATE" in each]
+            assert log.stat().st_size > 20 * 40_000
+            assert 1 <= len(waits) <= 6, "it is waited for now and then"
+            hanging.close()
+            for _ in range(10):
+                await spool.append(sized(40_000))
+            assert log.stat().st_size < 10 * 40_000
+        assert len(await collect(spool.read(0))) == 31
 
 
 async def test_missing_batches(spool, directory):
