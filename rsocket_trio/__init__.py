@@ -6,7 +6,7 @@
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
 #       < log_policy os_support < transports < reactivesocket < interactions < connection
 #       < tracing arguments < requester responder < service < client server routing codecs
-#       < cli testing
+#       < spool < cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging.
 
