@@ -33,6 +33,13 @@ def _check_encoding(batch: object, _attribute: attrs.Attribute[Any], encoding: s
         )
 
 
+def _check_data(batch: object, _attribute: attrs.Attribute[Any], data: object) -> None:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data must be bytes, not {type(data).__name__}")
+    if not memoryview(data).c_contiguous:
+        raise ValueError("data must be contiguous in memory")
+
+
 @attrs.frozen
 class Batch:
     """Events that are appended together.
@@ -47,9 +54,7 @@ class Batch:
     """
 
     count: int = attrs.field(validator=[v.instance_of(int), v.ge(1), v.le(MAX_COUNT)])
-    data: bytes | bytearray | memoryview = attrs.field(
-        repr=False, validator=v.instance_of((bytes, bytearray, memoryview))
-    )
+    data: bytes | bytearray | memoryview = attrs.field(repr=False, validator=_check_data)
     encoding: str = attrs.field(kw_only=True, validator=[v.instance_of(str), _check_encoding])
     facts: Mapping[str, str] = attrs.field(kw_only=True, factory=dict, validator=_check_facts)
 

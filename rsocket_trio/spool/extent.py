@@ -72,7 +72,8 @@ def read_extent(connection: sqlite3.Connection) -> Extent:
     try:
         return _read_extent(connection)
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # Some errors have ended it already.
+            connection.execute("ROLLBACK")
 
 
 def _read_extent(connection: sqlite3.Connection) -> Extent:

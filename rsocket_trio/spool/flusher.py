@@ -103,7 +103,8 @@ class Flusher:
             await request.wait()
         except trio.Cancelled:
             request.given_up = True
-            if self.requests.appends.pop(request, self) is None:  # No transaction has it.
+            if request in self.requests.appends:  # No transaction has it.
+                del self.requests.appends[request]
                 self._wake.set()
                 self._tell()
             raise

@@ -190,14 +190,14 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Raises:
             OffsetTrimmed: The offset is not kept any more.
             OffsetNotStored: The offset is beyond the head.
+            ValueError: The name is empty, or longer than 200 characters.
             SpoolClosed: The block of the spool has ended.
             SpoolFailed: The database failed for good.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
         """
-        if not (isinstance(consumer, str) and 0 < len(consumer) <= _MAX_CONSUMER):
-            raise ValueError(f"a consumer has a name of 1 to {_MAX_CONSUMER} characters")
+        _check_consumer(consumer)
         if not isinstance(offset, int):
             raise TypeError(f"an offset is an int, not {type(offset).__name__}")
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -218,12 +218,14 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
             consumer: Its name.
 
         Raises:
+            ValueError: This is no name of a consumer.
             SpoolClosed: The block of the spool has ended.
             SpoolFailed: The database failed for good.
 
         Checkpoint: always.
         If cancelled: the consumer may be forgotten or not.
         """
+        _check_consumer(consumer)
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._flusher.move(Move(consumer, None))
 
@@ -308,6 +310,12 @@ async def open_spool(
             # Closing takes a moment, which cannot be cut short.
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_close, pool, writer, limiter=thread)
+
+
+def _check_consumer(consumer: str) -> None:
+    if not (isinstance(consumer, str) and 0 < len(consumer) <= _MAX_CONSUMER):
+        raise ValueError(f"a consumer has a name of 1 to {_MAX_CONSUMER} characters")
+    consumer.encode()  # Half of a surrogate pair is no text.
 
 
 def _close(pool: ReaderPool, writer: Writer) -> None:

@@ -15,6 +15,7 @@ import attrs
 from .batch import Batch
 from .config import SpoolConfig
 from .directory import WriterLock, database_of, prepare
+from .errors import SpoolFailed
 from .extent import Extent, read_extent, read_identity
 from .schema import WAIT, connect_writer, failure
 from .trimming import Trim, delete_step
@@ -85,7 +86,8 @@ class Writer:
 
     def __init__(self, directory: Path, config: SpoolConfig) -> None:
         self._config = config
-        self._log_path = f"{database_of(directory)}-wal"
+        self._path = database_of(directory)
+        self._log_path = f"{self._path}-wal"
         self._log_limit = 4 * config.checkpoint_size
         self._next_try = 0
         self._in_doubt = False
@@ -100,6 +102,7 @@ class Writer:
                 self.extent = read_extent(self._connection)
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
+                self._place = _place(self._path)
             except sqlite3.Error as error:
                 self._connection.close()
                 raise failure(error, directory) from error
@@ -122,6 +125,7 @@ class Writer:
 
         Raises:
             sqlite3.Error: Nothing is stored; `may_pass` says whether to try again.
+            SpoolFailed: The database is not where it was; what is stored may be lost.
         """
         connection = self._connection
         if self._in_doubt:
@@ -147,6 +151,7 @@ class Writer:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
+        self._check_place()
         self.transactions += 1
         self.extent = extent
         self._bound_log()
@@ -176,12 +181,23 @@ class Writer:
             values = (consumer, offset, at)
             self._connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", values)
 
+    def _check_place(self) -> None:
+        """Check that the database was not moved or deleted while it was open."""
+        try:
+            place = _place(self._path)
+        except FileNotFoundError:
+            place = None
+        if place != self._place:
+            raise SpoolFailed(f"{self._path} was moved, replaced or deleted while it was open")
+
     def _look_again(self) -> None:
         """Read the extent after a failure, and try to empty the log.
 
         On a full disk the log cannot grow. Its pages may fit into the database, where batches were
         deleted; then the log begins anew.
         """
+        if self._connection.in_transaction:  # To roll it back has failed, too.
+            self._connection.execute("ROLLBACK")
         with suppress(sqlite3.Error):  # the next transaction shows whether it works
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self.extent = read_extent(self._connection)
@@ -206,6 +222,11 @@ class Writer:
                 self._connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000:.0f}")
             # A reader that hangs is waited for rarely.
             self._next_try = os.stat(self._log_path).st_size + self._log_limit
+
+
+def _place(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def may_pass(error: sqlite3.Error) -> bool:

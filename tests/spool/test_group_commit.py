@@ -206,7 +206,9 @@ PASSING = [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR
 
 
 @pytest.mark.parametrize("code", PASSING)
-@pytest.mark.parametrize("where", ["BEGIN", "INSERT INTO batches", "COMMIT", "DELETE", "PRAGMA"])
+@pytest.mark.parametrize(
+    "where", ["BEGIN", "INSERT INTO batches", "COMMIT", "DELETE", "SELECT", "PRAGMA"]
+)
 async def test_faults_that_pass(directory, where, code):
     """Each statement may fail for a while: nothing is lost, doubled or reordered."""
     async with open_spool(directory, config=QUICK) as spool:
@@ -236,6 +238,38 @@ async def test_faults_that_pass(directory, where, code):
         ]
         assert spool.positions() == {"me": 2}
     assert len(offline(directory, 2, 5)) == 3
+
+
+async def test_a_rollback_that_fails(directory):
+    """It is tried again before the next transaction."""
+    async with open_spool(directory, config=QUICK) as spool:
+        with faulty(spool) as connection:
+            bad = {"COMMIT": 1, "ROLLBACK": 3}
+
+            def fail(statement):
+                if not bad.get(statement):
+                    return None
+                bad[statement] -= 1
+                return fault(sqlite3.SQLITE_IOERR)
+
+            connection.fail = fail
+            assert await spool.append(lines(2, "one")) == 0
+            assert bad == {"COMMIT": 0, "ROLLBACK": 0}
+        assert await spool.append(lines(2, "two")) == 2
+        assert [events(batch)[0] for batch in await collect(spool.read(0))] == [b"one 0", b"two 0"]
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced"])
+async def test_a_database_that_is_moved_away(directory, what, caplog):
+    """Batches that would go nowhere are not acknowledged."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+        (directory / "spool.sqlite3").rename(directory / "old.sqlite3")
+        if what == "replaced":
+            (directory / "spool.sqlite3").touch()
+        with pytest.raises(SpoolFailed, match="was moved, replaced or deleted while it was open"):
+            await spool.append(lines(1))
+    assert "cannot be written any more" in caplog.text
 
 
 async def test_giving_up_on_a_bad_disk(directory):

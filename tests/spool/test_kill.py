@@ -100,7 +100,11 @@ async def test_nothing_that_was_acknowledged_is_lost(directory):
                 elif what == b"position":
                     position = int(offset)
             numbers += sum(line[0] == b"stored" for line in lines)
-            if directory.exists() and acknowledged:
+            if acknowledged:
+                # Before another writer has opened it, too.
+                last = max(acknowledged)
+                [batch] = offline(directory, last, last + 1)
+                assert int(batch.facts["number"]) == acknowledged[last][1]
                 await check(directory, acknowledged, position)
     finally:
         process.kill()

@@ -121,6 +121,7 @@ async def test_a_batch_that_never_fits(directory):
         (lambda: Batch(2**31, b"", encoding="x"), ValueError),
         (lambda: Batch("1", b"", encoding="x"), TypeError),
         (lambda: Batch(1, "text", encoding="x"), TypeError),
+        (lambda: Batch(1, memoryview(b"1234")[::2], encoding="x"), ValueError),
         (lambda: Batch(1, b"", encoding=""), ValueError),
         (lambda: Batch(1, b"", encoding="é"), ValueError),
         (lambda: Batch(1, b"", encoding="a\n"), ValueError),

@@ -60,6 +60,10 @@ async def test_a_position_may_go_back(directory):
         for name in ("", "x" * 201, 7):
             with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
                 await spool.commit(name, 2)
+            with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
+                await spool.forget(name)
+        with pytest.raises(UnicodeEncodeError):
+            await spool.commit("\udcff", 2)
         assert spool.positions() == {"keeps": 2, "moves": 2}
 
 
