@@ -31,6 +31,7 @@ PARTS = {
         "docs/test_code_blocks.py",
         "examples",
         "spool/test_kill.py",
+        "spool/test_limited_file.py",
         "spool/test_processes.py",
         "test_benchmarks.py",
         "test_large_payloads.py",
