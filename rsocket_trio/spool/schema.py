@@ -137,7 +137,9 @@ def _set_up(connection: sqlite3.Connection, directory: Path, checkpoint_size: in
     connection.execute("PRAGMA checkpoint_fullfsync = ON")
     # Some systems (Debian) overwrite deleted data by default, which doubles the writes.
     connection.execute("PRAGMA secure_delete = OFF")
-    connection.execute("PRAGMA cache_size = -16384")
+    # KiB. Pages are written once, so more of them only displace others in the processor's cache:
+    # 16 MiB take a tenth more time than these 2 MiB.
+    connection.execute("PRAGMA cache_size = -2048")
     pages = max(checkpoint_size // PAGE_SIZE, 1)
     connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
     connection.execute(f"PRAGMA journal_size_limit = {2 * checkpoint_size}")
