@@ -272,6 +272,28 @@ async def test_a_database_that_is_moved_away(directory, what, caplog):
     assert "cannot be written any more" in caplog.text
 
 
+async def test_closing_while_the_disk_is_full(directory):
+    """Whatever waits is told that the spool is closed."""
+    closed = []
+
+    async def wait(call, *args):
+        with pytest.raises(SpoolClosed):
+            await call(*args)
+        closed.append(call)
+
+    async with trio.open_nursery() as outer:
+        async with open_spool(directory) as spool:
+            await spool.append(lines(2))
+            with faulty(spool) as connection:
+                connection.fail = lambda statement: fault(sqlite3.SQLITE_FULL)
+                outer.start_soon(wait, spool.append, lines(1))
+                outer.start_soon(wait, spool.commit, "me", 1)
+                outer.start_soon(wait, spool.forget, "you")
+                await until(lambda: spool.statistics().trouble is not None)
+    assert len(closed) == 3
+    assert len(offline(directory, 0, 2)) == 1
+
+
 async def test_giving_up_on_a_bad_disk(directory):
     """A batch whose task was cancelled is not tried again."""
     async with open_spool(directory, config=QUICK) as spool:
