@@ -24,8 +24,12 @@ def database_of(directory: Path) -> Path:
     return directory / DATABASE
 
 
-def prepare(directory: Path) -> None:
+def prepare(directory: Path, *, locked: bool) -> None:
     """Make the directory if there is none, and check that it is a spool or empty.
+
+    Args:
+        directory: The directory of the spool.
+        locked: We hold its lock. Otherwise another process may be about to make the database.
 
     Raises:
         NotASpool: It has other files, or it is a file.
@@ -34,10 +38,11 @@ def prepare(directory: Path) -> None:
     if not directory.is_dir():
         if directory.exists():
             raise NotASpool(f"{directory} is a file: a spool needs a directory")
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         sync_directory(directory.parent)
     if not database_of(directory).exists():
-        strangers = sorted({entry.name for entry in os.scandir(directory)} - HARMLESS)
+        names = sorted(set(os.listdir(directory)) - HARMLESS)
+        strangers = [name for name in names if locked or not name.startswith(DATABASE)]
         if strangers:
             raise NotASpool(
                 f"{directory} is not a spool: it has other files ({strangers[0]}, ...); give an "

@@ -82,6 +82,8 @@ class Flusher:
         self._delays = self._new_delays()
         self._thread = thread
         self._moving = 0
+        # After a failure consumers go first, in a transaction of their own: they may make room.
+        self._after_failure = False
         self._wake = trio.Event()
         self._trim_due = True
         self._period = inf
@@ -154,10 +156,9 @@ class Flusher:
         positions = dict(self.positions)
         for move in moves:
             _set_position(positions, move)
-        failing = self.trouble is not None
-        # After a failure consumers go first: they make room.
-        moves_first = failing and (bool(moves) or self._trim_due)
-        appends = [] if moves_first else requests.take_appends(self.extent, one=failing)
+        alone = self._after_failure and (bool(moves) or self._trim_due)
+        one = self.trouble is not None
+        appends = [] if alone else requests.take_appends(self.extent, one=one)
         trim = trim_for(
             positions.values(),
             self._retention,
@@ -169,7 +170,8 @@ class Flusher:
         self._trim_due = False  # A change that comes while the transaction runs may set it again.
         if appends or moves or due:
             return _Taken(appends, moves, trim)
-        if moves_first:
+        if alone:
+            self._after_failure = False
             return self._take()
         if not requests.appends:
             self.trouble = None  # The changes that have failed are not wanted any more.
@@ -190,7 +192,7 @@ class Flusher:
             self.requests.put_back(taken.appends, taken.moves)
             if not may_pass(problem):
                 raise
-            self._trim_due = True
+            self._trim_due = self._after_failure = True
             await self._back_off(problem)
         except BaseException:  # also a cancellation: `run` tells the tasks that wait
             self.requests.put_back(taken.appends, taken.moves)
@@ -203,6 +205,7 @@ class Flusher:
     def _stored(self, taken: _Taken, outcome: Outcome) -> None:
         """Update the state after a transaction, and wake the tasks that wait for it."""
         self.extent = outcome.extent
+        self._after_failure = False
         for append, first in zip(taken.appends, outcome.firsts, strict=True):
             append.first = first
             append.over.set()

@@ -292,7 +292,7 @@ async def open_spool(
         raise ValueError(f"max_size must be at least 1, not {max_size!r}")
     if retention is not None and max_size < (retention.max_size or 0):
         raise ValueError("the max_size of the retention is larger than that of the spool")
-    where = Path(directory)
+    where = _absolute(directory)
     block = Block()
     with block.around():
         # Not abandoned when cancelled, so what is opened is always closed.
@@ -310,6 +310,11 @@ async def open_spool(
             # Closing takes a moment, which cannot be cut short.
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(_close, pool, writer, limiter=thread)
+
+
+def _absolute(directory: str | os.PathLike[str]) -> Path:
+    """Return a path that stays right if the program changes its working directory."""
+    return Path(directory).absolute()
 
 
 def _check_consumer(consumer: str) -> None:

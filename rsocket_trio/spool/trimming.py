@@ -19,7 +19,7 @@ class Trim:
 
     Attributes:
         floor: No consumer needs an event before this offset.
-        keep: Batches within this retention are kept; ``None`` keeps none of them.
+        keep: Batches within this retention are kept; ``None``: no batch is kept.
         incoming: The bytes that come next. They count as newer than all that are stored.
     """
 

@@ -92,10 +92,10 @@ class Writer:
         self._next_try = 0
         self._in_doubt = False
         self.transactions = 0
-        prepare(directory)
+        prepare(directory, locked=False)
         self._lock = WriterLock(directory)
         try:
-            prepare(directory)  # Another process may have made a spool before it released the lock.
+            prepare(directory, locked=True)
             self._connection = connect_writer(directory, config.checkpoint_size)
             try:
                 self.spool_id, _ = read_identity(self._connection)
@@ -144,7 +144,7 @@ class Writer:
                 self._insert(row, extent, at)
                 extent = extent.grown(row.batch.count, row.cost)
             connection.execute("COMMIT")
-        except BaseException:  # all or nothing, whatever it is
+        except BaseException:  # also errors that are not the database's: all or nothing
             # The log may have room again when its pages are in the database, see `_look_again`.
             self._in_doubt = True
             if connection.in_transaction:

@@ -144,6 +144,26 @@ async def test_directories_that_are_something_else(directory):
         offline(directory, 0, 0)
 
 
+async def test_a_log_without_its_database(directory):
+    """SQLite would delete it; it may be all that is left of a spool."""
+    directory.mkdir()
+    (directory / "spool.sqlite3-wal").write_bytes(b"log")
+    with pytest.raises(NotASpool, match="it has other files"):
+        await enter(directory)
+    assert (directory / "spool.sqlite3-wal").read_bytes() == b"log"
+
+
+async def test_a_relative_path(directory, monkeypatch):
+    """The program may change its working directory afterwards."""
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    async with open_spool("here") as spool:
+        monkeypatch.chdir("/")
+        await spool.append(lines(2))
+        assert len(await collect(spool.read(0))) == 1
+        assert spool.directory == directory / "here"
+
+
 async def test_an_empty_directory(directory):
     """That a crash has left, or that is a file system."""
     directory.mkdir()

@@ -244,7 +244,7 @@ async def test_a_rollback_that_fails(directory):
     """It is tried again before the next transaction."""
     async with open_spool(directory, config=QUICK) as spool:
         with faulty(spool) as connection:
-            bad = {"COMMIT": 1, "ROLLBACK": 3}
+            bad = {"COMMIT": 2, "ROLLBACK": 3}
 
             def fail(statement):
                 if not bad.get(statement):
@@ -255,6 +255,7 @@ async def test_a_rollback_that_fails(directory):
             connection.fail = fail
             assert await spool.append(lines(2, "one")) == 0
             assert bad == {"COMMIT": 0, "ROLLBACK": 0}
+            assert spool.statistics().trouble is None
         assert await spool.append(lines(2, "two")) == 2
         assert [events(batch)[0] for batch in await collect(spool.read(0))] == [b"one 0", b"two 0"]
 
@@ -273,7 +274,7 @@ async def test_a_database_that_is_moved_away(directory, what, caplog):
 
 
 async def test_closing_while_the_disk_is_full(directory):
-    """Whatever waits is told that the spool is closed."""
+    """All calls that wait are told that the spool is closed."""
     closed = []
 
     async def wait(call, *args):

@@ -39,6 +39,8 @@ async def test_the_slowest_consumer_decides(directory):
         await spool.forget("unknown")
         await spool.append(lines(1))
         assert (spool.oldest, spool.positions()) == (10, {})
+    async with open_spool(directory) as spool:
+        assert spool.positions() == {}, "they are forgotten on the disk too"
 
 
 async def test_a_position_may_go_back(directory):
