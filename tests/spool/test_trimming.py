@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 
@@ -9,15 +10,17 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio.protocol.retry import Retry
 from rsocket_trio.spool import (
     OffsetNotStored,
     OffsetTrimmed,
     Retention,
+    SpoolClosed,
     SpoolConfig,
     open_spool,
 )
 from rsocket_trio.spool import writer as writer_module
-from tests.spool.helpers import collect, faulty, lines, sized, spans, transactions, until
+from tests.spool.helpers import collect, fault, faulty, lines, sized, spans, transactions, until
 
 
 async def test_the_slowest_consumer_decides(directory):
@@ -118,6 +121,26 @@ async def test_telling_the_same_position_again(directory):
         await spool.commit("me", 3)
         await spool.commit("me", 2)
         assert spool.positions() == {"me": 2}
+        with faulty(spool) as connection:
+            going, go = threading.Event(), threading.Event()
+
+            def wait(statement):
+                if statement == "COMMIT":
+                    going.set()
+                    go.wait(10)
+
+            connection.fail = wait
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(spool.commit, "me", 3)
+                await until(going.is_set)
+                nursery.start_soon(spool.commit, "me", 2)  # The stored one, but 3 is on its way.
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(spool.commit, "me", 2)
+                await trio.testing.wait_all_tasks_blocked()
+                go.set()
+        assert spool.positions() == {"me": 2}
+    with pytest.raises(SpoolClosed):
+        await spool.commit("me", 2)
 
 
 async def test_deleting_in_steps(directory):
@@ -141,6 +164,28 @@ async def test_deleting_in_steps(directory):
         await spool.commit("me", spool.head)
         assert spool.oldest == 24
         await until(lambda: spool.oldest == spool.head)
+
+
+async def test_a_step_that_fails_is_tried_again(directory):
+    """Also when no call comes after it."""
+    config = SpoolConfig(max_trim_batches=2, retry=Retry(initial=0.001))
+    async with open_spool(directory, config=config) as spool:
+        for _ in range(6):
+            await spool.append(lines(1))
+        with faulty(spool) as connection:
+            left = [2]
+
+            def fail(statement):
+                if statement.startswith("BEGIN") and spool.oldest == 2 and left[0]:
+                    left[0] -= 1
+                    return fault(sqlite3.SQLITE_IOERR)
+                return None
+
+            connection.fail = fail
+            await spool.commit("me", 6)
+            await until(lambda: spool.oldest == 6)
+            assert left == [0]
+        await until(lambda: spool.statistics().trouble is None)
 
 
 async def test_retention_without_consumers(directory):
