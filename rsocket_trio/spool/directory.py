@@ -14,9 +14,9 @@ __all__ = ["WriterLock", "database_of", "prepare", "sync_directory"]
 
 DATABASE: Final = "spool.sqlite3"
 LOCK: Final = "spool.lock"
-HARMLESS: Final = frozenset({LOCK, "lost+found"})
-"""Names that a new spool may find in its directory. A crash may have left the lock file, and a file
-system of its own has ``lost+found``."""
+HARMLESS: Final = frozenset({LOCK, f"{DATABASE}-journal", "lost+found"})
+"""Names that a new spool may find in its directory. A crash may have left the lock file, or what
+SQLite needs while it makes a database. A file system of its own has ``lost+found``."""
 
 
 def database_of(directory: Path) -> Path:

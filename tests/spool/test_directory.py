@@ -169,6 +169,10 @@ async def test_an_empty_directory(directory):
     directory.mkdir()
     (directory / "lost+found").mkdir()
     (directory / "spool.lock").touch()
+    (directory / f"{DATABASE}-journal").write_bytes(b"left by a power failure")
+    assert (await enter(directory)).head == 0
+    for path in directory.glob("spool.*"):
+        path.unlink()
     (directory / DATABASE).touch()
     with pytest.raises(NotASpool, match="not a spool yet"):
         offline(directory, 0, 0)
