@@ -97,6 +97,8 @@ class Flusher:
 
     async def append(self, request: Append) -> int:
         """Wait until a batch is stored, and return the offset of its first event."""
+        if self.error is not None:
+            await trio.lowlevel.checkpoint()
         self.check()
         self.requests.appends[request] = None
         self._trim_due |= self.full

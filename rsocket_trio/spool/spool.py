@@ -122,6 +122,7 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         facts = encode_facts(batch)
         cost = cost_of(batch, facts)
         if cost > min(self.max_size, _LARGEST):
+            await trio.lowlevel.checkpoint()
             raise BatchTooLarge(
                 f"a batch of {cost} bytes does not fit into a spool of {self.max_size} bytes"
                 if cost > self.max_size
@@ -200,16 +201,14 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         _check_consumer(consumer)
         if not isinstance(offset, int):
             raise TypeError(f"an offset is an int, not {type(offset).__name__}")
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()
         extent = self._flusher.extent
         if offset < extent.oldest:
             raise OffsetTrimmed(offset, extent.oldest)
         if offset > extent.head:
             raise OffsetNotStored(offset, extent.head)
-        if self._flusher.is_at(consumer, offset):
-            await trio.lowlevel.checkpoint()  # Some consumers tell their position all the time.
-            return
-        await self._flusher.move(Move(consumer, offset))
+        if not self._flusher.is_at(consumer, offset):  # Some consumers tell theirs all the time.
+            await self._flusher.move(Move(consumer, offset))
 
     async def forget(self, consumer: str) -> None:
         """Forget a consumer: the spool keeps no more events for it. It need not exist.
@@ -226,7 +225,7 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         If cancelled: the consumer may be forgotten or not.
         """
         _check_consumer(consumer)
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()
         await self._flusher.move(Move(consumer, None))
 
     def positions(self) -> dict[str, int]:
