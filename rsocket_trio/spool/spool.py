@@ -280,6 +280,7 @@ async def open_spool(
         SpoolFailed: The database cannot be opened.
         SpoolError: The system has no file locks.
         OSError: The directory cannot be made or read.
+        TypeError: ``retention`` or ``config`` is of a wrong type.
         ValueError: ``max_size`` is less than 1, or less than that of the retention.
 
     Checkpoint: entering and leaving, always.
@@ -287,6 +288,8 @@ async def open_spool(
     """
     if not isinstance(config, SpoolConfig):
         raise TypeError(f"config must be a SpoolConfig, not {type(config).__name__}")
+    if retention is not None and not isinstance(retention, Retention):
+        raise TypeError(f"retention must be a Retention, not {type(retention).__name__}")
     if not isinstance(max_size, int) or max_size < 1:
         raise ValueError(f"max_size must be at least 1, not {max_size!r}")
     if retention is not None and max_size < (retention.max_size or 0):

@@ -42,12 +42,14 @@ async def test_directories_are_made(directory):
 
 async def test_a_second_writer_in_this_process(directory):
     """It is refused with a text that says what to do, and the first one goes on."""
+    directory.mkdir()
+    (directory / "spool.lock").write_text("of a process with a long number: 9999999999\n")
     async with open_spool(directory) as spool:
         with pytest.raises(SpoolLocked) as refused:
             await enter(directory)
         text = str(refused.value)
         assert str(directory) in text
-        assert f"process {os.getpid()}" in text
+        assert f"process {os.getpid()}, and" in text
         assert "stop that process, or use another directory" in text
         await spool.append(lines(1))
     assert (await enter(directory)).head == 1

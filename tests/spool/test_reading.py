@@ -19,10 +19,12 @@ from rsocket_trio.spool import (
     read_range,
 )
 from rsocket_trio.spool import reader as reader_module
+from rsocket_trio.spool.extent import read_extent
 from rsocket_trio.spool.queries import fetch
 from rsocket_trio.spool.schema import connect_reader
 from rsocket_trio.testing import assert_no_leaks
 from tests.spool.helpers import (
+    FaultyConnection,
     collect,
     events,
     fault,
@@ -297,6 +299,21 @@ async def test_a_reader_that_hangs(directory):
         assert len(await collect(spool.read(0))) == 31
 
 
+async def test_the_extent_is_read_in_one_transaction(spool, directory):
+    """Batches that are deleted meanwhile do not make it contradict itself."""
+    reader = FaultyConnection(connect_reader(directory))
+    writer = writer_of(spool)._connection
+
+    def trim(statement):
+        if statement.startswith("SELECT first"):
+            writer.execute("DELETE FROM batches WHERE first < 4")
+            writer.execute("UPDATE spool SET oldest = 4")
+
+    reader.fail = trim
+    assert (read_extent(reader).oldest, read_extent(reader).oldest) == (0, 4)
+    reader.close()
+
+
 async def test_missing_batches(spool, directory):
     """A gap is never read over."""
     writer_of(spool)._connection.execute("DELETE FROM batches WHERE first = 4")
@@ -307,3 +324,6 @@ async def test_missing_batches(spool, directory):
     assert got == [0, 3]
     with pytest.raises(SpoolFailed, match="missing"):
         offline(directory, 0, 10)
+    writer_of(spool)._connection.execute("DELETE FROM batches WHERE first = 0")
+    with pytest.raises(SpoolFailed, match="from offset 0 on are missing"):
+        await collect(spool.read(0))

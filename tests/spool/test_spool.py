@@ -149,6 +149,7 @@ def test_wrong_values(wrong, error):
         {"max_size": 0},
         {"max_size": 1.5},
         {"config": 7},
+        {"retention": 3600},
         {"max_size": 10, "retention": Retention(max_size=11)},
     ],
 )
