@@ -20,6 +20,7 @@ from rsocket_trio.spool import (
     SpoolTooNew,
     open_spool,
 )
+from rsocket_trio.spool import directory as directory_module
 from rsocket_trio.spool import schema as schema_module
 from rsocket_trio.testing import assert_no_leaks
 from tests.programs import environment
@@ -123,6 +124,14 @@ def test_a_forked_child_does_not_hold_the_lock(tmp_path):
         os.killpg(done.pid, 9)
         done.wait()
         done.stdout.close()
+
+
+def test_a_child_closes_only_locks(tmp_path):
+    """The number of a lock that was released may belong to another file by now."""
+    lock = directory_module.WriterLock(tmp_path)
+    held = set(directory_module._held)
+    lock.release()
+    assert len(held - directory_module._held) == 1
 
 
 async def test_a_system_without_locks(directory, monkeypatch):
