@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import rsocket_trio.codecs
 import rsocket_trio.frames
 import rsocket_trio.metadata
+import rsocket_trio.spool
 
 project = "rsocket-trio"
 author = "the rsocket-trio authors"
@@ -49,7 +50,7 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
+    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
 )
 PRIVATE = re.compile(
     r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|T|MemoryTransport)$|HEADER|split_metadata|encode_"
@@ -57,9 +58,12 @@ PRIVATE = re.compile(
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
+PACKAGES = (rsocket_trio.metadata, rsocket_trio.frames, rsocket_trio.codecs, rsocket_trio.spool)
+
+
 def documented_name(target: str) -> str:
     """The name under which something public is documented, from the module it is defined in."""
-    for package in (rsocket_trio.metadata, rsocket_trio.frames, rsocket_trio.codecs):
+    for package in PACKAGES:
         if target.startswith(package.__name__) and target.split(".")[-1] in package.__all__:
             return f"{package.__name__}.{target.split('.')[-1]}"
     for exported in (target.split(".")[-1], ".".join(target.split(".")[-2:])):

@@ -6,7 +6,7 @@
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
 #       < log_text < log_policy os_support < sockets < transports < reactivesocket
 #       < interactions < connection < tracing arguments < requester responder < service
-#       < client server routing codecs < lumberjack < cli testing
+#       < client server routing codecs < lumberjack spool < cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging, and none of
 # `lumberjack` does.

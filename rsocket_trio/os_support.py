@@ -22,6 +22,7 @@ __all__ = [
     "EPOLL",
     "EPOLL_EVENTS",
     "EPOLL_LASTING",
+    "FILE_LOCKS",
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
@@ -49,7 +50,10 @@ EPOLL_LASTING: Final[int] = sum(
 """The events after which one read may not take all: the end of a connection, or of what its peer
 sends, and urgent data, before which a read stops."""
 
-UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and find_spec("fcntl") is not None
+FILE_LOCKS: bool = find_spec("fcntl") is not None
+"""There are file locks (flock). If not, `rsocket_trio.spool` raises an error that says so."""
+
+UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and FILE_LOCKS
 """There are Unix sockets, and file locks, which a listener on one needs. If not, ``unix://``
 addresses raise an error that says so."""
 

@@ -19,6 +19,7 @@ PARTS = {
         "protocol/test_two_peers.py",
         "reactivesocket/test_any_frames.py",
         "reactivesocket/test_cancel_everywhere.py",
+        "spool/test_cancel.py",
         "test_any_frames.py",
         "test_cancel_bodies.py",
         "test_cancel_everywhere.py",
@@ -29,6 +30,9 @@ PARTS = {
     "programs": [
         "docs/test_code_blocks.py",
         "examples",
+        "spool/test_kill.py",
+        "spool/test_limited_file.py",
+        "spool/test_processes.py",
         "test_benchmarks.py",
         "test_large_payloads.py",
         "testing/test_pytest_plugin.py",

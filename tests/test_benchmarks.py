@@ -239,3 +239,11 @@ def test_a_base_that_is_no_checkout_is_an_error(tmp_path: Path) -> None:
     done = run("--base", str(tmp_path), module="benchmarks.compare")
     assert done.returncode == 2
     assert "no rsocket_trio in" in done.stderr
+
+
+def test_the_benchmark_of_the_spool(tmp_path: Path) -> None:
+    """Each case has a line with its figures, and nothing is left in the directory."""
+    done = run("--seconds", "0.02", "--directory", str(tmp_path), module="benchmarks.spool")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"\d M events/s +\d+.\d\d ms per batch", done.stdout)) == 12
+    assert list(tmp_path.iterdir()) == []

@@ -25,6 +25,7 @@ PUBLIC = [
     "rsocket_trio.reactivesocket",
     "rsocket_trio.reactivesocket.frames",
     "rsocket_trio.routing",
+    "rsocket_trio.spool",
     "rsocket_trio.testing",
     "rsocket_trio.testing.cancel_everywhere",
     "rsocket_trio.testing.faulty",

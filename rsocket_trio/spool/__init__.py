@@ -1,0 +1,65 @@
+"""A durable, bounded queue on disk, for events that arrive in batches: `open_spool`.
+
+One process appends batches; a batch is on the disk when `Spool.append` returns. Any number of
+readers read ranges of offsets, also in other processes of the host (`read_range`). Consumers commit
+positions, and batches that all consumers have behind them are deleted.
+
+The modules, in reading order:
+
+- ``spool``: the interface of applications: `open_spool`, `Spool`
+- ``batch``: batches of events, before and after they are stored
+- ``config``: settings, and how long batches are kept
+- ``errors``: the errors
+- ``requests``: the changes that tasks wait for, and their queues
+- ``flusher``: group commit: the one task that writes
+- ``writer``: the thread's side of writing: one transaction for a group of changes
+- ``trimming``: which batches are deleted, and a step of it
+- ``extent``: what a spool holds, in numbers
+- ``reader``: reading within trio
+- ``offline``: reading without trio, also in other processes
+- ``queries``: the query of both kinds of readers
+- ``schema``: the database: tables, settings, versions
+- ``directory``: the files, and the lock against a second writer
+"""
+
+from __future__ import annotations
+
+from .batch import Batch, StoredBatch
+from .config import Retention, SpoolConfig
+from .errors import (
+    BatchTooLarge,
+    NotASpool,
+    OffsetNotStored,
+    OffsetTrimmed,
+    SpoolClosed,
+    SpoolError,
+    SpoolFailed,
+    SpoolLocked,
+    SpoolTooNew,
+    WrongSpool,
+)
+from .offline import read_range
+from .reader import SpoolReader
+from .spool import Spool, SpoolStatistics, open_spool
+
+__all__ = [
+    "Batch",
+    "BatchTooLarge",
+    "NotASpool",
+    "OffsetNotStored",
+    "OffsetTrimmed",
+    "Retention",
+    "Spool",
+    "SpoolClosed",
+    "SpoolConfig",
+    "SpoolError",
+    "SpoolFailed",
+    "SpoolLocked",
+    "SpoolReader",
+    "SpoolStatistics",
+    "SpoolTooNew",
+    "StoredBatch",
+    "WrongSpool",
+    "open_spool",
+    "read_range",
+]

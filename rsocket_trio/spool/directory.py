@@ -1,0 +1,117 @@
+"""The directory of a spool: its files, and the lock against a second writer."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from .. import os_support
+from .errors import NotASpool, SpoolError, SpoolLocked
+
+__all__ = ["WriterLock", "database_of", "prepare", "sync_directory"]
+
+DATABASE: Final = "spool.sqlite3"
+LOCK: Final = "spool.lock"
+HARMLESS: Final = frozenset({LOCK, f"{DATABASE}-journal", "lost+found"})
+"""Names that a new spool may find in its directory. A crash may have left the lock file, or what
+SQLite needs while it makes a database. A file system of its own has ``lost+found``."""
+
+
+def database_of(directory: Path) -> Path:
+    """Return the path of the database in the directory of a spool."""
+    return directory / DATABASE
+
+
+def prepare(directory: Path, *, locked: bool) -> None:
+    """Make the directory if there is none, and check that it is a spool or empty.
+
+    Args:
+        directory: The directory of the spool.
+        locked: We hold its lock. Otherwise another process may be about to make the database.
+
+    Raises:
+        NotASpool: It has other files, or it is a file.
+        OSError: It cannot be made or read.
+    """
+    if not directory.is_dir():
+        if directory.exists():
+            raise NotASpool(f"{directory} is a file: a spool needs a directory")
+        directory.mkdir(parents=True, exist_ok=True)
+        sync_directory(directory.parent)
+    if not database_of(directory).exists():
+        names = sorted(set(os.listdir(directory)) - HARMLESS)
+        strangers = [name for name in names if locked or not name.startswith(DATABASE)]
+        if strangers:
+            raise NotASpool(
+                f"{directory} is not a spool: it has other files ({strangers[0]}, ...); give an "
+                "empty directory or a new one"
+            )
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class WriterLock:
+    """The lock of a directory against a second writer, in any process.
+
+    The lock is the kernel's (flock), so it ends with the process that holds it, also after a crash.
+    The file stays. It has the id of the process, for the error text only.
+
+    Raises:
+        SpoolLocked: Another block holds the lock, in this process or in another.
+        SpoolError: The system has no file locks.
+        OSError: The file cannot be opened.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        if not os_support.FILE_LOCKS:
+            raise SpoolError("this system has no file locks (flock), which a spool needs")
+        import fcntl  # Windows does not have it.
+
+        path = directory / LOCK
+        # Python's descriptors are closed in programs that are started.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+                raise SpoolLocked(
+                    f"{directory} is open for writing in process {holder or 'unknown'}, and a "
+                    "spool has one writer: stop that process, or use another directory"
+                ) from None
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+        except BaseException:  # closed before the error goes on
+            os.close(self._descriptor)
+            raise
+        _held.add(self._descriptor)
+
+    def release(self) -> None:
+        """Release the lock."""
+        _held.discard(self._descriptor)
+        os.close(self._descriptor)
+
+
+_held: Final[set[int]] = set()
+"""The descriptors of the locks that this process holds."""
+
+
+def _leave_to_parent() -> None:
+    """Close the locks in a forked child: otherwise the child holds them after its parent ends."""
+    for descriptor in _held:
+        with suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

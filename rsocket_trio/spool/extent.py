@@ -1,0 +1,95 @@
+"""What a spool holds, in numbers: `Extent`."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import attrs
+
+from .errors import SpoolFailed
+
+__all__ = ["Extent", "read_extent", "read_identity"]
+
+
+@attrs.frozen(kw_only=True)
+class Extent:
+    """The batches of a spool, in numbers.
+
+    Attributes:
+        oldest: The offset of the first event that is kept.
+        head: The offset that the next event will have.
+        size: The bytes that the batches cost.
+        batches: The number of batches.
+        number: The number that the next batch will have.
+        before: What the column ``before`` of the next batch will have.
+    """
+
+    oldest: int
+    head: int
+    size: int
+    batches: int
+    number: int
+    before: int
+
+    def grown(self, count: int, cost: int) -> Extent:
+        """Return the extent with one more batch."""
+        return Extent(
+            oldest=self.oldest,
+            head=self.head + count,
+            size=self.size + cost,
+            batches=self.batches + 1,
+            number=self.number + 1,
+            before=self.before + cost,
+        )
+
+    def trimmed(self, oldest: int, cost: int, batches: int) -> Extent:
+        """Return the extent without its oldest batches."""
+        return attrs.evolve(
+            self, oldest=oldest, size=self.size - cost, batches=self.batches - batches
+        )
+
+
+def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
+    """Return the identity of the spool, and the oldest offset that is kept."""
+    row = connection.execute("SELECT spool_id, oldest FROM spool").fetchone()
+    if row is None:
+        raise SpoolFailed("the spool has no identity: its database is damaged")
+    spool_id, oldest = row
+    return spool_id, oldest
+
+
+_EDGE = "SELECT first, count, number, before, cost FROM batches ORDER BY first"
+
+
+def read_extent(connection: sqlite3.Connection) -> Extent:
+    """Read the extent from the database: two rows, however many there are.
+
+    Raises:
+        SpoolFailed: The tables contradict each other.
+    """
+    # One transaction, as another connection may delete batches meanwhile.
+    connection.execute("BEGIN")
+    try:
+        return _read_extent(connection)
+    finally:
+        if connection.in_transaction:  # Some errors have ended it already.
+            connection.execute("ROLLBACK")
+
+
+def _read_extent(connection: sqlite3.Connection) -> Extent:
+    _, oldest = read_identity(connection)
+    row = connection.execute(f"{_EDGE} LIMIT 1").fetchone()
+    if row is None:
+        return Extent(oldest=oldest, head=oldest, size=0, batches=0, number=0, before=0)
+    first, _, first_number, first_before, _ = row
+    if first != oldest:
+        raise SpoolFailed(f"the oldest batch begins at {first}, and not at {oldest}")
+    last, count, number, before, cost = connection.execute(f"{_EDGE} DESC LIMIT 1").fetchone()
+    return Extent(
+        oldest=oldest,
+        head=last + count,
+        size=before + cost - first_before,
+        batches=number + 1 - first_number,
+        number=number + 1,
+        before=before + cost,
+    )

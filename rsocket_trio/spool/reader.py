@@ -1,0 +1,127 @@
+"""Reading within trio: `SpoolReader`, and the connections that readers share, `ReaderPool`."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Final, Self, final
+
+import trio
+
+from ..sealed import Sealed
+from .batch import StoredBatch
+from .config import SpoolConfig
+from .errors import SpoolClosed
+from .flusher import Flusher
+from .queries import fetch
+from .schema import connect_reader, failure
+
+__all__ = ["ReaderPool", "SpoolReader"]
+
+
+class ReaderPool:
+    """Read-only connections to the database, each used by one thread at a time."""
+
+    def __init__(self, directory: Path, config: SpoolConfig) -> None:
+        self._directory = directory
+        self._config = config
+        self._threads = trio.CapacityLimiter(config.max_read_threads)
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        self._lock: Final = threading.Lock()
+
+    async def fetch(self, start: int, stop: int) -> list[StoredBatch]:
+        """Run `fetch` in a thread."""
+        return await trio.to_thread.run_sync(self._fetch, start, stop, limiter=self._threads)
+
+    def _fetch(self, start: int, stop: int) -> list[StoredBatch]:
+        with self._lock:
+            if self._closed:
+                raise SpoolClosed("the block of this spool has ended")
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = connect_reader(self._directory)
+        usable = True
+        try:
+            return fetch(connection, start, stop, self._config)
+        except sqlite3.Error as error:
+            usable = False
+            raise failure(error, self._directory) from error
+        finally:
+            with self._lock:
+                keep = usable and not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed by their threads."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+@final
+class SpoolReader(metaclass=Sealed, given="Spool.read gives one"):
+    """An iterator over stored batches, for one task at a time: ``async for batch in reader``.
+
+    It has no resources of its own except the batches of one query, so you may leave it at any time.
+    """
+
+    def __init__(self, flusher: Flusher, pool: ReaderPool, start: int, stop: int | None) -> None:
+        self._flusher = flusher
+        self._pool = pool
+        self._offset = start
+        self._stop = stop
+        self._batches: deque[StoredBatch] = deque()
+        self._busy = False
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next event."""
+        return self._offset
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StoredBatch:
+        """Return the next batch.
+
+        Raises:
+            StopAsyncIteration: The range has ended.
+            OffsetTrimmed: The next event was deleted before it was read.
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database cannot be read.
+            trio.BusyResourceError: Another task is waiting for a batch of this reader.
+
+        Checkpoint: always.
+        If cancelled: no batch is lost; the next call returns it.
+        """
+        if self._busy:
+            raise trio.BusyResourceError("another task is waiting for a batch of this reader")
+        self._busy = True
+        try:
+            await trio.lowlevel.checkpoint()
+            if not self._batches:
+                await self._fill()
+        finally:
+            self._busy = False
+        batch = self._batches.popleft()
+        self._offset = batch.stop
+        return batch
+
+    async def _fill(self) -> None:
+        flusher = self._flusher
+        if self._stop is not None and self._offset >= self._stop:
+            raise StopAsyncIteration
+        while self._offset >= flusher.extent.head:
+            flusher.check()
+            await flusher.changed.wait()
+        head = flusher.extent.head
+        stop = head if self._stop is None else min(self._stop, head)
+        self._batches.extend(await self._pool.fetch(self._offset, stop))

@@ -1,0 +1,135 @@
+"""What tasks ask the flusher for: `Append`, `Move`, and the queues of these, `Requests`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Final
+
+import attrs
+import trio
+
+from ..errors import fresh_copy
+from .config import SpoolConfig
+from .errors import OffsetTrimmed, SpoolError
+from .extent import Extent
+from .writer import NewRow
+
+__all__ = ["Append", "Move", "Requests"]
+
+
+@attrs.define(eq=False)
+class _Request:
+    """A change that a task waits for.
+
+    Attributes:
+        over: Set when the change is durable, or has failed.
+        error: Why it has failed.
+    """
+
+    over: trio.Event = attrs.field(factory=trio.Event, init=False)
+    error: SpoolError | None = attrs.field(default=None, init=False)
+
+    def fail(self, error: SpoolError) -> None:
+        """Let the task go on with an error."""
+        self.error = error
+        self.over.set()
+
+    async def wait(self) -> None:
+        """Wait until the change is durable.
+
+        Raises:
+            SpoolError: It has failed.
+        """
+        await self.over.wait()
+        if self.error is not None:
+            raise fresh_copy(self.error)
+
+
+@attrs.define(eq=False)
+class Append(_Request):
+    """A batch to append.
+
+    Attributes:
+        first: The offset of its first event, once it is stored.
+        given_up: The task was cancelled: a transaction that has failed is not tried again for it.
+    """
+
+    row: NewRow
+    first: int = attrs.field(default=-1, init=False)
+    given_up: bool = attrs.field(default=False, init=False)
+
+
+@attrs.define(eq=False)
+class Move(_Request):
+    """A new position of a consumer; ``None`` forgets the consumer."""
+
+    consumer: str
+    offset: int | None
+
+
+class Requests:
+    """The queues of changes that no transaction has taken yet.
+
+    Attributes:
+        appends: Batches, in the order of their arrival.
+        moves: Positions, in the order of their arrival.
+    """
+
+    def __init__(self, max_size: int, config: SpoolConfig) -> None:
+        self.appends: Final[OrderedDict[Append, None]] = OrderedDict()
+        self.moves: Final[deque[Move]] = deque()
+        self._max_size = max_size
+        self._config = config
+
+    @property
+    def next_cost(self) -> int:
+        """The bytes that the batch that waits first costs; 0 if there is none."""
+        return next(iter(self.appends)).row.cost if self.appends else 0
+
+    def take_appends(self, extent: Extent, *, one: bool) -> list[Append]:
+        """Take the batches for a transaction: as many as fit, in their order.
+
+        Args:
+            extent: What the spool holds.
+            one: Take one batch at most.
+        """
+        taken: list[Append] = []
+        most = 1 if one else self._config.max_group_batches
+        size = 0
+        while len(taken) < most and self.appends:
+            cost = self.next_cost
+            if extent.size + size + cost > self._max_size:
+                break
+            if taken and size + cost > self._config.max_group_size:
+                break
+            size += cost
+            taken.append(self.appends.popitem(last=False)[0])
+        return taken
+
+    def take_moves(self, extent: Extent) -> list[Move]:
+        """Take all positions; those that are trimmed by now fail."""
+        taken = []
+        while self.moves:
+            move = self.moves.popleft()
+            if move.offset is not None and move.offset < extent.oldest:
+                move.fail(OffsetTrimmed(move.offset, extent.oldest))
+            else:
+                taken.append(move)
+        return taken
+
+    def put_back(self, appends: list[Append], moves: list[Move]) -> None:
+        """Put changes back to the front, after a transaction that failed."""
+        for append in reversed(appends):
+            if not append.given_up:
+                self.appends[append] = None
+                self.appends.move_to_end(append, last=False)
+        self.moves.extendleft(reversed(moves))
+
+    def fail_all(self, error: SpoolError) -> None:
+        """Let all tasks that wait go on with an error."""
+        for append in self.appends:
+            append.fail(error)
+        for move in self.moves:
+            move.fail(error)
+        self.appends.clear()
+        self.moves.clear()

@@ -1,0 +1,189 @@
+"""The database of a spool: its tables, settings and versions, and how it is opened."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from .directory import DATABASE, database_of, sync_directory
+from .errors import NotASpool, SpoolFailed, SpoolTooNew
+
+__all__ = ["WAIT", "connect_reader", "connect_writer", "failure"]
+
+APPLICATION: Final = 0x52537030
+"""``PRAGMA application_id``: the letters "RSp0". This package recognises a spool by it."""
+
+VERSION: Final = 1
+"""``PRAGMA user_version``: the version of the tables."""
+
+PAGE_SIZE: Final = 16384
+"""Bytes. A batch has many pages, so large pages save work; see docs/design.md."""
+
+WAIT: Final = 5.0
+"""Seconds to wait for a lock of the database. Other processes hold one only while they open it."""
+
+TABLES: Final = """
+CREATE TABLE spool (
+    id INTEGER PRIMARY KEY CHECK (id = 0),
+    spool_id TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    oldest INTEGER NOT NULL
+) STRICT;
+CREATE TABLE batches (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    before INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    stored_at REAL NOT NULL,
+    encoding TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+CREATE TABLE positions (
+    consumer TEXT PRIMARY KEY,
+    "offset" INTEGER NOT NULL,
+    committed_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+# spool.oldest      the first offset that is kept; also where a spool without batches goes on.
+# batches.number    counts the batches, batches.before their costs: the differences of two rows give
+#                   what is between them, so no total has to be written with each batch.
+# batches.data      is last, so that the other columns are read without it.
+
+MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
+"""By version: what makes the tables of this version those of the next one."""
+
+
+def connect_writer(directory: Path, checkpoint_size: int) -> sqlite3.Connection:
+    """Open the database for writing, and make it if there is none.
+
+    Raises:
+        NotASpool: There is another database, or a file that is none.
+        SpoolTooNew: See there.
+        SpoolFailed: The database cannot be opened.
+    """
+    path = database_of(directory)
+    try:
+        connection = sqlite3.connect(
+            path, timeout=WAIT, isolation_level=None, check_same_thread=False
+        )
+        try:
+            if _recognise(connection, path) is None:
+                # The size of a page is fixed when the first page is written.
+                connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            _set_up(connection, directory, checkpoint_size)
+            _upgrade(connection, path)
+            sync_directory(directory)
+        except BaseException:  # closed before the error goes on
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise failure(error, directory) from error
+    return connection
+
+
+def connect_reader(directory: Path) -> sqlite3.Connection:
+    """Open the database of an existing spool for reading only.
+
+    Raises:
+        NotASpool: There is no spool.
+        SpoolTooNew: See there.
+        SpoolFailed: The database cannot be opened.
+    """
+    path = database_of(directory)
+    if not path.exists():
+        raise NotASpool(f"{directory} is not a spool: it has no file {DATABASE}")
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?mode=ro",
+            uri=True,
+            timeout=WAIT,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            version = _recognise(connection, path)
+        except BaseException:  # as above
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise failure(error, directory) from error
+    if version is None:
+        connection.close()
+        raise NotASpool(f"{directory} is not a spool yet: its database is empty")
+    return connection
+
+
+def failure(error: sqlite3.Error, directory: Path) -> NotASpool | SpoolFailed:
+    """Return the error of this package for an error of the database."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+        return NotASpool(f"{database_of(directory)} is not a database: {error}")
+    return SpoolFailed(f"the database in {directory} failed: {error}")
+
+
+def _set_up(connection: sqlite3.Connection, directory: Path, checkpoint_size: int) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise SpoolFailed(f"the file system of {directory} does not allow SQLite's WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    # On macOS a plain fsync does not reach the disk; elsewhere these two do nothing.
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    # Some systems (Debian) overwrite deleted data by default, which doubles the writes.
+    connection.execute("PRAGMA secure_delete = OFF")
+    # KiB. Pages are written once, so more of them only displace others in the processor's cache:
+    # 16 MiB take a tenth more time than these 2 MiB.
+    connection.execute("PRAGMA cache_size = -2048")
+    pages = max(checkpoint_size // PAGE_SIZE, 1)
+    connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+    connection.execute(f"PRAGMA journal_size_limit = {2 * checkpoint_size}")
+
+
+def _recognise(connection: sqlite3.Connection, path: Path) -> int | None:
+    """Return the version of the tables; ``None`` for a database without tables.
+
+    A crash may leave a database without tables: they are made in one transaction.
+    """
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+        return None
+    if application != APPLICATION:
+        raise NotASpool(f"{path} is the database of another program, not of a spool")
+    if version > VERSION:
+        raise SpoolTooNew(
+            f"{path} has version {version} of the format, and this version of rsocket_trio knows "
+            f"versions up to {VERSION}: update rsocket_trio"
+        )
+    return version
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables, or those of an older version new, in one transaction."""
+    version = _recognise(connection, path)
+    if version == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if version is None:
+            for statement in filter(str.strip, TABLES.split(";")):
+                connection.execute(statement)
+            identity = str(uuid.uuid4())
+            row = (0, identity, time.time(), 0)
+            connection.execute("INSERT INTO spool VALUES (?, ?, ?, ?)", row)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        else:
+            for each in range(version, VERSION):
+                MIGRATIONS[each](connection)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:  # nothing is left half done
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

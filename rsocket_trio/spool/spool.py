@@ -1,0 +1,332 @@
+"""The spool, as applications use it: `open_spool`, `Spool`, `SpoolStatistics`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+import trio
+
+from ..interactions.block import Block
+from ..sealed import Sealed, make
+from .batch import Batch, cost_of, encode_facts
+from .config import Retention, SpoolConfig
+from .errors import BatchTooLarge, OffsetNotStored, OffsetTrimmed
+from .flusher import Flusher
+from .queries import check_range
+from .reader import ReaderPool, SpoolReader
+from .requests import Append, Move
+from .writer import NewRow, Writer
+
+__all__ = ["Spool", "SpoolStatistics", "open_spool"]
+
+_DEFAULT_CONFIG: Final = SpoolConfig()
+
+_LARGEST: Final = 900_000_000
+"""Bytes of the largest batch; a row of SQLite may have 10**9."""
+
+_MAX_CONSUMER: Final = 200
+"""Characters of the name of a consumer."""
+
+
+@attrs.frozen(kw_only=True)
+class SpoolStatistics:
+    """Numbers about a spool.
+
+    Attributes:
+        oldest: The offset of the first event that is kept.
+        head: The offset that the next event will have.
+        batches: The batches that are kept.
+        size: The bytes that they cost; each batch costs 64 bytes more than its contents.
+        free: The bytes that may still be stored.
+        waiting: The appends that wait to be stored.
+        trouble: Why the spool cannot be written now, if the last attempt has failed and is tried
+            again, e.g. because the disk is full.
+        positions: The offset that each consumer has committed.
+    """
+
+    oldest: int
+    head: int
+    batches: int
+    size: int
+    free: int
+    waiting: int
+    trouble: str | None
+    positions: Mapping[str, int]
+
+
+@final
+class Spool(metaclass=Sealed, given="open_spool gives one"):
+    """A queue of batches on disk; `open_spool` makes it.
+
+    Events have consecutive offsets, which begin at 0: a batch with ``first`` and ``count`` has the
+    events with the offsets from ``first`` up to ``first + count``.
+
+    Attributes:
+        directory: Where it is stored.
+        spool_id: Its identity, which is made with it: a UUID as text.
+        max_size: The bytes that it may store.
+    """
+
+    def __init__(
+        self, directory: Path, spool_id: str, max_size: int, flusher: Flusher, pool: ReaderPool
+    ) -> None:
+        self.directory = directory
+        self.spool_id = spool_id
+        self.max_size = max_size
+        self._flusher = flusher
+        self._pool = pool
+
+    @property
+    def head(self) -> int:
+        """The offset that the next event will have. All events before it are durable."""
+        return self._flusher.extent.head
+
+    @property
+    def oldest(self) -> int:
+        """The offset of the first event that is kept."""
+        return self._flusher.extent.oldest
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room, for the batch that waits first or for any."""
+        return self._flusher.full
+
+    async def append(self, batch: Batch) -> int:
+        """Store a batch, and return the offset of its first event.
+
+        On return the batch is durable: it survives a crash of the process and of the system, if
+        the disk keeps what it has confirmed. If there is no room, this waits until batches are
+        trimmed. If the disk is full or fails, this waits and tries again. Batches are stored in the
+        order of the calls.
+
+        Args:
+            batch: The events.
+
+        Raises:
+            BatchTooLarge: The batch is larger than `max_size`.
+            SpoolClosed: The block of the spool has ended. If this waited meanwhile, the batch may
+                be stored or not.
+            SpoolFailed: The database failed for good; the batch may be stored or not.
+
+        Checkpoint: always.
+        If cancelled: the batch may be stored or not, but not a part of it.
+        """
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be a Batch, not {type(batch).__name__}")
+        facts = encode_facts(batch)
+        cost = cost_of(batch, facts)
+        if cost > min(self.max_size, _LARGEST):
+            await trio.lowlevel.checkpoint()
+            raise BatchTooLarge(
+                f"a batch of {cost} bytes does not fit into a spool of {self.max_size} bytes"
+                if cost > self.max_size
+                else f"a batch has at most {_LARGEST} bytes, and this one has {cost}"
+            )
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return await self._flusher.append(Append(NewRow(batch, facts, cost)))
+
+    async def wait_room(self) -> None:
+        """Wait until the spool is not `full`.
+
+        Raises:
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database failed for good.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        await trio.lowlevel.checkpoint()
+        self._flusher.check()
+        while self.full:
+            await self._flusher.changed.wait()
+            self._flusher.check()
+
+    def read(self, start: int, stop: int | None = None, *, follow: bool = False) -> SpoolReader:
+        """Iterate over the stored batches, from an offset on.
+
+        ``async for batch in spool.read(position): ...``
+
+        There may be any number of readers. They never block appends. A batch that begins before
+        ``start``, or goes on behind ``stop``, is given as a whole; its ``start`` and ``stop`` say
+        which of its events are in the range.
+
+        Args:
+            start: The offset of the first event.
+            stop: The offset behind the last event. ``None``: without ``follow``, the head at the
+                time of this call; with ``follow``, there is no end.
+            follow: Wait for events that are not stored yet. Otherwise ``stop`` must not be beyond
+                the head.
+
+        Raises:
+            OffsetTrimmed: ``start`` is not kept any more. The iterator raises it too, if it is
+                slower than the trimming.
+            OffsetNotStored: ``start``, or without ``follow`` ``stop``, is beyond the head.
+        """
+        flusher = self._flusher
+        extent = flusher.extent
+        if follow:
+            # An end beyond the head is awaited; a start beyond it is a mistake.
+            check_range(start, stop, extent.oldest, sys.maxsize)
+        check_range(start, None if follow else stop, extent.oldest, extent.head)
+        end = extent.head if stop is None and not follow else stop
+        return make(SpoolReader, flusher, self._pool, start, end)
+
+    async def commit(self, consumer: str, offset: int) -> None:
+        """Store the position of a consumer: it needs no event before ``offset`` any more.
+
+        Batches that all consumers have behind them are deleted, unless the retention keeps them.
+        The first commit makes the consumer; from then on the spool keeps all that it needs. A
+        position may also go back, to events that are still kept.
+
+        Args:
+            consumer: A name of your own.
+            offset: The offset of the first event that the consumer still needs.
+
+        Raises:
+            OffsetTrimmed: The offset is not kept any more.
+            OffsetNotStored: The offset is beyond the head.
+            ValueError: The name is empty, or longer than 200 characters.
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database failed for good.
+
+        Checkpoint: always.
+        If cancelled: the position may be stored or not.
+        """
+        _check_consumer(consumer)
+        if not isinstance(offset, int):
+            raise TypeError(f"an offset is an int, not {type(offset).__name__}")
+        await trio.lowlevel.checkpoint()
+        extent = self._flusher.extent
+        if offset < extent.oldest:
+            raise OffsetTrimmed(offset, extent.oldest)
+        if offset > extent.head:
+            raise OffsetNotStored(offset, extent.head)
+        if not self._flusher.is_at(consumer, offset):  # Some consumers tell theirs all the time.
+            await self._flusher.move(Move(consumer, offset))
+
+    async def forget(self, consumer: str) -> None:
+        """Forget a consumer: the spool keeps no more events for it. It need not exist.
+
+        Args:
+            consumer: Its name.
+
+        Raises:
+            ValueError: This is no name of a consumer.
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database failed for good.
+
+        Checkpoint: always.
+        If cancelled: the consumer may be forgotten or not.
+        """
+        _check_consumer(consumer)
+        await trio.lowlevel.checkpoint()
+        await self._flusher.move(Move(consumer, None))
+
+    def positions(self) -> dict[str, int]:
+        """Return the offset that each consumer has committed."""
+        return dict(self._flusher.positions)
+
+    def statistics(self) -> SpoolStatistics:
+        """Return numbers about the spool."""
+        flusher = self._flusher
+        extent = flusher.extent
+        return SpoolStatistics(
+            oldest=extent.oldest,
+            head=extent.head,
+            batches=extent.batches,
+            size=extent.size,
+            free=max(self.max_size - extent.size, 0),
+            waiting=len(flusher.requests.appends),
+            trouble=flusher.trouble,
+            positions=self.positions(),
+        )
+
+
+@asynccontextmanager
+async def open_spool(
+    directory: str | os.PathLike[str],
+    *,
+    max_size: int = 2**30,
+    retention: Retention | None = None,
+    config: SpoolConfig = _DEFAULT_CONFIG,
+) -> AsyncIterator[Spool]:
+    """Open the spool in a directory for writing and reading, for the time of a block.
+
+    The directory is made if there is none. It belongs to the spool, and has no other files. It
+    must be on a local disk: SQLite's write-ahead log does not work on network file systems. One
+    block may have a spool open for writing; a file lock ensures it, which ends with the process.
+
+    Args:
+        directory: Where the spool is, or will be.
+        max_size: The bytes that may be stored. Appends wait beyond it. The files may be somewhat
+            larger. It may be different each time.
+        retention: How long batches are kept that no consumer needs. ``None``: with consumers, they
+            are deleted at once; without consumers, nothing is deleted.
+        config: Limits of transactions and queries.
+
+    Yields:
+        The spool.
+
+    Raises:
+        SpoolLocked: Another block has it open for writing, in this process or in another.
+        NotASpool: The directory has other files, or a damaged database.
+        SpoolTooNew: A newer version of this package has made the spool.
+        SpoolFailed: The database cannot be opened.
+        SpoolError: The system has no file locks.
+        OSError: The directory cannot be made or read.
+        TypeError: ``retention`` or ``config`` is of a wrong type.
+        ValueError: ``max_size`` is less than 1, or less than that of the retention.
+
+    Checkpoint: entering and leaving, always.
+    If cancelled: the spool is closed. A transaction that runs is finished first.
+    """
+    if not isinstance(config, SpoolConfig):
+        raise TypeError(f"config must be a SpoolConfig, not {type(config).__name__}")
+    if retention is not None and not isinstance(retention, Retention):
+        raise TypeError(f"retention must be a Retention, not {type(retention).__name__}")
+    if not isinstance(max_size, int) or max_size < 1:
+        raise ValueError(f"max_size must be at least 1, not {max_size!r}")
+    if retention is not None and max_size < (retention.max_size or 0):
+        raise ValueError("the max_size of the retention is larger than that of the spool")
+    where = _absolute(directory)
+    block = Block()
+    with block.around():
+        # Not abandoned when cancelled, so what is opened is always closed.
+        thread = trio.CapacityLimiter(1)
+        writer = await trio.to_thread.run_sync(Writer, where, config, limiter=thread)
+        pool = ReaderPool(where, config)
+        try:
+            flusher = Flusher(writer, thread, where, max_size, retention, config)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(flusher.run)
+                with block.body():
+                    yield make(Spool, where, writer.spool_id, max_size, flusher, pool)
+                nursery.cancel_scope.cancel(reason="the block of the spool has ended")
+        finally:
+            # Closing takes a moment, which cannot be cut short.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_close, pool, writer, limiter=thread)
+
+
+def _absolute(directory: str | os.PathLike[str]) -> Path:
+    """Return a path that stays right if the program changes its working directory."""
+    return Path(directory).absolute()
+
+
+def _check_consumer(consumer: str) -> None:
+    if not (isinstance(consumer, str) and 0 < len(consumer) <= _MAX_CONSUMER):
+        raise ValueError(f"a consumer has a name of 1 to {_MAX_CONSUMER} characters")
+    consumer.encode()  # Half of a surrogate pair is no text.
+
+
+def _close(pool: ReaderPool, writer: Writer) -> None:
+    try:
+        pool.close()
+    finally:
+        writer.close()

@@ -1,0 +1,235 @@
+"""The thread's side of writing: `Writer` makes each `Group` of changes one transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import time as now
+from typing import Final
+
+import attrs
+
+from .batch import Batch
+from .config import SpoolConfig
+from .directory import WriterLock, database_of, prepare
+from .errors import SpoolFailed
+from .extent import Extent, read_extent, read_identity
+from .schema import WAIT, connect_writer, failure
+from .trimming import Trim, delete_step
+
+__all__ = ["Group", "NewRow", "Outcome", "Writer", "may_pass"]
+
+_PASSING: Final = frozenset({
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PROTOCOL,
+})  # fmt: skip
+_MOVED: Final = 0x0408  # SQLITE_READONLY_DBMOVED, which the sqlite3 module does not name.
+
+
+@attrs.frozen
+class NewRow:
+    """A batch to be stored, with its facts as text and its cost."""
+
+    batch: Batch
+    facts: str
+    cost: int
+
+
+@attrs.frozen(kw_only=True)
+class Group:
+    """Changes that are stored together, or not at all.
+
+    Attributes:
+        rows: Batches to append, in this order.
+        positions: New positions of consumers; ``None`` forgets the consumer.
+        trim: What to delete, after the positions are set and before the batches are stored.
+    """
+
+    rows: list[NewRow]
+    positions: Mapping[str, int | None]
+    trim: Trim | None
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """The state of the spool after a transaction.
+
+    Attributes:
+        extent: What the spool holds now.
+        firsts: The first offset of each batch of the group.
+        more: There is more to delete.
+    """
+
+    extent: Extent
+    firsts: list[int]
+    more: bool
+
+
+class Writer:
+    """The connection of the writer. All methods block, and may be called by one thread at a time.
+
+    Attributes:
+        spool_id: The identity of the spool.
+        extent: What the spool holds.
+        positions: The positions of consumers, as they were when the spool was opened.
+        transactions: The number of transactions that were committed.
+    """
+
+    def __init__(self, directory: Path, config: SpoolConfig) -> None:
+        self._config = config
+        self._path = database_of(directory)
+        self._log_path = f"{self._path}-wal"
+        self._log_limit = 4 * config.checkpoint_size
+        self._next_try = 0
+        self._in_doubt = False
+        self.transactions = 0
+        prepare(directory, locked=False)
+        self._lock = WriterLock(directory)
+        try:
+            prepare(directory, locked=True)
+            self._connection = connect_writer(directory, config.checkpoint_size)
+            try:
+                self.spool_id, _ = read_identity(self._connection)
+                self.extent = read_extent(self._connection)
+                found = self._connection.execute('SELECT consumer, "offset" FROM positions')
+                self.positions: dict[str, int] = dict(found.fetchall())
+                self._place = _place(self._path)
+            except sqlite3.Error as error:
+                self._connection.close()
+                raise failure(error, directory) from error
+            except BaseException:  # everything is closed before the error goes on
+                self._connection.close()
+                raise
+        except BaseException:  # as above
+            self._lock.release()
+            raise
+
+    def close(self) -> None:
+        """Close the database, and release the lock of the directory."""
+        try:
+            self._connection.close()
+        finally:
+            self._lock.release()
+
+    def apply(self, group: Group) -> Outcome:
+        """Store a group of changes. On return they are durable.
+
+        Raises:
+            sqlite3.Error: Nothing is stored; `may_pass` says whether to try again.
+            SpoolFailed: The database is not where it was; what is stored may be lost.
+        """
+        connection = self._connection
+        if self._in_doubt:
+            self._look_again()
+        at = now()
+        extent, more = self.extent, False
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for consumer, offset in group.positions.items():
+                self._move(consumer, offset, at)
+            if group.trim is not None:
+                extent, more = delete_step(connection, group.trim, extent, self._config, at)
+            firsts = []
+            for row in group.rows:
+                firsts.append(extent.head)
+                self._insert(row, extent, at)
+                extent = extent.grown(row.batch.count, row.cost)
+            connection.execute("COMMIT")
+        except BaseException:  # also errors that are not the database's: all or nothing
+            # The log may have room again when its pages are in the database, see `_look_again`.
+            self._in_doubt = True
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise
+        self._check_place()
+        self.transactions += 1
+        self.extent = extent
+        self._bound_log()
+        return Outcome(extent=extent, firsts=firsts, more=more)
+
+    def _insert(self, row: NewRow, extent: Extent, at: float) -> None:
+        batch = row.batch
+        self._connection.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                extent.head,
+                batch.count,
+                extent.number,
+                extent.before,
+                row.cost,
+                at,
+                batch.encoding,
+                row.facts,
+                batch.data,
+            ),
+        )
+
+    def _move(self, consumer: str, offset: int | None, at: float) -> None:
+        if offset is None:
+            self._connection.execute("DELETE FROM positions WHERE consumer = ?", (consumer,))
+        else:
+            values = (consumer, offset, at)
+            self._connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", values)
+
+    def _check_place(self) -> None:
+        """Check that the database was not moved or deleted while it was open."""
+        try:
+            place = _place(self._path)
+        except FileNotFoundError:
+            place = None
+        if place != self._place:
+            raise SpoolFailed(f"{self._path} was moved, replaced or deleted while it was open")
+
+    def _look_again(self) -> None:
+        """Read the extent after a failure, and try to empty the log.
+
+        On a full disk the log cannot grow. Its pages may fit into the database, where batches were
+        deleted; then the log begins anew.
+        """
+        if self._connection.in_transaction:  # To roll it back has failed, too.
+            self._connection.execute("ROLLBACK")
+        with suppress(sqlite3.Error):  # the next transaction shows whether it works
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self.extent = read_extent(self._connection)
+        self._in_doubt = False
+
+    def _bound_log(self) -> None:
+        """Empty the log if it has grown past its limit.
+
+        SQLite moves pages from the log to the database as readers allow it. Readers that overlap
+        all the time would never let the log begin anew. Here we wait for those that read now.
+        """
+        with suppress(OSError, sqlite3.Error):  # the batches are durable in any case
+            size = os.stat(self._log_path).st_size
+            if size < self._log_limit:
+                self._next_try = 0
+            if size < max(self._log_limit, self._next_try):
+                return
+            self._connection.execute("PRAGMA busy_timeout = 100")
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000:.0f}")
+            # A reader that hangs is waited for rarely.
+            self._next_try = os.stat(self._log_path).st_size + self._log_limit
+
+
+def _place(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def may_pass(error: sqlite3.Error) -> bool:
+    """Return whether the cause may pass: a full disk, or one that fails. Then we try again."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code != _MOVED and (code & 0xFF) in _PASSING

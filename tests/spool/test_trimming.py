@@ -1,0 +1,265 @@
+"""Consumers, their positions, and what is deleted."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.protocol.retry import Retry
+from rsocket_trio.spool import (
+    OffsetNotStored,
+    OffsetTrimmed,
+    Retention,
+    SpoolClosed,
+    SpoolConfig,
+    open_spool,
+)
+from rsocket_trio.spool import writer as writer_module
+from tests.spool.helpers import collect, fault, faulty, lines, sized, spans, transactions, until
+
+
+async def test_the_slowest_consumer_decides(directory):
+    """Batches go when all consumers have them behind them."""
+    async with open_spool(directory) as spool:
+        for _ in range(5):
+            await spool.append(lines(2))
+        assert spool.oldest == 0, "without consumers everything stays"
+        await spool.commit("slow", 0)
+        await spool.commit("fast", 10)
+        assert spool.oldest == 0
+        await spool.commit("slow", 3)
+        assert spool.oldest == 2, "a batch stays as long as one of its events is needed"
+        await spool.commit("slow", 4)
+        assert (spool.oldest, spool.statistics().batches) == (4, 3)
+        await spool.forget("slow")
+        assert (spool.oldest, spool.statistics().batches, spool.statistics().size) == (10, 0, 0)
+        await spool.forget("fast")
+        await spool.forget("unknown")
+        await spool.append(lines(1))
+        assert (spool.oldest, spool.positions()) == (10, {})
+    async with open_spool(directory) as spool:
+        assert spool.positions() == {}, "they are forgotten on the disk too"
+
+
+async def test_a_position_may_go_back(directory):
+    """To what is still there."""
+    async with open_spool(directory) as spool:
+        for _ in range(3):
+            await spool.append(lines(2))
+        await spool.commit("keeps", 2)
+        await spool.commit("moves", 6)
+        await spool.commit("moves", 2)
+        assert spool.positions() == {"keeps": 2, "moves": 2}
+        with pytest.raises(OffsetTrimmed) as refused:
+            await spool.commit("moves", 1)
+        assert refused.value.oldest == 2
+        with pytest.raises(OffsetNotStored):
+            await spool.commit("moves", 7)
+        with pytest.raises(TypeError):
+            await spool.commit("moves", "7")
+        for name in ("", "x" * 201, 7):
+            with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
+                await spool.commit(name, 2)
+            with pytest.raises(ValueError, match="a name of 1 to 200 characters"):
+                await spool.forget(name)
+        with pytest.raises(UnicodeEncodeError):
+            await spool.commit("\udcff", 2)
+        assert spool.positions() == {"keeps": 2, "moves": 2}
+
+
+async def test_a_position_that_is_trimmed_meanwhile(directory):
+    """A new consumer that comes while its events are deleted is told so."""
+    refused = []
+
+    async def come_late():
+        try:
+            await spool.commit("two", 0)
+        except OffsetTrimmed as error:
+            refused.append(error.oldest)
+
+    async with open_spool(directory) as spool:
+        await spool.append(lines(4))
+        with faulty(spool) as connection:
+            going, go = threading.Event(), threading.Event()
+
+            def wait(statement):
+                if statement == "COMMIT":
+                    going.set()
+                    go.wait(10)
+
+            connection.fail = wait
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(spool.commit, "one", 4)
+                await until(going.is_set)
+                nursery.start_soon(come_late)
+                await trio.testing.wait_all_tasks_blocked()
+                connection.fail = lambda statement: None
+                go.set()
+        assert refused == [4]
+        assert spool.positions() == {"one": 4}
+
+
+async def test_telling_the_same_position_again(directory):
+    """It costs no transaction; but it counts if another one is on its way."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(4))
+        await spool.commit("me", 2)
+        before = transactions(spool)
+        for _ in range(10):
+            await spool.commit("me", 2)
+        assert transactions(spool) == before
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(spool.commit, "me", 3)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(spool.commit, "me", 2)
+        assert spool.positions()["me"] in {2, 3}
+        await spool.commit("me", 3)
+        await spool.commit("me", 2)
+        assert spool.positions() == {"me": 2}
+        with faulty(spool) as connection:
+            going, go = threading.Event(), threading.Event()
+
+            def wait(statement):
+                if statement == "COMMIT":
+                    going.set()
+                    go.wait(10)
+
+            connection.fail = wait
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(spool.commit, "me", 3)
+                await until(going.is_set)
+                nursery.start_soon(spool.commit, "me", 2)  # The stored one, but 3 is on its way.
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(spool.commit, "me", 2)
+                await trio.testing.wait_all_tasks_blocked()
+                go.set()
+        assert spool.positions() == {"me": 2}
+    with pytest.raises(SpoolClosed):
+        await spool.commit("me", 2)
+
+
+async def test_deleting_in_steps(directory):
+    """A transaction deletes a bounded number of batches and bytes; appends come in between."""
+    config = SpoolConfig(max_trim_batches=4, max_trim_size=10**6)
+    async with open_spool(directory, config=config) as spool:
+        for _ in range(22):
+            await spool.append(lines(1))
+        with faulty(spool) as connection:
+            await spool.commit("me", 22)
+            assert spool.oldest == 4
+            assert await spool.append(lines(1)) == 22
+            await until(lambda: spool.oldest == 22)
+            deletes = [each for each in connection.seen if each.startswith("DELETE FROM batches")]
+        assert len(deletes) == 6
+    config = SpoolConfig(max_trim_size=250)
+    async with open_spool(directory, config=config) as spool:
+        await spool.commit("me", 22)
+        for size in (100, 100, 100, 400, 100):
+            await spool.append(sized(size))
+        await spool.commit("me", spool.head)
+        assert spool.oldest == 24
+        await until(lambda: spool.oldest == spool.head)
+
+
+async def test_a_step_that_fails_is_tried_again(directory):
+    """Also when no call comes after it."""
+    config = SpoolConfig(max_trim_batches=2, retry=Retry(initial_delay=0.001))
+    async with open_spool(directory, config=config) as spool:
+        for _ in range(6):
+            await spool.append(lines(1))
+        with faulty(spool) as connection:
+            left = [2]
+
+            def fail(statement):
+                if statement.startswith("BEGIN") and spool.oldest == 2 and left[0]:
+                    left[0] -= 1
+                    return fault(sqlite3.SQLITE_IOERR)
+                return None
+
+            connection.fail = fail
+            await spool.commit("me", 6)
+            await until(lambda: spool.oldest == 6)
+            assert left == [0]
+        await until(lambda: spool.statistics().trouble is None)
+
+
+async def test_retention_without_consumers(directory):
+    """The newest batches stay, up to the size."""
+    async with open_spool(directory, retention=Retention(max_size=300), max_size=300) as spool:
+        for number in range(10):
+            await spool.append(sized(100))
+            assert spool.statistics().size <= 300
+            assert spool.oldest == max(0, number - 2)
+        await spool.append(sized(300))
+        assert (spool.oldest, spool.head) == (10, 11)
+
+
+async def test_retention_behind_consumers(directory):
+    """What consumers need stays in any case; what they have read stays within the retention."""
+    retention = Retention(max_size=250)
+    async with open_spool(directory, retention=retention, max_size=1000) as spool:
+        await spool.append(sized(100))
+        await spool.commit("me", 0)
+        for _ in range(7):
+            await spool.append(sized(100))
+        assert spool.oldest == 0
+        await spool.commit("me", 4)
+        assert spool.oldest == 4
+        await spool.commit("me", 8)
+        assert spool.oldest == 6, "two batches are within the retention"
+
+
+async def test_new_batches_have_precedence_over_the_retention(directory):
+    """Batches that all consumers have read go when there is no room."""
+    retention = Retention(max_age=3600)
+    async with open_spool(directory, retention=retention, max_size=300) as spool:
+        await spool.append(sized(100))
+        await spool.commit("me", 1)
+        await spool.append(sized(100))
+        await spool.append(sized(100))
+        assert spool.oldest == 0
+        with trio.fail_after(5):
+            await spool.append(sized(100))
+        assert spool.oldest == 1
+        with trio.move_on_after(0.05) as scope:
+            await spool.append(sized(100))
+        assert scope.cancelled_caught, "the second batch is needed"
+        assert spool.oldest == 1
+
+
+async def test_retention_by_age(directory, monkeypatch):
+    """Batches that are too old go, without another call."""
+    clock = [time.time()]
+    monkeypatch.setattr(writer_module, "now", lambda: clock[0])
+    async with open_spool(directory, retention=Retention(max_age=0.05)) as spool:
+        await spool.append(lines(1))
+        clock[0] += 0.03
+        await spool.append(lines(1))
+        clock[0] += 0.03
+        await until(lambda: spool.oldest == 1)
+        clock[0] += 0.03
+        await until(lambda: spool.oldest == 2)
+        assert spool.statistics().batches == 0
+
+
+async def test_the_files_do_not_grow_without_end(directory):
+    """Twenty times the maximum size goes through a spool, and the files stay below twice of it."""
+    max_size, size = 2**20, 30_000
+    config = SpoolConfig(checkpoint_size=2**18)
+    largest = []
+    async with open_spool(directory, max_size=max_size, config=config) as spool:
+        await spool.commit("me", 0)
+        while spool.head * size < 20 * max_size:
+            if spool.statistics().free < size:
+                await spool.commit("me", spool.head - 5)
+                largest.append(sum(each.stat().st_size for each in directory.iterdir()))
+            await spool.append(sized(size))
+        assert len(largest) > 15
+        assert max(largest) < 2 * max_size
+        assert largest[-1] <= 1.1 * max(largest[:3])
+        assert spans(await collect(spool.read(spool.oldest)))[-1][1] == spool.head
