@@ -6,9 +6,11 @@
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
 #       < log_text < log_policy os_support < transports < reactivesocket < interactions
 #       < connection < tracing arguments < requester responder < service
-#       < client server routing codecs < cli testing
+#       < client server routing codecs
+#       < lumberjack < cli testing
 #
-# No module up to `protocol` imports trio, sockets, time, random, threads or logging.
+# No module up to `protocol` imports trio, sockets, time, random, threads or logging, and none of
+# `lumberjack` does.
 
 from __future__ import annotations
 

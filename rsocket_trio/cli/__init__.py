@@ -4,6 +4,7 @@ The modules, in reading order. Every run uses these:
 
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
+- ``wire_formats``: the protocols that ``decode`` knows
 - ``command_parser``: a parser that takes options anywhere
 - ``options``: options and argument types that several commands share
 - ``exits``: the exit statuses, and ``Failure``

@@ -28,6 +28,7 @@ from .options import (
     rate,
     seconds,
 )
+from .wire_formats import summaries
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  it has no public name
@@ -255,16 +256,19 @@ def _add_decode(commands: Commands) -> None:
         "00000001100070696e67",
         "--tcp --json 00000a00000001100070696e67",
         "- < frames.txt",
+        "--protocol lumberjack 324100000001",
     )
     parser.add_argument(
         "frames", metavar="HEX", nargs="+", help="a frame in hexadecimal, or - for standard input"
     )
     parser.last_positional = "frames"
+    protocols = summaries()
     parser.add_argument(
         "--protocol",
-        choices=["rsocket", "reactivesocket"],
-        default="rsocket",
-        help="protocol of the frames: rsocket (1.0, the default) or reactivesocket (draft of 2015)",
+        choices=list(protocols),
+        default=next(iter(protocols)),
+        help="protocol of the frames: "
+        + ", ".join(f"{name} ({summary})" for name, summary in protocols.items()),
     )
     parser.add_argument(
         "--tcp",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import rsocket_trio
+from rsocket_trio import lumberjack
 from rsocket_trio.cli.main import main
 from rsocket_trio.frames.dump import as_fields, describe
 
@@ -196,4 +197,42 @@ def test_a_length_of_the_draft_must_count_itself(
     assert capfdbinary.readouterr().out == (
         b"error: the length is 3, but it includes itself, so 4 is the minimum\n"
         b"error: incomplete frame: 2 of 8 bytes\n"
+    )
+
+
+LUMBERJACK: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "vectors" / "lumberjack.json").read_text()
+)["frames"]
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+def test_vectors_of_lumberjack(cli: Cli, tcp: bool) -> None:
+    """--protocol lumberjack prints all frames of a line; --tcp changes nothing."""
+    lines = "\n".join(vector["hex"] for vector in LUMBERJACK)
+    arguments = ["--tcp"] if tcp else []
+    done = cli(
+        "decode", "--protocol", "lumberjack", "--json", "-", *arguments, stdin=lines.encode()
+    )
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    frames = [
+        frame
+        for vector in LUMBERJACK
+        for frame in lumberjack.cut_frames(bytes.fromhex(vector["hex"]))
+    ]
+    assert shown == [lumberjack.as_fields(frame) for frame in frames]
+    assert [each["inner_hex"] for each in shown if "inner_hex" in each] == [
+        vector["inner_hex"] for vector in LUMBERJACK if "inner_hex" in vector
+    ]
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_malformed_frames_of_lumberjack(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Frames before the malformed one are printed, and the next argument is decoded."""
+    arguments = ["decode", "--protocol", "lumberjack"]
+    assert main([*arguments, "324100000001 32", "324300000000", "31570000 0002"]) == 1
+    assert capfdbinary.readouterr().out == (
+        b"ACK version=2 sequence=1\n"
+        b"error: the frame is cut off: there are 1 bytes of it\n"
+        b"error: a compressed frame is empty\n"
+        b"WINDOW version=1 window=2\n"
     )

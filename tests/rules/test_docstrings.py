@@ -20,6 +20,7 @@ PUBLIC = [
     "rsocket_trio.codecs",
     "rsocket_trio.errors",
     "rsocket_trio.frames",
+    "rsocket_trio.lumberjack",
     "rsocket_trio.metadata",
     "rsocket_trio.reactivesocket",
     "rsocket_trio.reactivesocket.frames",

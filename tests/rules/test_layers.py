@@ -57,7 +57,10 @@ FACES = {
     "reactivesocket/subscription.py": "client",
 }
 # The part of these units that does I/O; the rest of them is pure.
-WITH_IO = {"reactivesocket": {"__init__.py", "opening.py", "subscription.py", "transport.py"}}
+WITH_IO: dict[str, set[str]] = {
+    "reactivesocket": {"__init__.py", "opening.py", "subscription.py", "transport.py"},
+    "lumberjack": set(),
+}
 PUBLIC_ONLY = {"cli", "spark"}
 
 FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
@@ -184,3 +187,12 @@ def _all_of(source: Path) -> set[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
     return set()
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f.parts[0] == "lumberjack"], ids=str)
+def test_lumberjack_is_a_wire_of_its_own(file):
+    """The part of Lumberjack without I/O knows nothing of the frames of RSocket."""
+    for module, name, line in imports_of(file):
+        if module.startswith(".") and is_pure(file):
+            unit = unit_of(targets(module, name))
+            assert unit in {"errors", "lumberjack"}, f"{file}:{line} imports {unit}"

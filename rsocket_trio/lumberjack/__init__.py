@@ -1,0 +1,73 @@
+"""Lumberjack v1 and v2, the protocol by which Beats and others ship log events; no I/O so far.
+
+The receiving end feeds bytes to a `BatchReader` and gets batches. `IncomingBatch.acks_for` says
+which ACK frames to send for them. The sending end writes what `encode_batch` returns, reads ACK
+frames with `AckReader`, and counts them with `AckProgress`.
+
+lumberjack-v1.md leaves many questions open. The answers are in the modules: in ``batches`` those
+about windows, in ``acks`` and `IncomingBatch.acks_for` those about acknowledgements.
+
+The modules, in reading order:
+
+- ``frames``: the frames, from bytes and to bytes
+- ``limits``: the memory that a peer may take, with a reason for each limit
+- ``sequences``: sequence numbers of 32 bits, which roll over
+- ``batches``: where a batch begins and ends, and which ACKs it needs
+- ``decoder``: cuts bytes into frames and checks every length
+- ``inflate``: inflates compressed frames in steps, up to a limit
+- ``reader``: the receiving end: bytes in, batches out
+- ``events``: decodes single events
+- ``encoder``: the sending end: events in, bytes out
+- ``acks``: ACK frames at the sending end, and what they acknowledge
+- ``dump``: frames as readable text
+"""
+
+from __future__ import annotations
+
+from .acks import AckProgress, AckReader
+from .batches import IncomingBatch
+from .dump import as_fields, cut_frames, describe
+from .encoder import encode_batch
+from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
+from .frames import (
+    AckFrame,
+    CompressedFrame,
+    DataFrame,
+    JsonFrame,
+    LumberjackFrame,
+    WindowFrame,
+    decode,
+    decode_first,
+    encode_pairs,
+    split_pairs,
+)
+from .limits import LumberjackLimits
+from .reader import BatchReader, ReaderState
+
+__all__ = [
+    "AckFrame",
+    "AckProgress",
+    "AckReader",
+    "BatchReader",
+    "CompressedFrame",
+    "DataFrame",
+    "IncomingBatch",
+    "InvalidEvent",
+    "JsonFrame",
+    "LumberjackFrame",
+    "LumberjackLimits",
+    "ReaderState",
+    "WindowFrame",
+    "as_fields",
+    "cut_frames",
+    "decode",
+    "decode_event",
+    "decode_events",
+    "decode_first",
+    "decode_json",
+    "decode_pairs",
+    "describe",
+    "encode_batch",
+    "encode_pairs",
+    "split_pairs",
+]
