@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from rsocket_trio.lumberjack import (
     ReaderState,
     WindowFrame,
     decode_event,
+    decode_first,
 )
 from tests.lumberjack.vectors import compressed, facts, feed_all
 
@@ -147,6 +150,66 @@ def test_no_event_is_lost_or_doubled(counts, data):
     else:  # The last window is not full.
         assert received == sent[: len(received)]
         assert len(sent) - len(received) < 6
+
+
+def simple_reader(data):
+    """Read a well-formed stream of version 2, frame by frame, as the rules are told in words."""
+    batches, events, window, announced = [], [], 0, False
+    frames = []
+    while data:
+        frame, end = decode_first(data)
+        data = data[end:]
+        if isinstance(frame, CompressedFrame):
+            data = zlib.decompress(frame.payload) + data
+        else:
+            frames.append(frame)
+    for frame in frames:
+        if isinstance(frame, WindowFrame):
+            if events:
+                batches.append((window or 1, events))
+            events, window, announced = [], frame.count, True
+            if not window:
+                batches.append((0, []))
+                announced = False
+            continue
+        events.append((frame.sequence, frame.data))
+        if len(events) == (window or 1):
+            batches.append((len(events), events))
+            events, announced = [], False
+    if events and not announced:
+        batches.append((window or 1, events))
+    return batches
+
+
+anywhere = st.integers(0, 3) | st.integers(2**32 - 6, 2**32 - 1)
+consecutive = st.builds(
+    lambda first, count: b"".join(
+        JsonFrame(2, (first + n) % 2**32, b"%d" % n).encode() for n in range(count)
+    ),
+    anywhere,
+    st.integers(1, 9),
+)
+well_formed = st.one_of(windows.map(WindowFrame.encode), consecutive, consecutive)
+
+
+@given(
+    st.lists(
+        well_formed | st.lists(well_formed, max_size=4).map(lambda parts: compressed(*parts)),
+        max_size=9,
+    ).map(b"".join),
+    st.data(),
+)
+def test_a_simple_reader_finds_the_same_batches(stream, data):
+    """The fast loop and the states of the reader change nothing of the rules."""
+    reader = BatchReader(LumberjackLimits(max_window=7))
+    batches, error = feed_all(reader, cut(data.draw, stream))
+    assert error is None
+    rest = reader.flush()
+    found = [
+        (batch.window, [*zip(batch.sequences, batch.events, strict=True)])
+        for batch in [*batches, *([rest] if rest else [])]
+    ]
+    assert found == simple_reader(stream)
 
 
 @given(st.binary(max_size=40) | st.lists(sequences).map(lambda n: b"".join(map(ack_bytes, n))))
