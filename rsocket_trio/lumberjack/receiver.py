@@ -164,9 +164,10 @@ class Receiver:
             self._owed[batch.version - 1] += 1
         self._acks.arm()
         for batch in batches:
+            await self._waiting.wait_room()
             size = held_size(batch)
             await self._share.take(size)
-            await self._waiting.put(batch, size)
+            self._waiting.put(batch, size)
 
     async def _work(self) -> None:
         """Have the batches handled, one after the other, until there is no more or one fails."""

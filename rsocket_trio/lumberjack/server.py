@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, final
 
@@ -19,9 +20,8 @@ from ..sockets.serving import Serving
 from ..sockets.tls import check_context
 from ..uri import Uri
 from .addresses import lumberjack_uri
-from .batch import PoisonHook
+from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
-from .handling import Handler
 from .receiver import Receiver, Shared
 from .room import Room
 
@@ -151,10 +151,10 @@ class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status")
 
 
 async def serve(
-    handler: Handler,
+    handler: Callable[[Batch], Awaitable[None]],
     *uris: str | Uri,
     config: LumberjackConfig = _DEFAULT_CONFIG,
-    on_poison: PoisonHook | None = None,
+    on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
     task_status: trio.TaskStatus[LumberjackServer] = trio.TASK_STATUS_IGNORED,

@@ -39,13 +39,8 @@ class WaitingBatches:
             self._went = trio.Event()
             await self._went.wait()
 
-    async def put(self, batch: IncomingBatch, size: int) -> None:
-        """Add a batch of this size, when there is room.
-
-        Checkpoint: if there is no room.
-        If cancelled: it was not added.
-        """
-        await self.wait_room()
+    def put(self, batch: IncomingBatch, size: int) -> None:
+        """Add a batch of this size, after `wait_room`."""
         self._batches.append((batch, size))
         self._came.set()
 
