@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from inspect import isawaitable
 from typing import Any, Final, TypeAlias, final
 
 import attrs
@@ -88,7 +89,7 @@ class Batch(metaclass=Sealed, given="serve calls the handler with one"):
 
     @property
     def events(self) -> list[Any]:
-        """The events, decoded: the value of each JSON text, or a dict of text for pairs.
+        """The decoded events, i.e. the value of each JSON text, or a dict of text for pairs.
 
         They are decoded at the first use. With a hook ``on_poison``, events that cannot be decoded
         are missing here; see `numbered`.
@@ -162,7 +163,7 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
                 transport=batch.transport,
             )
             waiting = on_poison(poison)
-            if waiting is not None:
+            if isawaitable(waiting):
                 await waiting
         else:
             decoded.append(event)

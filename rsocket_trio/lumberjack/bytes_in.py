@@ -15,7 +15,7 @@ from .reader import BatchReader, ReaderState
 
 __all__ = ["TimedReader"]
 
-_READ_SIZE: Final = 256 * 2**10
+_READ_SIZE: Final = 64 * 2**10
 _MAX_FLUSH_DELAYS: Final = 20
 """A sender without window frames that is never silent gets its ACKs after this many delays."""
 

@@ -33,7 +33,8 @@ class LumberjackConfig:
             connection that would exceed it waits, in turn. 256.
         max_held_size: The events of these batches, each with 64 bytes more, and their compressed
             payloads. A batch that is larger than this is accepted when it is the only one. 256 MiB.
-            Incomplete batches do not count here: each connection may have one.
+            What a connection has read and found no room for does not count: the batches of one
+            read, and an incomplete one. `LumberjackLimits` bound these.
         first_byte_timeout: A sender must send its first byte within this time, and finish the TLS
             handshake before. 10 s.
         progress_timeout: The longest silence inside a batch or a frame. 30 s.

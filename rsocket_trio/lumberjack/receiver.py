@@ -212,6 +212,8 @@ class Receiver:
 
     def _lose(self, why: str) -> None:
         """End the connection, as the sender is gone: its handler is cancelled."""
+        if self._lost:
+            return
         self._lost = True
         owed = sum(self._owed)
         if owed or self._reader.inside:

@@ -311,7 +311,7 @@ async def test_only_poison():
 
     async with trio.open_nursery() as nursery:
         server = await nursery.start(
-            partial(serve, handler, ADDRESS, on_poison=lambda _poison: None)
+            partial(serve, handler, ADDRESS, on_poison=lambda poison: poison.number)
         )
         async with sender_to(server) as sender:
             await sender.send(encode_batch([b"{", b"]"]))
