@@ -26,9 +26,6 @@ class WaitingBatches:
         self._came = trio.Event()
         self._went = trio.Event()
 
-    def __len__(self) -> int:
-        return len(self._batches)
-
     async def wait_room(self) -> None:
         """Wait until fewer batches wait than may.
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from rsocket_trio import ConnectionLost
 from rsocket_trio.lumberjack import LumberjackConfig, LumberjackServer, serve
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from rsocket_trio.testing.leaks import assert_no_leaks
@@ -282,3 +283,54 @@ async def test_errors_that_end_the_program(error):
                 await sender.send(full_window(1))
                 await trio.sleep(5)
     assert caught.value.split(error)[1] is None
+
+
+async def test_a_fault_of_ours(monkeypatch, caplog):
+    """A bug in the serving of one connection is logged, and the others go on."""
+
+    async def accept(_batch):
+        pass
+
+    def fail(_size):
+        raise ZeroDivisionError("a bug")
+
+    async with assert_no_leaks(), trio.open_nursery() as nursery:
+        server = await nursery.start(serve, accept, ADDRESS)
+        async with sender_to(server) as good:
+            async with sender_to(server) as bad:
+                with monkeypatch.context() as patch:
+                    patch.setattr("rsocket_trio.lumberjack.receiver.held_size", fail)
+                    await bad.send(full_window(1))
+                    assert await bad.acks_until_end() == []
+            await good.send(full_window(1))
+            assert await good.ack() == (2, 1)
+        assert server.statistics().held_batches == 0
+        await server.aclose()
+    assert "crashed; please report this" in caplog.text
+
+
+async def test_a_handler_that_loses_its_connection(caplog):
+    """An ACK that cannot leave any more is no failure of the handler."""
+    lost = []
+
+    async def handler(batch):
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.1)  # The sender resets the connection meanwhile.
+            for n in range(1, 4):
+                try:
+                    await batch.ack(n)
+                except ConnectionLost as error:
+                    lost.append(n)
+                    if n == 3:
+                        raise error
+
+    async with assert_no_leaks(), trio.open_nursery() as nursery:
+        server = await nursery.start(serve, handler, ADDRESS)
+        async with sender_to(server) as sender:
+            await sender.send(full_window(3))
+            await trio.sleep(0.05)
+        while server.statistics().connections:
+            await trio.sleep(0.01)
+        await server.aclose()
+    assert lost[-1] == 3  # The system may still take the first one.
+    assert "the handler failed" not in caplog.text

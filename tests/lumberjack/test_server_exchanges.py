@@ -186,3 +186,28 @@ async def test_plain_senders_at_a_tls_address(certificates, caplog):
             assert await sender.ack() == (2, 1)
         await server.aclose()
     assert "the handshake with 127.0.0.1:" in caplog.text
+
+
+async def test_both_directions_over_tls(certificates):
+    """Keep-alives and ACKs leave while the sender is in the middle of its next batch."""
+
+    async def slow(_batch):
+        await trio.sleep(0.1)
+
+    context = with_mode(certificates.server, ssl.CERT_NONE)
+    config = LumberjackConfig(keepalive_interval=0.01)
+    start = partial(serve, slow, "lumberjacks://127.0.0.1:0", config=config, ssl_context=context)
+    async with assert_no_leaks(), trio.open_nursery() as nursery:
+        server = await nursery.start(start)
+        async with sender_to(server, certificates.stranger) as sender:
+            await sender.send(full_window(2))
+            data = full_window(2)
+            for _ in range(5):
+                await sender.send(data[:20])
+                acks = [await sender.ack()]
+                while acks[-1] == (2, 0):
+                    acks.append(await sender.ack())
+                assert acks[-1] == (2, 2)
+                assert len(acks) > 3
+                await sender.send(data[20:])
+        await server.aclose()

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.lumberjack import LumberjackConfig, encode_batch, serve
+from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, encode_batch, serve
 from rsocket_trio.lumberjack.room import Room
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import window
@@ -183,3 +183,42 @@ async def test_max_connections(caplog):
             assert await first.ack() == (2, 1)
         await server.aclose()
     assert "max_connections" in caplog.text
+
+
+async def test_bytes_that_are_decoded_in_steps(autojump_clock):
+    """Compressed frames that inflate to much are decoded a part at a time; all of it is handled."""
+    limits = LumberjackLimits(max_inflated_size=3000)
+    seen = 0
+
+    async def handler(batch):
+        nonlocal seen
+        seen += len(batch)
+
+    data = b"".join(encode_batch([b'{"pad":"%s"}' % (b"x" * 1000)] * 2) for _ in range(50))
+    async with served(shared(handler, LumberjackConfig(limits=limits))) as one:
+        await one.sender.send(data)
+        assert [await one.sender.ack() for _ in range(50)] == [(2, 2)] * 50
+    assert seen == 100
+
+
+async def test_decoding_lets_other_tasks_run():
+    """With a hook, a large batch is decoded in steps."""
+    turns = 0
+
+    async def handler(batch):
+        assert len(batch.events) == 1500
+        assert turns > 5
+
+    async def turn():
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    of_all = shared(handler, on_poison=print)
+    async with trio.open_nursery() as nursery:
+        async with served(of_all) as one:
+            await one.sender.send(encode_batch([b'{"pad":"%s"}' % (b"x" * 1000)] * 1500))
+            nursery.start_soon(turn)
+            assert await one.sender.ack() == (2, 1500)
+        nursery.cancel_scope.cancel()
