@@ -7,7 +7,7 @@ only its own connection.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
@@ -17,6 +17,9 @@ from ..log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
 __all__ = ["Handler", "handle"]
+
+_LONGEST_WAIT: Final = 1.0
+"""Seconds for the tasks in a nursery that a handler has left open, before it is abandoned."""
 
 Handler: TypeAlias = Callable[[Batch], Awaitable[None]]
 """An async function that is called with each batch."""
@@ -44,7 +47,9 @@ async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -
         task = trio.lowlevel.current_task()
         if task.child_nurseries:
             error = error or RuntimeError("the handler left a nursery open")
-            await leave_nurseries(task)
+            # With a time, as the handler may also have left a shielded scope open.
+            with trio.move_on_after(_LONGEST_WAIT):
+                await leave_nurseries(task)
 
     try:
         async with trio.open_nursery() as nursery:

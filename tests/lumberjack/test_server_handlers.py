@@ -152,6 +152,11 @@ async def leave_a_nursery_open(_batch):
     KEPT.append(nursery)
 
 
+async def leave_a_shielded_scope_and_a_nursery_open(batch):
+    await leave_a_nursery_open(batch)
+    trio.CancelScope(shield=True).__enter__()
+
+
 KEPT = []
 
 
@@ -188,6 +193,7 @@ def no_coroutine(_batch):
     [
         (leave_a_cancelled_scope_open, []),
         (leave_a_nursery_open, []),
+        (leave_a_shielded_scope_and_a_nursery_open, []),
         (raise_a_stray_cancelled, []),
         (raise_a_group, [(2, 2)]),
         (raise_a_base_exception, []),
