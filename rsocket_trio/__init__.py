@@ -4,10 +4,9 @@
 # tests/rules/test_layers.py reads the imports and checks this.
 #
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
-#       < log_text < log_policy os_support < transports < reactivesocket < interactions
-#       < connection < tracing arguments < requester responder < service
-#       < client server routing codecs
-#       < lumberjack < cli testing
+#       < log_text < log_policy os_support < sockets < transports < reactivesocket
+#       < interactions < connection < tracing arguments < requester responder < service
+#       < client server routing codecs < lumberjack < cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging. In
 # `lumberjack` only the modules of the server do.

@@ -40,6 +40,9 @@ NO_BEHAVIOUR: Final = (
 )
 """Tests in tests/ and tests/rules that do not run the package, but read its source or measure."""
 
+SHARED: Final = ("-n", "2", "--dist", "worksteal")
+"""Options of pytest for the long stages: their tests wait half of the time."""
+
 IN_THE_COPY: Final = (PACKAGE, "tests", "scripts", "examples", "docs", "benchmarks")
 NOT_IN_THE_COPY: Final = ("node_modules", "target", "_build", "__pycache__", ".hypothesis")
 FILES_IN_THE_COPY: Final = ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
@@ -64,23 +67,35 @@ class Outcome:
     seconds: float
 
 
-def stages(file: str) -> list[list[str]]:
-    """Return the tests for a module, nearest first. A stage is a list of arguments for pytest."""
+def stages(file: str, kind: str = "", root: Path = ROOT) -> list[list[str]]:
+    """Return the tests for a module, nearest first. A stage is a list of arguments for pytest.
+
+    Args:
+        file: The path of the module in the checkout.
+        kind: The kind of the change; a few tests are there for one kind.
+        root: The tree with the tests.
+    """
     _, package, *_ = parts = Path(file).parts
-    own = ROOT / "tests" / Path(*parts[1:-1]) / f"test_{parts[-1]}"
-    folder = f"tests/{package}"
+    own = root / "tests" / Path(*parts[1:-1]) / f"test_{parts[-1]}"
+    near = [own] if own.is_file() else []
+    if kind == "checkpoint":
+        near.append(root / "tests/test_checkpoints.py")
+    done = [str(path.relative_to(root)) for path in near]
     rest = [f"tests/{name}" for name in ("connection", "interactions") if name != package]
     rules = [
-        path for at in ("tests/rules", "tests") for path in sorted((ROOT / at).glob("test_*.py"))
+        path for at in ("tests/rules", "tests") for path in sorted((root / at).glob("test_*.py"))
     ]
-    near = [str(own.relative_to(ROOT))] if own.is_file() else []
     return [
-        *([near] if near else []),
-        [folder, *(f"--ignore={path}" for path in near)],
-        [str(path.relative_to(ROOT)) for path in rules if path.stem not in NO_BEHAVIOUR],
-        rest,
-        ["tests/hostile", "tests/testing"],
+        *([done] if done else []),
+        [*SHARED, f"tests/{package}", *(f"--ignore={path}" for path in done)],
+        [*SHARED, *(str(path.relative_to(root)) for path in rules if _runs(path, near))],
+        [*SHARED, *rest],
+        [*SHARED, "tests/hostile", "tests/testing"],
     ]
+
+
+def _runs(path: Path, near: Sequence[Path]) -> bool:
+    return path.stem not in NO_BEHAVIOUR and path not in near
 
 
 class Copy:
@@ -97,7 +112,7 @@ class Copy:
 
     def run(self, arguments: Sequence[str]) -> tuple[int | None, str]:
         """Run pytest. Return its exit status, or ``None`` if it took too long, and its output."""
-        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         limits = [f"faulthandler_timeout={LONGEST_TEST + 10}", "faulthandler_exit_on_timeout=true"]
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options]
@@ -132,10 +147,12 @@ class Copy:
     def judge(self, mutant: Mutant) -> Outcome:
         """Try a mutant, and restore the module."""
         began = time.monotonic()
-        self._write(mutant.file, mutant.source)
         verdict, by = "survived", ""
+        # From the copy: the checkout may have changed since.
+        unchanged = (self._root / mutant.file).read_text()
+        self._write(mutant.file, mutant.source)
         try:
-            for arguments in stages(mutant.file):
+            for arguments in stages(mutant.file, mutant.kind, self._root):
                 status, output = self.run(arguments)
                 if status == 0 or status == 5:  # 5: there is no test in that folder
                     continue
@@ -143,7 +160,7 @@ class Copy:
                 verdict, by = ("hung" if hangs else "caught"), _first_failure(output)
                 break
         finally:
-            self._write(mutant.file, (ROOT / mutant.file).read_text())
+            self._write(mutant.file, unchanged)
         return Outcome(mutant, verdict, by, time.monotonic() - began)
 
     def _write(self, file: str, source: str) -> None:

@@ -126,3 +126,17 @@ def test_harmless_mutants_are_not_picked(script, monkeypatch):
     entry = {"file": first.file, "was": first.was, "becomes": first.becomes, "why": "for the test"}
     monkeypatch.setattr(script, "harmless", lambda: [entry])
     assert script.candidates(["rsocket_trio/protocol/credit.py"]) == found[1:]
+
+
+@pytest.mark.parametrize("kind", ["call", "checkpoint"])
+def test_the_nearest_tests_run_first(script, kind):
+    """The stages begin with the tests of the module, and for checkpoints with theirs."""
+    runs = sys.modules["mutant_runs"]
+    first, folder, rules, *_ = runs.stages("rsocket_trio/protocol/credit.py", kind)
+    own = ["tests/protocol/test_credit.py"]
+    assert first == own + ["tests/test_checkpoints.py"] * (kind == "checkpoint")
+    assert "tests/protocol" in folder
+    assert "--ignore=tests/protocol/test_credit.py" in folder
+    assert "tests/test_server.py" in rules
+    assert ("tests/test_checkpoints.py" in rules) == (kind == "call")
+    assert "tests/test_mutants.py" not in rules

@@ -183,7 +183,9 @@ class Connection:
                             # Handlers may need some time to end; this does not wait for them.
                             lifecycle.close()
                             self._release_all()
-                        nursery.cancel_scope.cancel(reason=str(lifecycle.failure))
+                            nursery.cancel_scope.cancel(reason=str(lifecycle.failure))
+                            if await self.crew.end():
+                                await transport.aclose()
                 await self._flush_and_close()
                 outer.cancel_scope.cancel(reason="the connection is over")
         finally:

@@ -29,7 +29,12 @@ import contextvars
 from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
+from trio.lowlevel import (
+    cancel_shielded_checkpoint,
+    checkpoint,
+    reschedule,
+    wait_task_rescheduled,
+)
 
 from ..errors import RSocketError
 from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
@@ -100,6 +105,23 @@ class Crew:
         self._reader = reader
         first_steps.reader = reader
         self._wake(1)
+
+    async def end(self) -> bool:
+        """Let the tasks end, right after their nursery was cancelled.
+
+        The cancellation does not reach tasks in which a handler has left a shielded scope open.
+        Such a task ends when it is woken: its connection is over.
+
+        Returns:
+            Whether a task still waits for the transport, which must be closed to wake it.
+
+        Checkpoint: other tasks run; no cancellation is raised here.
+        If cancelled: does not apply.
+        """
+        self._wake(len(self._idle))
+        for _ in range(2):  # in the first turn, the tasks that were cancelled may run after this
+            await cancel_shielded_checkpoint()
+        return self._reading or self._waits_for_room
 
     # -- one task of the crew ---------------------------------------------------------------
 

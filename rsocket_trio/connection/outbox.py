@@ -112,12 +112,6 @@ class Outbox:
         """Whether too many control frames wait: the peer does not read our answers."""
         return self.control_size > self.max_control_size
 
-    @property
-    def full(self) -> bool:
-        """Whether a new answer would have to wait: there is no room, or the outbox is clogged."""
-        room = self.room
-        return room.used >= room.limit or self.control_size > self.max_control_size
-
     def put(self, frame: bytes) -> None:
         """Queue a payload frame. The caller has checked that there is room, in the same turn."""
         self._frames.append(frame)

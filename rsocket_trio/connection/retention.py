@@ -43,8 +43,8 @@ class Retention:
         self.asked_since: float | None = None
         self._wake = wake
         self._outbox: Outbox | None = None
-        self._room = 0
-        self._asked = 0  # the position that we have asked the peer to confirm
+        self._room: int  # set by `bind`
+        self._asked: int  # the position that we have asked the peer to confirm
         self._unasked = 0  # the bytes retained since then, as the log counts them
         self._acknowledges = True
 

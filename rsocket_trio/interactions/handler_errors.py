@@ -34,8 +34,12 @@ _STREAM_CODES: Final = frozenset(
 
 def log_handler_failure(what: str, error: Exception) -> None:
     """Log the error of a handler whose requester gets no answer."""
-    alone = single_error(error)
-    if isinstance(alone, StreamError):
+    try:
+        alone = single_error(error)
+        refused = isinstance(alone, StreamError)
+    except Exception:  # of a class whose own methods fail
+        alone, refused = error, False
+    if refused:
         # A refusal is meant for the requester. It is expected, so it is not an error in the log.
         logger.info("%s refused: %s", what, alone)
     else:
@@ -48,11 +52,14 @@ def forget_frames(error: Exception) -> None:
     An application may raise one object again and again (a constant, say). Its traceback grows each
     time, and keeps the frames of all these requests, with their payloads.
     """
-    alone = single_error(error)
-    if isinstance(alone, StreamError):
-        # Not by assignment, which a frozen class refuses.
-        alone.with_traceback(None)
-        error.with_traceback(None)
+    try:
+        alone = single_error(error)
+        if isinstance(alone, StreamError):
+            # Not by assignment, which a frozen class refuses.
+            alone.with_traceback(None)
+            error.with_traceback(None)
+    except Exception:  # of a class whose own methods fail: it keeps its traceback
+        return
 
 
 def error_frame_for(

@@ -131,6 +131,10 @@ class RequestStreamResponder(RequestOperation[R]):
     def cut_short(self) -> None:
         self.credit.cut = True
 
+    def stop(self, reason: str) -> None:
+        super().stop(reason)
+        self.credit.close()  # the cancellation does not wake a generator with a shielded scope
+
     def work(self) -> Coroutine[Any, Any, None]:
         return send_stream(self, self.responder.request_stream(self.request), self.credit)
 

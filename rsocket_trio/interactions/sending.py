@@ -132,15 +132,20 @@ async def send_items(
                     burst += 1
                     break
                 except BaseException as error:  # also a cancellation; the generator gets it
+                    burst += 1  # it may absorb one error after the other
                     instead = await _throw(iterator, error)
-                if instead is _ENDED or not operation.live:
+                if not operation.live:
                     # A generator that ignores its cancellation and goes on would never end.
                     over = True
                     break
                 if credit.cut:
+                    # COMPLETE would make the peer take the part for a whole item.
                     raise ApplicationError(
                         "the handler dropped an item after a part of it was sent"
                     )
+                if instead is _ENDED:
+                    over = True
+                    break
                 if taken:
                     credit.add(1)
                 payload = cast("AnyPayload", instead)

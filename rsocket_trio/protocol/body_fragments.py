@@ -73,7 +73,7 @@ class BodyFragments:
             raise LocalProtocolError(
                 f"fragments need at least {MIN_SIZE} bytes, not {fragment_size}"
             )
-        self.stream_id = 0
+        self.stream_id: int
         self._size = fragment_size
         self._whole = whole
         self._flags = flags

@@ -61,7 +61,6 @@ class HeldLease:
 
     def clear(self) -> None:
         """Drop the lease: it ends with its connection (Protocol.md, "Resume Operation")."""
-        self._left = 0
         self.expires = -inf
 
 

@@ -122,9 +122,7 @@ def limit_lifetime(frame: SetupFrame, at_most: float) -> SetupFrame:
     also if it announced a longer interval.
     """
     milliseconds = max(1, round(at_most * 1000))
-    if frame.max_lifetime_ms <= milliseconds:
-        return frame
-    return attrs.evolve(frame, max_lifetime_ms=milliseconds)
+    return attrs.evolve(frame, max_lifetime_ms=min(frame.max_lifetime_ms, milliseconds))
 
 
 def build_setup(

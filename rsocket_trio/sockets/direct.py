@@ -81,7 +81,7 @@ class DirectStream(trio.abc.HalfCloseableStream):
             data = b"".join([*self._rest, data])
             self._rest.clear()
         sent = self._write(data)
-        if sent < len(data):
+        if sent != len(data):
             with memoryview(data) as view:
                 while sent < len(view):
                     await self.wait_send_all_might_not_block()

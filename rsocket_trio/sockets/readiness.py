@@ -223,8 +223,9 @@ class Watch:
     # No reference to the socket: the garbage collector closes one that was dropped.
     __slots__ = ("_fd", "ended", "readiness", "ready", "registered", "task")
 
+    _fd: int  # set while `registered`
+
     def __init__(self) -> None:
-        self._fd = -1
         self.readiness = Readiness.of_this_run()
         self.registered = False
         self.task: Task | None = None

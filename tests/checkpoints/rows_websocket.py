@@ -82,6 +82,17 @@ async def _(scene: Scene) -> Call:
     return partial(websocket(stream).send_frames, [FRAME])
 
 
+@row(
+    "transports.wsproto_stream.WsprotoTransport.send_frames",
+    "the peer has closed",
+    only_cancelled=True,
+)
+async def _(scene: Scene) -> Call:
+    transport = websocket(QuickStream(b"\x88\x80\0\0\0\0"))
+    assert await transport.receive_frames() == []
+    return raising(trio.BrokenResourceError, partial(transport.send_frames, [FRAME]))
+
+
 @row("transports.wsproto_stream.WsprotoTransport.receive_frames")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()

@@ -1,6 +1,7 @@
 """Payloads that are sent while they are made, and how that ends."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import pytest
 import trio
@@ -334,3 +335,29 @@ async def test_chunks_of_a_shielded_source_after_the_answer_are_dropped():
             assert answer == Payload(b"ok")
         await peer.expect_nothing()
         assert requester.statistics().queued_size == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_item_in_chunks_before_an_item_that_is_replaced(whole):
+    """A handler may send another item in place of a wrong one, unless a part of that has left."""
+
+    class Replaces(Responder):
+        async def request_stream(self, payload):
+            try:
+                yield StreamedPayload(chunks())
+                yield "wrong"
+            except TypeError:
+                yield Payload(b"instead")
+
+    async def chunks():
+        yield bytes(100)
+        yield bytes(100) if whole else "wrong"
+
+    items = []
+    config = ConnectionConfig(fragment_size=64)
+    async with connected_pair(Replaces(), config=config) as requester:
+        with nullcontext() if whole else pytest.raises(ApplicationError):
+            async with requester.request_stream() as stream:
+                async for item in stream:
+                    items.append(item.data)
+    assert items == ([bytes(200), b"instead"] if whole else [])

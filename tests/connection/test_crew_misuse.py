@@ -14,7 +14,11 @@ from rsocket_trio import (
     Payload,
     Responder,
 )
+from rsocket_trio.frames import RequestResponseFrame
+from rsocket_trio.server import serve_transport
+from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.in_memory import connected_pair
+from rsocket_trio.transports.memory import memory_transport_pair
 
 SEEN = contextvars.ContextVar("SEEN", default="clean")
 
@@ -238,3 +242,52 @@ async def test_misuse_at_the_end_of_a_connection(misuse, side, caplog):
             await begun.wait()
             await trio.testing.wait_all_tasks_blocked()
     assert "please report" not in caplog.text
+
+
+class Shields(Responder):
+    """Leaves shielded scopes open, at once or before it waits."""
+
+    def __init__(self):
+        self.scopes = []
+        self.requester = None
+
+    async def accept(self, setup, requester):
+        self.requester = requester
+        return self
+
+    async def request_response(self, payload):
+        if b"shield" in payload.data:
+            scope = trio.CancelScope(shield=True)
+            scope.__enter__()
+            self.scopes.append(scope)
+        if b"wait" in payload.data:
+            await trio.lowlevel.checkpoint()
+        return payload
+
+
+@pytest.mark.parametrize("misuse", [b"shield", b"shield, wait"])
+@pytest.mark.parametrize("end", ["it is closed", "the server is cancelled"])
+async def test_a_connection_ends_although_a_scope_left_open_is_shielded(misuse, end):
+    """The tasks in such a scope that read or wait for work are woken."""
+    shields = Shields()
+    client_end, server_end = memory_transport_pair()
+    async with trio.open_nursery() as nursery, FramePeer(client_end) as peer:
+        nursery.start_soon(serve_transport, shields, server_end)
+        await peer.setup()
+        await peer.expect_alive()
+        # Tasks that have run for a while find out later that a scope was left open.
+        stream_ids = iter(range(1, 1000, 2))
+        for data in [b"wait"] * 3 + [misuse] * 3:
+            await peer.send(*(RequestResponseFrame(next(stream_ids), data=data) for _ in range(10)))
+            await peer.drain()
+        if end == "it is closed":
+            shields.requester._connection.close_gracefully()
+        else:
+            nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await at_rest()
+        ended = not nursery.child_tasks
+        for scope in shields.scopes:
+            scope.shield = False  # or the test would never end if it fails
+        nursery.cancel_scope.cancel()
+    assert ended

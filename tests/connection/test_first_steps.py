@@ -7,7 +7,7 @@ import contextvars
 import pytest
 import trio
 
-from rsocket_trio import ErrorCode, Payload, Responder
+from rsocket_trio import ApplicationError, ConnectionConfig, ErrorCode, Limits, Payload, Responder
 from rsocket_trio.connection import first_steps
 from rsocket_trio.frames import (
     CancelFrame,
@@ -340,3 +340,48 @@ async def test_the_log_does_not_show_an_answer_that_cannot_be_sent(how, answer, 
         assert (await peer.receive(ErrorFrame)).data == b"the handler failed"
     assert "a handler failed on stream 3" in caplog.text
     assert "secret" not in caplog.text
+
+
+class Watches(Responder):
+    """Notes the bytes that wait to be sent when each of its handlers begins."""
+
+    async def accept(self, setup, requester):
+        self.requester = requester
+        self.queued = []
+        return self
+
+    def note(self):
+        self.queued.append(self.requester.statistics().queued_size)
+
+    async def fire_and_forget(self, payload):
+        self.note()
+
+    async def request_response(self, payload):
+        self.note()
+        if payload.data == b"fail":
+            raise ApplicationError("")
+        return payload
+
+
+@pytest.mark.parametrize("first", [[], [RequestFnfFrame(999)]])
+@pytest.mark.parametrize(
+    ("data", "limits"),
+    [
+        # Each answer is a frame of 10 bytes, each ERROR too.
+        (b"four", Limits(max_outbox_size=20)),
+        (b"fail", Limits(max_control_size=10)),
+    ],
+)
+async def test_a_handler_begins_while_its_answer_has_room(first, data, limits):
+    """Below the limit of payloads, and up to that of other frames; then it waits.
+
+    The task that has waited for room begins one request, although the outbox may be full again.
+    """
+    responder = Watches()
+    async with frame_peer_client(responder, config=ConnectionConfig(limits=limits)) as peer:
+        await peer.send(*first, *requests(*[data] * 9))
+        for _ in range(9):
+            await peer.receive()
+    del responder.queued[: len(first)]
+    assert responder.queued[:4] == [0, 10, 0, 10]
+    assert max(responder.queued) <= 20

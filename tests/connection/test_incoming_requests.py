@@ -5,10 +5,12 @@ Modules of rsocket_trio.connection: fragmented_request.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
-from rsocket_trio import ConnectionConfig, Limits, Responder
+from rsocket_trio import ConnectionConfig, ErrorCode, Limits, Responder
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -221,3 +223,28 @@ async def test_no_request_begins_behind_the_end():
         )
         await peer.expect_closed()
     assert handlers.seen == []
+
+
+@pytest.mark.parametrize("limit", ["max_requests_size", "max_active_requests"])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        RequestResponseFrame,
+        partial(RequestStreamFrame, initial_request_n=1),
+        partial(RequestChannelFrame, initial_request_n=1),
+    ],
+    ids=["response", "stream", "channel"],
+)
+async def test_requests_up_to_a_limit_are_accepted(limit, request_):
+    """Together they may reach it, exactly; what is beyond is refused, however small."""
+    limits = Limits(**{limit: {"max_requests_size": 12, "max_active_requests": 3}[limit]})
+    async with frame_peer_client(Handlers(), config=ConnectionConfig(limits=limits)) as peer:
+        await peer.send(
+            *(RequestResponseFrame(number, data=b"wait") for number in (1, 3)),
+            request_(5, data=b"wait"),
+            request_(7, data=b"!"),
+        )
+        refusal = None
+        while not isinstance(refusal, ErrorFrame):
+            refusal = await peer.receive()
+        assert (refusal.stream_id, refusal.code) == (7, ErrorCode.REJECTED)

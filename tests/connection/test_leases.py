@@ -386,3 +386,27 @@ async def test_an_iterable_is_closed_with_the_connection():
     queued = client.statistics().queued_size
     client.leases.grant(Lease(5, 10.0))
     assert client.statistics().queued_size == queued
+
+
+async def test_an_iterator_that_is_no_generator_is_closed_with_the_connection():
+    """A cancellation ends a generator that waits, but only ``aclose`` ends another iterator."""
+
+    class Endless:
+        closed = 0
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            return Lease(5, 10.0)
+
+        async def aclose(self):
+            self.closed += 1
+
+    source = Endless()
+    async with connected_pair(
+        KnownAnswers(), lease=LeaseOptions(), client_lease=LeaseOptions(source)
+    ) as client:
+        await client.request_response(Payload(b"x"))
+        assert not source.closed
+    assert source.closed == 1

@@ -273,3 +273,23 @@ def test_room_is_never_lost(sizes, quits, drops):
         assert set(range(len(sizes))) - quits <= set(served)
 
     trio.run(run)
+
+
+def test_more_control_frames_than_the_limit_clog_it():
+    """The limit itself may be reached; with one more byte, no new answer is made."""
+    outbox = Outbox(100, 10, 10**9)
+    outbox.put_control(bytes(5))
+    outbox.put_urgent(bytes(5))
+    assert not outbox.clogged
+    outbox.put_control(bytes(1))
+    assert outbox.clogged
+
+
+def test_an_overrun_is_told_with_the_first_frame_behind_the_limit():
+    """One frame of any size may exceed it, so the frames before count; it is told once."""
+    outbox = Outbox(100, 10, 10)
+    told = []
+    outbox.on_overrun = told.append
+    for size in (10, 90, 1, 1):
+        outbox.put_control(bytes(size))
+    assert told == [100]

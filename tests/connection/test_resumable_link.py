@@ -1,6 +1,6 @@
 """The transport that outlives connections, by itself.
 
-Modules of rsocket_trio.connection: resumable_link, session_frames, link_watch, retention.
+Modules of rsocket_trio.connection: resumable_link, session_frames, link_watch.
 """
 
 from __future__ import annotations
@@ -320,3 +320,40 @@ async def test_a_transport_that_breaks_without_waiting():
     _, far = await attach(link)
     await link.send_frames([frame(2)])
     assert await far.receive_frames() == [frame(1), frame(2)]
+
+
+@pytest.mark.parametrize("attempt", range(5))  # trio runs ready tasks in any order.
+async def test_a_loop_that_stood_still_loses_no_transport(attempt, mock_clock):
+    """R-KEEP-06: frames that have arrived meanwhile are read before a peer is called dead."""
+    link, far = new_link()
+    async with trio.open_nursery() as nursery:
+
+        async def receive():
+            while True:
+                await link.receive_frames()
+
+        nursery.start_soon(receive)
+        nursery.start_soon(watch_link, link)
+        attachment = await link.wait_attached()
+        for _ in range(3):
+            await trio.testing.wait_all_tasks_blocked()
+            await far.send_frames([KeepaliveFrame(False).encode()])
+            mock_clock.jump(2 * LIFETIME)  # as a handler that computes would do
+        await trio.testing.wait_all_tasks_blocked()
+        assert not attachment.lost.is_set()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_question_that_a_dead_connection_has_not_answered(autojump_clock):
+    """Payloads still wait for its answer: it is asked again on the next connection."""
+    link, _ = new_link(limit=10_000)
+    outbox = Outbox(10**6, 10**6, 10**9)
+    link.retention.bind(outbox)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch_link, link)
+        await link.send_frames([frame(n, 900) for n in range(6)])
+        attachment = await link.wait_attached()
+        await attachment.lost.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.room.limit == 0
+        nursery.cancel_scope.cancel()

@@ -66,7 +66,10 @@ async def test_every_way_to_read_keeps_the_order():
 
 async def test_wrong_arguments_are_refused():
     """A wrong value is a ValueError, or a LocalProtocolError if it is about demand."""
-    _, stream, _ = make()
+    inbox, stream, _ = make()
+    inbox.deliver(Payload(b"one"))
+    inbox.deliver(Payload(b"two"))
+    assert await stream.receive_many(1) == [Payload(b"one")]
     with pytest.raises(ValueError, match="limit"):
         await stream.receive_many(0)
     with pytest.raises(LocalProtocolError, match="at least 1"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import trio
 
@@ -135,15 +137,60 @@ class Hollow(ExceptionGroup):
         return ()
 
 
-@pytest.mark.parametrize("error", [Frozen("no"), Hollow("", [KeyError()])])
-async def test_classes_with_ways_of_their_own(error):
+class Locked(ExceptionGroup):
+    """A group that does not tell its exceptions."""
+
+    @property
+    def exceptions(self):
+        raise ValueError
+
+
+class Sticky(Rejected):
+    """It keeps its traceback."""
+
+    def with_traceback(self, tb):
+        raise ValueError
+
+
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("kind", ["response", "stream", "channel", "fnf"])
+@pytest.mark.parametrize(
+    "error", [Frozen("no"), Hollow("", [KeyError()]), Locked("", [KeyError()]), Sticky("no")]
+)
+async def test_classes_with_ways_of_their_own(error, kind, wait, monkeypatch):
+    """Such an error ends its own stream, and no other."""
+    monkeypatch.setattr(
+        logging.getLogger("rsocket_trio"), "disabled", True
+    )  # pytest's own handler fails at a `Locked`
+
     class Raises(Responder):
         async def request_response(self, payload):
             if payload.data:
                 return payload
+            if wait:
+                await trio.lowlevel.checkpoint()
             raise error
 
+        async def fire_and_forget(self, payload):
+            await self.request_response(payload)
+
+        async def request_stream(self, payload):
+            yield await self.request_response(payload)
+
+        def request_channel(self, payload, payloads):
+            return self.request_stream(payload)
+
     async with connected_pair(Raises()) as client:
-        with pytest.raises(StreamError):
-            await client.request_response()
+        if kind == "fnf":
+            await client.fire_and_forget()
+        elif kind == "response":
+            with pytest.raises(StreamError):
+                await client.request_response()
+        else:
+            opened = (
+                client.request_stream() if kind == "stream" else client.request_channel([Payload()])
+            )
+            async with opened as items:
+                with pytest.raises(StreamError):
+                    await items.receive()
         assert await client.request_response(Payload(b"x")) == Payload(b"x")

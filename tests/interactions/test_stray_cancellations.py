@@ -214,8 +214,13 @@ async def test_a_base_exception_of_a_handler(error, waits, autojump_clock):
             await requester.request_response()
 
 
-async def test_half_an_item_ends_its_stream(autojump_clock):
-    """A generator that gives up an item cannot go on after some of its fragments have left."""
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_half_an_item_ends_its_stream(kind, goes_on, autojump_clock):
+    """A generator that gives up an item after some of its fragments have left fails.
+
+    If it then ends, COMPLETE would make the requester take the part for a whole item.
+    """
 
     class Halves(Lossy):
         async def request_stream(self, payload):
@@ -226,11 +231,20 @@ async def test_half_an_item_ends_its_stream(autojump_clock):
             while True:
                 with trio.move_on_after(1):
                     yield StreamedPayload(chunks())
+                if not goes_on:
+                    return
+
+        def request_channel(self, payload, payloads):
+            return self.request_stream(payload)
 
     async with connected_pair(Halves()) as requester, undisturbed(requester):
         with pytest.raises(ApplicationError, match="dropped an item"):
-            async with requester.request_stream() as items:
-                await items.receive()
+            if kind == "stream":
+                async with requester.request_stream() as items:
+                    await items.receive()
+            else:
+                async with requester.request_channel([Payload()]) as items:
+                    await items.receive()
 
 
 async def test_credit_of_an_abandoned_item_is_used_again(autojump_clock):

@@ -1,4 +1,4 @@
-"""Generators that swallow their cancellation are not asked without end."""
+"""Generators that swallow or shield off their cancellation are not asked without end."""
 
 from __future__ import annotations
 
@@ -71,6 +71,95 @@ async def test_the_end_of_the_connection_closes_its_generators(end):
                     scope.cancel()
     assert stubborn.swallowed < FEW
     assert stubborn.ends == 1
+
+
+class Careless(Responder):
+    """Its generators yield what is no payload, and go on after the error."""
+
+    def __init__(self):
+        self.refused = 0
+        self.ends = 0
+
+    async def items(self):
+        try:
+            while self.refused < 100 * ENOUGH:
+                try:
+                    yield "no payload"
+                except TypeError:
+                    self.refused += 1
+        finally:
+            self.ends += 1
+
+    async def request_response(self, payload):
+        return payload
+
+    def request_stream(self, payload):
+        return self.items()
+
+    def request_channel(self, payload, payloads):
+        return self.items()
+
+
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_other_tasks_run_while_items_are_refused(kind):
+    """A generator that absorbs the error of each item does not block the loop."""
+    careless = Careless()
+    async with connected_pair(careless) as requester:
+        async with (
+            requester.request_stream()
+            if kind == "stream"
+            else requester.request_channel([Payload()])
+        ):
+            await trio.lowlevel.checkpoint()
+            for _ in range(3):
+                await requester.request_response(Payload(b"x"))
+            assert 0 < careless.refused < 10 * ENOUGH
+        await trio.testing.wait_all_tasks_blocked()
+        assert careless.ends == 1
+
+
+class Shielded(Responder):
+    """Its generators wait for credit in a shielded scope."""
+
+    def __init__(self):
+        self.ends = 0
+
+    async def items(self):
+        try:
+            with trio.CancelScope(shield=True):
+                while True:
+                    yield Payload(b"item")
+        finally:
+            self.ends += 1
+
+    def request_stream(self, payload):
+        return self.items()
+
+    def request_channel(self, payload, payloads):
+        return self.items()
+
+
+@pytest.mark.parametrize("end", ["CANCEL", "the client leaves", "the server is cancelled"])
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+async def test_a_shielded_generator_is_closed(kind, end):
+    """It is woken, although the cancellation does not reach it, and the connection can end."""
+    shielded = Shielded()
+    with trio.CancelScope() as scope:
+        async with connected_pair(shielded) as requester:
+            async with (
+                requester.request_stream(prefetch=1)
+                if kind == "stream"
+                else requester.request_channel([Payload()], prefetch=1)
+            ):
+                await trio.testing.wait_all_tasks_blocked()
+                if end == "the server is cancelled":
+                    scope.cancel()
+                elif end == "the client leaves":
+                    # Its transport is lost before the block sends CANCEL.
+                    await requester._connection.transport.aclose()
+            await trio.testing.wait_all_tasks_blocked()
+            assert shielded.ends == 1
+    assert shielded.ends == 1
 
 
 async def test_a_cancelled_source_is_closed():

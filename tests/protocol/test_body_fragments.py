@@ -63,11 +63,12 @@ def test_the_fragments_make_the_payload(chunks, metadata, size, request_):
 def test_a_chunk_of_a_fragments_size_leaves_at_once():
     """A chunk that fills a fragment does not wait for the next chunk; a small one does."""
     fragments = BodyFragments(1024, NEXT, None)
-    fragments.add(b"x" * (EAGER - 1))
+    fragments.stream_id = 1
+    fragments.add(b"x" * 63)
     assert not fragments.ready
     fragments.add(b"x")
     assert fragments.ready
-    assert decode(fragments.next()).data == b"x" * EAGER
+    assert decode(fragments.next()).data == b"x" * 64
     assert not fragments.ready
 
 
@@ -84,14 +85,19 @@ def test_complete_of_a_request_goes_last():
 
 def test_a_fragment_size_that_is_too_small():
     """Below the smallest size there is no room for any payload."""
-    with pytest.raises(LocalProtocolError, match="at least"):
-        BodyFragments(9, NEXT, None)
+    with pytest.raises(LocalProtocolError, match="at least 14 bytes, not 13"):
+        BodyFragments(13, NEXT, None)
+    stream = FrameType.REQUEST_STREAM.value
+    fragments = BodyFragments(14, 0, b"meta", frame_type=stream, initial_n=1)
+    frames = [decode(frame) for frame in frames_of(fragments, [])]
+    assert [frame.metadata for frame in frames] == [b"m", b"eta"]
 
 
 def test_large_metadata_are_cut_once(counted_bytes):
     """The cost of each fragment is the bytes that leave, not the rest of the metadata."""
     metadata = counted_bytes(b"m" * 100_000)
     fragments = BodyFragments(64, NEXT, metadata)
+    fragments.stream_id = 1
     fragments.end()
     frames = []
     while fragments.ready:

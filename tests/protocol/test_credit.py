@@ -202,3 +202,13 @@ class WindowMachine(RuleBasedStateMachine):
 
 
 TestWindow = WindowMachine.TestCase
+
+
+def test_the_largest_numbers_that_fit_a_frame():
+    """They can be granted: in a request frame, and in REQUEST_N."""
+    assert Window(MAX_REQUEST_N).initial_request_n == MAX_REQUEST_N
+    window = Window(0, initial=MAX_REQUEST_N)
+    window.grant(MAX_REQUEST_N)
+    assert window.outstanding == 2 * MAX_REQUEST_N
+    window.grant(1)
+    assert window.outstanding == 2 * MAX_REQUEST_N + 1

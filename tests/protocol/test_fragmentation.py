@@ -182,3 +182,20 @@ def test_an_item_that_fits_is_one_plain_frame():
     """An item that fits is sent as it is, without F."""
     (frame,) = fragment_payload(1, NEXT | COMPLETE, None, b"x", 64)
     assert decode(frame) == PayloadFrame(1, next=True, complete=True, data=b"x")
+
+
+def test_what_fits_into_one_frame():
+    """A frame may be filled to its last byte."""
+    assert fits(None, bytes(58), 6, 64)
+    assert not fits(None, bytes(59), 6, 64)
+    assert fits(b"", bytes(55), 6, 64)
+    assert fits(b"meta", bytes(47), 10, 64)
+    assert not fits(b"meta", bytes(48), 10, 64)
+
+
+def test_the_smallest_fragment_has_14_bytes():
+    """The header, initial n and metadata length of a request, and one byte of metadata."""
+    with pytest.raises(LocalProtocolError, match="at least 14 bytes, not 13"):
+        list(fragment_payload(1, NEXT, b"metadata", b"", 13))
+    request = fragment_request(FrameType.REQUEST_STREAM, 1, 0, 1, b"meta", b"", 14)
+    assert [decode(frame).metadata for frame in request] == [b"m", b"eta"]

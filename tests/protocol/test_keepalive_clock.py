@@ -81,3 +81,13 @@ def test_the_deadline_is_exact(interval, lifetime, start, steps):
         if now < deadline:
             assert not clock.due(now)
             assert not clock.dead(now)
+
+
+def test_a_keepalive_that_is_late_by_a_whole_interval():
+    """The one that is due at the same moment is not sent too."""
+    clock = KeepaliveClock(5.0, 90.0, 0.0)
+    clock.sent(9.9)
+    assert clock.next_send == 10.0
+    clock.sent(15.0)
+    assert clock.next_send == 20.0
+    assert not clock.due(15.0)

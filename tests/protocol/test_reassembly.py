@@ -183,3 +183,21 @@ def test_follows_is_ignored_on_completion_without_item(flags, followed):
     assert is_followed(flags) is followed
     assert is_followed(flags | METADATA) is followed
     assert has_payload(flags) is (followed or bool(flags & NEXT))
+
+
+def test_the_most_fragments_of_a_payload():
+    """One for each 32 bytes of the limit, and two more: the first and the last may be shorter."""
+    whole = Reassembler(320)
+    for _ in range(12):
+        whole.add(None, b"x")
+    with pytest.raises(RemoteProtocolError, match="13 fragments for 13 bytes"):
+        whole.add(None, b"x")
+
+
+def test_a_small_fragment_is_charged_with_32_bytes():
+    """Its objects use memory too; a larger one is charged with its bytes."""
+    budget = ReassemblyBudget(100)
+    whole = Reassembler(1000, budget)
+    for data, used in ((b"", 32), (bytes(32), 64), (bytes(33), 97)):
+        whole.add(None, data)
+        assert budget.used == used

@@ -28,7 +28,12 @@ from rsocket_trio.frames import (
     decode,
 )
 from rsocket_trio.payload import Payload
-from rsocket_trio.protocol.setup import build_setup, check_first_frame, check_setup
+from rsocket_trio.protocol.setup import (
+    build_setup,
+    check_first_frame,
+    check_setup,
+    limit_lifetime,
+)
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rsocket.json").read_text())
 FIRST_FRAMES = [
@@ -144,7 +149,15 @@ def test_golden_first_frames(vector):
 
 @pytest.mark.parametrize(
     ("seconds", "milliseconds"),
-    [(20.0, 20_000), (0.001, 1), (0.0001, 1), (1e-9, 1), (0.0016, 2), (1.2345, 1234)],
+    [
+        (20.0, 20_000),
+        (0.001, 1),
+        (0.0001, 1),
+        (1e-9, 1),
+        (0.0016, 2),
+        (1.2345, 1234),
+        ((2**31 - 1) / 1000, 2**31 - 1),
+    ],
 )
 def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
     """Times are sent in whole milliseconds, and never as 0, which is refused."""
@@ -153,7 +166,7 @@ def test_times_are_rounded_to_milliseconds(seconds, milliseconds):
     check_setup(check_first_frame(decode(frame.encode())))
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2.0**31])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 2**31 / 1000, 2.0**31])
 @pytest.mark.parametrize("name", ["keepalive_interval", "max_lifetime"])
 def test_times_that_do_not_fit_are_refused(name, seconds):
     """A time that is too large for the field is a local error."""
@@ -210,3 +223,22 @@ def test_a_setup_payload_must_fit_one_frame(metadata):
     assert len(frame.encode()) == MAX_FRAME_SIZE
     with pytest.raises(LocalProtocolError, match="fragmented"):
         build(payload=Payload(bytes(room + 1), metadata))
+
+
+@pytest.mark.parametrize(("metadata", "data"), [(None, b"12345"), (b"12", b"345"), (b"12345", b"")])
+def test_the_size_of_the_payload_is_limited(metadata, data):
+    """Metadata and data count together, up to the limit itself."""
+    frame = attrs.evolve(GOOD, metadata=metadata, data=data)
+    check_setup(frame, max_size=5)
+    with pytest.raises(RejectedSetup, match="more than 4 bytes"):
+        check_setup(frame, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("at_most", "milliseconds"),
+    [(20.0, 10_000), (10.0, 10_000), (9.9996, 10_000), (0.5, 500), (0.0001, 1)],
+)
+def test_the_max_lifetime_is_limited(at_most, milliseconds):
+    """It is never longer than the limit, in milliseconds, and nothing else changes."""
+    limited = limit_lifetime(GOOD, at_most)
+    assert limited == attrs.evolve(GOOD, max_lifetime_ms=milliseconds)

@@ -80,3 +80,11 @@ def test_the_ids_of_the_peer(stream_id, at_client, at_server):
     """A server's peer has the odd ids, a client's the even ones; 0 belongs to no peer."""
     assert is_peers(stream_id, client=True) is at_client
     assert is_peers(stream_id, client=False) is at_server
+
+
+def test_an_id_that_is_given_back_is_taken_again():
+    """A request that has not left leaves no gap."""
+    ids = StreamIds(True)
+    assert [ids.next(()), ids.next(())] == [1, 3]
+    ids.give_back(3)
+    assert [ids.next(()), ids.next(())] == [3, 5]

@@ -232,10 +232,9 @@ async def test_a_quoted_text_has_64_characters_at_most(length, shown):
     )
 
 
-async def test_a_long_reason_is_shortened(bind):
-    """It has 300 characters at most."""
-    name = "f" * 400
-    kind = attrs.make_class("Wide", {name: attrs.field(type=int)})
+async def reason_for(field):
+    """What is wrong with the data, for an object with a field of this name."""
+    kind = attrs.make_class("Wide", {field: attrs.field(type=int)})
     router = Router(explain=True)
 
     @router.request_response()
@@ -243,9 +242,18 @@ async def test_a_long_reason_is_shortened(bind):
 
     bound = await connected(router)
     with pytest.raises(Invalid) as caught:
-        await bound.request_response(Payload(b'{"%s": "x"}' % name.encode()))
-    reason = caught.value.message.partition("'application/json': ")[2]
-    assert reason == f"value.{name}"[:300] + "..."
+        await bound.request_response(Payload(b'{"%s": "x"}' % field.encode()))
+    return caught.value.message.partition("'application/json': ")[2]
+
+
+async def test_a_long_reason_is_shortened():
+    """It has 300 characters at most."""
+    field = "f" * 400
+    assert await reason_for(field) == f"value.{field}"[:300] + "..."
+    beside = len(await reason_for("f")) - 1
+    longest = await reason_for("f" * (300 - beside))
+    assert len(longest) == 300
+    assert await reason_for("f" * (301 - beside)) == longest.replace("f: ", "ff: ")[:300] + "..."
 
 
 @pytest.mark.parametrize(

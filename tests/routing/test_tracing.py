@@ -1,6 +1,7 @@
 """Traces reach handlers and the requests that these make."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -16,6 +17,9 @@ from rsocket_trio import (
     ZipkinTrace,
     current_trace,
 )
+from rsocket_trio.metadata.composite import CompositeMetadata, MetadataEntry
+from rsocket_trio.metadata.mime_types import MIME
+from rsocket_trio.metadata.routing import encode_route
 from rsocket_trio.testing.in_memory import connected_pair
 
 TRACE = ZipkinTrace(trace_id=b"t" * 8, span_id=b"s" * 8)
@@ -151,3 +155,30 @@ async def test_a_damaged_trace_is_ignored():
     async with connected_pair(make_router(tracing=TRACING)) as requester:
         damaged = Payload(b"", b"\xfd\0\0\1\x80")
         assert (await requester.request_response(damaged, route="current")).data == b"none"
+
+
+async def test_a_caller_in_the_same_task_is_outside_of_the_trace_again(bind):
+    """A responder around a router calls it in its own task, which belongs to no trace."""
+    bound = await bind(make_router(tracing=TRACING), requester=SimpleNamespace())
+    assert (await bound.request_response(traced_request("current"))).data == ENCODED
+    assert current_trace() is None
+    with pytest.raises(Invalid, match="failed"):
+        await bound.request_response(traced_request("fail"))
+    assert current_trace() is None
+    items = await bound.request_stream(traced_request("current"))
+    assert [item.data async for item in items] == [ENCODED] * 2
+    assert current_trace() == TRACE
+    for _ in range(2):
+        await items.aclose()
+        assert current_trace() is None
+    with pytest.raises(Invalid, match="failed"):
+        await bound.request_stream(traced_request("fail"))
+    assert current_trace() is None
+
+
+def traced_request(route):
+    entries = [
+        MetadataEntry(MIME.ROUTING, encode_route(route)),
+        MetadataEntry(MIME.TRACING_ZIPKIN, ENCODED),
+    ]
+    return Payload(b"", CompositeMetadata(entries).encode())

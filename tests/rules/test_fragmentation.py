@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -388,3 +390,83 @@ async def test_fragment_sizes_that_other_stacks_refuse_cannot_be_set():
     """R-FRAG-12: rsocket-java refuses fragments below 64 bytes, so none can be configured."""
     with pytest.raises(ValueError, match="fragment_size"):
         ConnectionConfig(fragment_size=63)
+
+
+class Same(KnownAnswers):
+    """Streams begin with the payload of the request, and do not end."""
+
+    async def request_stream(self, payload):
+        yield payload
+        await trio.sleep_forever()
+
+
+async def ask(requester, kind, payload):
+    if kind is RequestResponseFrame:
+        await requester.request_response(payload)
+    elif kind is RequestFnfFrame:
+        await requester.fire_and_forget(payload)
+    elif kind is RequestStreamFrame:
+        async with requester.request_stream(payload):
+            await trio.sleep_forever()
+    else:
+        async with requester.request_channel(Same().request_stream(payload)):
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"meta"])
+@pytest.mark.parametrize(
+    "kind", [RequestResponseFrame, RequestFnfFrame, RequestStreamFrame, RequestChannelFrame]
+)
+async def test_requests_of_about_the_fragment_size(kind, metadata, nursery):
+    """R-FRAG-01: one that fits leaves in one frame, one byte more in two, none is longer."""
+    head = 6 + 4 * (kind in {RequestStreamFrame, RequestChannelFrame})
+    head += 0 if metadata is None else 3 + len(metadata)
+    async with frame_peer_server(config=SMALL) as (peer, requester):
+        for size in range(64 - 16, 64 + 2):
+            payload = Payload(bytes(size - head), metadata)
+            nursery.start_soon(ask, requester, kind, payload)
+            frames = await receive_fragments(peer, kind)
+            assert reassemble(frames) == payload
+            assert len(frames) == (1 if size <= 64 else 2)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"meta"])
+@pytest.mark.parametrize(
+    "request_", [RequestResponseFrame, partial(RequestStreamFrame, initial_request_n=1)]
+)
+async def test_answers_of_about_the_fragment_size(request_, metadata):
+    """R-FRAG-01: as for requests."""
+    head = 6 if metadata is None else 6 + 3 + len(metadata)
+    async with frame_peer_client(Same(), config=SMALL) as peer:
+        for number, size in enumerate(range(64 - 16, 64 + 2)):
+            payload = Payload(bytes(size - head), metadata)
+            await peer.send(request_(2 * number + 1, metadata=metadata, data=payload.data))
+            frames = await receive_fragments(peer, PayloadFrame)
+            assert reassemble(frames) == payload
+            assert len(frames) == (1 if size <= 64 else 2)
+
+
+class Ignores(KnownAnswers):
+    """Channels read nothing, and end only if they are cancelled."""
+
+    async def request_channel(self, payload, payloads):
+        yield payload
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("end", [[ErrorFrame], [CancelFrame, ErrorFrame]], ids=len)
+async def test_unfinished_items_of_streams_that_are_over_are_forgotten(end):
+    """They do not count in max_reassembly_size, which the streams of a connection share."""
+    config = ConnectionConfig(limits=Limits(max_payload_size=1000, max_reassembly_size=1000))
+    async with frame_peer_client(Ignores(), config=config) as peer:
+        for stream_id in range(1, 13, 2):
+            ends = [kind(stream_id, *[0x201] * (kind is ErrorFrame)) for kind in end]
+            await peer.send(
+                RequestChannelFrame(stream_id, 1),
+                PayloadFrame(stream_id, next=True, follows=True, data=bytes(400)),
+            )
+            await peer.receive(RequestNFrame)
+            assert (await peer.receive(PayloadFrame)).stream_id == stream_id
+            await peer.send(*ends)
+            await peer.expect_nothing()

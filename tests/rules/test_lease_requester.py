@@ -91,7 +91,7 @@ async def test_requests_wait_for_a_lease_without_a_limit(autojump_clock):
 async def test_requests_may_fail_instead_of_waiting(interaction):
     """With ``wait=False`` each kind of request fails at once, and nothing is sent."""
     async with asking(lease=LeaseOptions(wait=False)) as (peer, requester):
-        with pytest.raises(MissingLease):
+        with pytest.raises(MissingLease, match="allows no request now"):
             await interaction(requester)
         await peer.expect_nothing()
         assert requester.statistics().open_streams == 0

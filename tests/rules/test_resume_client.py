@@ -312,3 +312,13 @@ async def test_a_token_of_the_application(size):
 def test_a_token_is_not_shown():
     """A token gives access to the session, so it is in no log."""
     assert "secret" not in repr(ClientResume(token=b"secret"))
+
+
+@pytest.mark.parametrize(("size", "fits"), [(0, False), (1, True), (65535, True), (65536, False)])
+def test_the_size_of_a_token(size, fits):
+    """Its length field has 16 bits, and an empty token identifies no session."""
+    if fits:
+        assert ClientResume(token=bytes(size)).token == bytes(size)
+    else:
+        with pytest.raises(ValueError, match=f"a token has 1 to 65535 bytes, not {size}"):
+            ClientResume(token=bytes(size))

@@ -1,6 +1,6 @@
 """Stream ids, and the ends of streams, checked from the wire.
 
-Modules of rsocket_trio.connection: stream_table, stream_sender.
+Modules of rsocket_trio.connection: stream_table.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ async def until_free(limit: ConnectionLimit) -> None:
 @pytest.mark.parametrize("wrong", [0, -1])
 def test_a_limit_below_one_is_refused(wrong: int) -> None:
     """A limit that admits no client is refused."""
+    assert ConnectionLimit(1).open == 0
     with pytest.raises(ValueError, match="max_connections must be at least 1"):
         ConnectionLimit(wrong)
 
@@ -339,3 +341,14 @@ async def test_a_fault_in_a_handshake(
         r.getMessage() for r in caplog.records if "crashed" in r.getMessage()
     )
     nursery.cancel_scope.cancel()
+
+
+def test_sixteen_refusals_are_answered_at_once() -> None:
+    """A flood beyond the limit gets no further answers until one has ended."""
+    counts = counts_of(1)
+    with ExitStack() as stack:
+        for _ in range(16):
+            assert not counts.full_of_refused
+            stack.enter_context(counts.count_refused())
+        assert counts.full_of_refused
+    assert not counts.full_of_refused

@@ -71,5 +71,6 @@ async def test_closing_wakes_a_waiting_sender(nursery: trio.Nursery, closer: str
 
 def test_the_capacity_of_a_pair_is_positive() -> None:
     """With a bound below one byte no frame could pass."""
+    memory_transport_pair(max_bytes=1)
     with pytest.raises(ValueError, match="at least 1"):
         memory_transport_pair(max_bytes=0)

@@ -189,3 +189,16 @@ async def test_two_readers(many: None) -> None:
         with pytest.raises(trio.BusyResourceError):
             await ours.receive_some()
         await theirs.send_all(b"x")
+
+
+async def test_the_run_changes_its_way_of_waiting_at_two_different_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections that come and go near one number do not make all streams register again."""
+    monkeypatch.setattr(readiness, "MANY", 4)
+    shared = Readiness.of_this_run()
+    ways = []
+    for change in [shared.join] * 4 + [shared.leave] * 3 + [shared.join] * 3:
+        change()
+        ways.append(shared.shared)
+    assert ways == [False, False, False, True, True, True, False, False, False, True]

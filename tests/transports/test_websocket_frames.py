@@ -176,12 +176,13 @@ def test_a_long_message_is_refused_by_its_header(client: bool, first: int) -> No
     assert subject.feed(whole) == []
 
 
-@pytest.mark.parametrize("size", [2**24, 2**62, 2**63])
-def test_an_absurd_length_reserves_no_memory(size: int) -> None:
+@pytest.mark.parametrize(("size", "code"), [(2**24, 1009), (2**63 - 1, 1009), (2**63, 1002)])
+def test_an_absurd_length_reserves_no_memory(size: int, code: int) -> None:
     """Sixteen megabytes, or the largest possible length, are refused at once."""
     subject = reader(client=True)
     subject.feed(b"\x82\x7f" + size.to_bytes(8, "big"))
     assert subject.failure is not None
+    assert subject.failure_code == code
 
 
 def test_fragments_are_joined_up_to_the_limit() -> None:
@@ -293,3 +294,36 @@ def test_the_close_frame_is_kept(data: bytes, close: tuple[int, str]) -> None:
     assert subject.feed(sent + frame(0x82, b"late", masked=False)) == [b"last"]
     assert subject.peer_close == close
     assert subject.failure is None
+
+
+@pytest.mark.parametrize(("first", "payload"), [(0x88, b"\x03\xe8"), (0x89, b"ping")])
+def test_control_frames_do_not_count_as_parts_of_a_message(first: int, payload: bytes) -> None:
+    """A message that has reached the limit may be followed by them, also between its frames."""
+    subject = reader(client=True, limit=10)
+    assert subject.feed(frame(0x02, bytes(10), masked=False)) == []
+    assert subject.feed(frame(first, payload, masked=False)) == []
+    assert subject.failure is None
+    assert subject.peer_close == ((1000, "") if first == 0x88 else None)
+
+
+def test_the_longest_control_frame() -> None:
+    """It has 125 bytes (RFC 6455, section 5.5)."""
+    subject = reader(client=True)
+    assert subject.feed(frame(0x89, bytes(125), masked=False)) == []
+    assert subject.ping == bytes(125)
+    assert subject.failure is None
+    subject.feed(frame(0x89, bytes(126), masked=False))
+    assert subject.failure_code == 1002
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [(999, False), (1000, True), (1005, False), (2999, False), (3000, True), (4999, True),
+     (5000, False)],
+)  # fmt: skip
+def test_the_codes_of_applications(code: int, allowed: bool) -> None:
+    """They begin at 3000 and end at 4999 (RFC 6455, section 7.4.2)."""
+    subject = reader(client=True)
+    subject.feed(frame(0x88, code.to_bytes(2, "big"), masked=False))
+    assert subject.peer_close == ((code, "") if allowed else None)
+    assert subject.failure_code == (0 if allowed else 1002)

@@ -243,3 +243,13 @@ async def test_headers_that_cannot_be_sent(header: tuple[str, str]) -> None:
         await request_websocket(ours, parse_uri("ws://h:1/"), [header])
     await ours.aclose()
     assert await theirs.receive_some() == b""
+
+
+@pytest.mark.parametrize("size", [MAX_HEAD_SIZE, MAX_HEAD_SIZE + 1])
+async def test_the_size_of_the_head_is_limited(size: int) -> None:
+    """It is counted to the end of the blank line."""
+    head = request(X="x" * (size - len(request(X=""))))
+    assert len(head) == size
+    outcome, answer = await ask(head)
+    assert isinstance(outcome, Handshake if size == MAX_HEAD_SIZE else ConnectFailed)
+    assert answer.startswith(b"HTTP/1.1 101 " if size == MAX_HEAD_SIZE else b"HTTP/1.1 431 ")

@@ -144,17 +144,37 @@ def test_values_that_do_not_fit_are_not_encoded(frame, message):
         frame.encode()
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        RequestNFrame(2**32 - 1, 2**32 - 1),
+        RequestNFrame(0, 0),
+        SetupFrame(2**32 - 1, 1, 1, data_mime_type="x" * 255),
+    ],
+)
+def test_the_largest_values_are_encoded(frame):
+    """They fill their fields."""
+    assert decode(frame.encode()) == frame
+
+
 class Huge(bytes):
-    """Its length is the largest that a length field can hold."""
+    """With the header, it is one byte more than a length field can hold."""
+
+    size = 2**31 - 1 - 4 - 8 + 1
 
     def __len__(self):
-        return 2**31 - 1
+        return self.size
+
+
+class AlmostHuge(Huge):
+    size = Huge.size - 1
 
 
 def test_frames_too_long_for_their_length_field():
     """The limit is 31 bits, with the length itself."""
     with pytest.raises(LocalProtocolError, match="longer than the maximum 2147483643"):
         encode_frame(FrameType.KEEPALIVE, 0, 0, data=Huge())
+    encode_frame(FrameType.KEEPALIVE, 0, 0, data=AlmostHuge())
 
 
 def test_credentials_are_not_described():
