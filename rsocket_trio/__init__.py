@@ -8,8 +8,8 @@
 #       < interactions < connection < tracing arguments < requester responder < service
 #       < client server routing codecs < lumberjack spool < cli testing
 #
-# No module up to `protocol` imports trio, sockets, time, random, threads or logging, and none of
-# `lumberjack` does.
+# No module up to `protocol` imports trio, sockets, time, random, threads or logging. In
+# `lumberjack` only the modules of the server do.
 
 from __future__ import annotations
 

@@ -16,7 +16,16 @@ from urllib.parse import quote, unquote, urlsplit
 
 import attrs
 
-__all__ = ["RSOCKET", "SCHEMES", "Scheme", "Uri", "as_uri", "parse_uri", "register_scheme"]
+__all__ = [
+    "RSOCKET",
+    "SCHEMES",
+    "Scheme",
+    "Uri",
+    "as_uri",
+    "encrypted_schemes",
+    "parse_uri",
+    "register_scheme",
+]
 
 RSOCKET: Final = "rsocket"
 """The wire of RSocket and of the draft of 2015, which share ports."""
@@ -210,6 +219,16 @@ def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:
     if isinstance(address, str):
         return parse_uri(address, wire)
     raise TypeError(f"an address must be a str or a Uri, not {type(address).__name__}")
+
+
+def encrypted_schemes(uri: Uri) -> list[str]:
+    """Return the schemes with TLS of the same wire, e.g. ``tls://``."""
+    wire = _REGISTERED[uri.scheme].wire
+    return [
+        f"{each.name}://"
+        for each in _REGISTERED.values()
+        if each.wire == wire and each.is_encrypted
+    ]
 
 
 def _file_uri(scheme: Scheme, text: str, authority: str, path: str, query: str) -> Uri:

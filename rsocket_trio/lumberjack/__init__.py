@@ -1,4 +1,6 @@
-"""Lumberjack v1 and v2, the protocol by which Beats and others ship log events; no I/O so far.
+"""Lumberjack v1 and v2, the protocol by which Beats and others ship log events.
+
+`serve` is the receiver of these events. The protocol without I/O is here too.
 
 The receiving end feeds bytes to a `BatchReader` and gets batches. `IncomingBatch.acks_for` says
 which ACK frames to send for them. The sending end writes what `encode_batch` returns, reads ACK
@@ -20,12 +22,28 @@ The modules, in reading order:
 - ``encoder``: the sending end: events in, bytes out
 - ``acks``: ACK frames at the sending end, and what they acknowledge
 - ``dump``: frames as readable text
+
+The server:
+
+- ``addresses``: the schemes ``lumberjack`` and ``lumberjacks``
+- ``config``: its times and limits
+- ``server``: listen, and stop
+- ``receiver``: one connection, and its tasks
+- ``bytes_in``: read from a sender within the deadlines
+- ``room``: the batches that all connections hold together
+- ``waiting``: the batches of one connection that wait
+- ``handling``: call the application for one batch
+- ``batch``: what the application gets
+- ``acknowledgements``: the task that writes ACKs and keep-alives
+- ``farewell``: close so that the last ACKs arrive
 """
 
 from __future__ import annotations
 
 from .acks import AckProgress, AckReader
+from .batch import Batch, Poison
 from .batches import IncomingBatch
+from .config import LumberjackConfig
 from .dump import as_fields, cut_frames, describe
 from .encoder import encode_batch
 from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
@@ -43,19 +61,25 @@ from .frames import (
 )
 from .limits import LumberjackLimits
 from .reader import BatchReader, ReaderState
+from .server import LumberjackServer, LumberjackStatistics, serve
 
 __all__ = [
     "AckFrame",
     "AckProgress",
     "AckReader",
+    "Batch",
     "BatchReader",
     "CompressedFrame",
     "DataFrame",
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
+    "LumberjackConfig",
     "LumberjackFrame",
     "LumberjackLimits",
+    "LumberjackServer",
+    "LumberjackStatistics",
+    "Poison",
     "ReaderState",
     "WindowFrame",
     "as_fields",
@@ -69,5 +93,6 @@ __all__ = [
     "describe",
     "encode_batch",
     "encode_pairs",
+    "serve",
     "split_pairs",
 ]

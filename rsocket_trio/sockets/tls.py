@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import trio
 
-from ..uri import Uri
+from ..uri import Uri, encrypted_schemes
 
 __all__ = ["TLSStream", "check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
 
@@ -33,8 +33,8 @@ def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
     if addresses and not any(uri.is_encrypted for uri in addresses):
         named = ", ".join(map(str, addresses))
         raise ValueError(
-            f"ssl_context is given, but {named} is not encrypted: use tls:// or wss://, or leave "
-            "ssl_context out"
+            f"ssl_context is given, but {named} is not encrypted: use "
+            f"{' or '.join(encrypted_schemes(addresses[0]))}, or leave ssl_context out"
         )
 
 

@@ -1,0 +1,121 @@
+"""Reads the bytes of one connection within its deadlines: `TimedReader`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import trio
+
+from ..errors import RemoteProtocolError
+from .batches import IncomingBatch
+from .config import LumberjackConfig
+from .reader import BatchReader, ReaderState
+
+__all__ = ["TimedReader"]
+
+_READ_SIZE: Final = 64 * 2**10
+_MAX_FLUSH_DELAYS: Final = 20
+"""A sender without window frames that is never silent gets its ACKs after this many delays."""
+
+
+class TimedReader:
+    """Turns what arrives at a stream into batches, and ends senders that are too slow.
+
+    Args:
+        stream: The stream of the connection.
+        config: The limits and times.
+        owes: Returns whether the sender waits for an ACK.
+    """
+
+    def __init__(
+        self, stream: trio.abc.ReceiveStream, config: LumberjackConfig, owes: Callable[[], bool]
+    ) -> None:
+        self._stream: Final = stream
+        self._config: Final = config
+        self._owes: Final = owes
+        self._reader: Final = BatchReader(config.limits)
+        self._heard = self._began = trio.current_time()
+
+    @property
+    def inside(self) -> bool:
+        """Whether a part of a batch has arrived."""
+        return self._reader.state is not ReaderState.BETWEEN
+
+    async def read(self) -> list[IncomingBatch] | None:
+        """Wait for bytes; return the batches that are complete, or ``None`` at the end.
+
+        Raises:
+            RemoteProtocolError: The sender broke the protocol, went past a limit, or is too slow.
+            trio.BrokenResourceError: The connection broke.
+
+        Checkpoint: always.
+        If cancelled: nothing is lost.
+        """
+        reader = self._reader
+        if reader.refused:
+            reader.feed(b"")  # Raises the error, now that the batches before it are taken.
+        if reader.more:
+            await trio.lowlevel.checkpoint()
+            return self._feed(b"")
+        while True:
+            with trio.CancelScope(deadline=self._deadline()):
+                data = await self._stream.receive_some(_READ_SIZE)
+                return self._feed(data) if data else None
+            if not self.inside and reader.received and self._owes():
+                self._heard = trio.current_time()  # It may wait for us as long as we need.
+            if trio.current_time() >= self._deadline():
+                return self._overdue()
+
+    def answered(self) -> None:
+        """Take note that an ACK was sent: a sender that owes nothing is idle from now on."""
+        if not self.inside and self._reader.received:
+            self._heard = trio.current_time()
+
+    def resumed(self) -> None:
+        """Take note that the reading has paused: the sender had no chance to make progress."""
+        now = trio.current_time()
+        self._began += now - self._heard
+        self._heard = now
+
+    def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
+        between = self._reader.state is ReaderState.BETWEEN
+        batches = self._reader.feed(data)
+        self._heard = trio.current_time()
+        if between or batches:
+            self._began = self._heard
+        return batches
+
+    def _deadline(self) -> float:
+        config = self._config
+        state = self._reader.state
+        if not self._reader.received:
+            return self._heard + config.first_byte_timeout
+        if state is ReaderState.INSIDE:
+            progress = self._heard + config.progress_timeout
+            return min(progress, self._began + config.batch_timeout)
+        if state is ReaderState.UNFLUSHED:
+            delay = config.flush_delay
+            return min(self._heard + delay, self._began + _MAX_FLUSH_DELAYS * delay)
+        return inf if config.idle_timeout is None else self._heard + config.idle_timeout
+
+    def _overdue(self) -> list[IncomingBatch]:
+        """Return the batch that the silence completes.
+
+        Raises:
+            RemoteProtocolError: The sender is too slow.
+        """
+        batch = self._reader.flush()
+        if batch is not None:
+            return [batch]
+        config = self._config
+        if not self._reader.received:
+            why = f"it sent nothing for {config.first_byte_timeout:g} s (first_byte_timeout)"
+        elif not self.inside:
+            why = f"it was idle for {config.idle_timeout:g} s (idle_timeout)"
+        elif trio.current_time() >= self._began + config.batch_timeout:
+            why = f"one batch took {config.batch_timeout:g} s (batch_timeout)"
+        else:
+            why = f"it stopped inside a batch for {config.progress_timeout:g} s (progress_timeout)"
+        raise RemoteProtocolError(why)

@@ -1,0 +1,78 @@
+"""Settings of a Lumberjack server: `LumberjackConfig`."""
+
+from __future__ import annotations
+
+import attrs
+from attrs import validators as v
+
+from .limits import LumberjackLimits
+
+__all__ = ["LumberjackConfig", "check_config"]
+
+
+def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{attribute.name} must be a number, not {type(value).__name__}")
+    if not value > 0:
+        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
+
+
+_count = v.and_(v.instance_of(int), v.ge(1))
+
+
+@attrs.frozen(kw_only=True)
+class LumberjackConfig:
+    """How a server treats its senders. Times are in seconds, sizes in bytes.
+
+    Attributes:
+        limits: The memory that one batch of a sender may take, until it is complete.
+        max_waiting_batches: While a batch of a connection is handled, this many more are read and
+            wait. Then the server reads nothing more from this connection, and TCP stops the sender.
+            2, as Beats pipeline.
+        max_batches: The complete batches that all connections of a server hold together. A
+            connection that would exceed it waits, in turn. 256.
+        max_held_size: The events of these batches, each with 64 bytes more, and their compressed
+            payloads. A batch that is larger than this is accepted when it is the only one. 256 MiB.
+            What a connection has read and found no room for does not count: the batches of one
+            read, and an incomplete one. `LumberjackLimits` bound these.
+        first_byte_timeout: A sender must send its first byte within this time, and finish the TLS
+            handshake before. 10 s.
+        progress_timeout: The longest silence inside a batch or a frame. 30 s.
+        batch_timeout: The time for the whole of one batch, from its first byte. It ends senders
+            that send a byte now and then. 300 s.
+        idle_timeout: The longest silence while the server owes no ACK and the sender owes nothing.
+            ``None``: no limit, as Beats keep idle connections open.
+        flush_delay: Events without a window frame form windows of the size announced last. If the
+            sender is silent for this time, those that wait are handled. 0.5 s.
+        keepalive_interval: While a batch is handled or waits, the server sends an ACK 0 this often
+            to senders of version 2: their read timeouts begin again with each. Senders of version 1
+            get none, because they take any ACK for the last one. 5 s, as Logstash.
+        send_timeout: A sender that reads none of its ACKs for this time is disconnected. 30 s.
+        close_timeout: After a half close, the server waits this long for the sender to close too.
+            A close while bytes of the sender wait would destroy ACKs on the way. 2 s.
+    """
+
+    limits: LumberjackLimits = attrs.field(
+        factory=LumberjackLimits, validator=v.instance_of(LumberjackLimits)
+    )
+    max_waiting_batches: int = attrs.field(default=2, validator=_count)
+    max_batches: int = attrs.field(default=256, validator=_count)
+    max_held_size: int = attrs.field(default=256 * 2**20, validator=_count)
+    first_byte_timeout: float = attrs.field(default=10.0, validator=_positive)
+    progress_timeout: float = attrs.field(default=30.0, validator=_positive)
+    batch_timeout: float = attrs.field(default=300.0, validator=_positive)
+    idle_timeout: float | None = attrs.field(default=None, validator=v.optional(_positive))
+    flush_delay: float = attrs.field(default=0.5, validator=_positive)
+    keepalive_interval: float = attrs.field(default=5.0, validator=_positive)
+    send_timeout: float = attrs.field(default=30.0, validator=_positive)
+    close_timeout: float = attrs.field(default=2.0, validator=_positive)
+
+
+def check_config(config: object) -> None:
+    """Check the type of ``config=``.
+
+    Raises:
+        TypeError: It is not a `LumberjackConfig`.
+    """
+    if not isinstance(config, LumberjackConfig):
+        raise TypeError(f"config must be a LumberjackConfig, not {type(config).__name__}")

@@ -1,0 +1,223 @@
+"""The Lumberjack server: `serve`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, final
+
+import attrs
+import trio
+
+from ..interactions.isolation import being_cancelled, outcome_of, split
+from ..log_policy import logger
+from ..sealed import Sealed, make
+from ..sockets.byte_stream import ByteStream
+from ..sockets.connection_limit import counts_of
+from ..sockets.listen import Arrivals, listen_for
+from ..sockets.serving import Serving
+from ..sockets.tls import check_context
+from ..uri import Uri
+from .addresses import lumberjack_uri
+from .batch import Batch, Poison
+from .config import LumberjackConfig, check_config
+from .receiver import Receiver, Shared
+from .room import Room
+
+__all__ = ["LumberjackServer", "LumberjackStatistics", "serve"]
+
+_DEFAULT_CONFIG: Final = LumberjackConfig()
+
+
+@attrs.frozen(kw_only=True)
+class LumberjackStatistics:
+    """Numbers about a Lumberjack server.
+
+    Attributes:
+        connections: Connections that are open.
+        accepted: Connections since the start.
+        held_batches: Complete batches that are handled or wait.
+        held_size: Their bytes, as `LumberjackConfig.max_held_size` counts them.
+        waiting: Connections that read no more until others give back their room.
+        batches: Batches that were handled since the start.
+        events: Events in these batches.
+        acknowledged: Events of these batches that were acknowledged.
+    """
+
+    connections: int
+    accepted: int
+    held_batches: int
+    held_size: int
+    waiting: int
+    batches: int
+    events: int
+    acknowledged: int
+
+
+class _Registry:
+    """The connections of a server."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared: Final = shared
+        self.receivers: set[Receiver] = set()
+        self.accepted = 0
+        self.stopping = False
+
+    async def receive(self, stream: ByteStream) -> None:
+        """Serve one connection to its end; errors are logged and not raised.
+
+        Raises:
+            trio.Cancelled: The server is being cancelled.
+            KeyboardInterrupt: Also `SystemExit`: they end the program.
+        """
+        if self.stopping:
+            return
+        receiver = Receiver(stream, self.shared)
+        self.receivers.add(receiver)
+        self.accepted += 1
+        try:
+            await receiver.run()
+        except BaseException as error:  # `outcome_of` re-raises those that end the program
+            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+            if rest is not None:
+                crash = outcome_of(rest)
+                peer = stream.info.peer
+                logger.error(
+                    "the connection to %s crashed; please report this", peer, exc_info=crash
+                )
+            if cancelled is not None:
+                raise cancelled from None
+        finally:
+            self.receivers.discard(receiver)
+
+    def stop(self) -> None:
+        """Read no more from any connection."""
+        self.stopping = True
+        for receiver in list(self.receivers):
+            receiver.stop()
+
+
+@final
+class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status"):
+    """A running Lumberjack server; `serve` makes it and gives it to ``task_status``.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self, serving: Serving, registry: _Registry) -> None:
+        self.uris = serving.uris
+        self._serving = serving
+        self._registry = registry
+
+    def statistics(self) -> LumberjackStatistics:
+        """Return numbers about this server."""
+        registry = self._registry
+        room, totals = registry.shared.room, registry.shared.totals
+        return LumberjackStatistics(
+            connections=len(registry.receivers),
+            accepted=registry.accepted,
+            held_batches=room.batches,
+            held_size=room.size,
+            waiting=room.waiting,
+            batches=totals.batches,
+            events=totals.events,
+            acknowledged=totals.acknowledged,
+        )
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Stop gracefully.
+
+        The server accepts no new connections and reads nothing more. The batches that it has read
+        are handled and acknowledged. Handlers that have not returned after ``grace`` seconds are
+        cancelled; the senders send these events again to another server. Returns when everything
+        has ended; `serve` returns then too. In a handler of this server, which would wait for
+        itself, call `stop`.
+
+        Args:
+            grace: Seconds; 0 cancels at once.
+
+        Checkpoint: always.
+        If cancelled: the server still stops.
+        """
+        self.stop(grace=grace)
+        await self._serving.wait_stopped()
+
+    def stop(self, *, grace: float = 5.0) -> None:
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        self._serving.stop(grace)
+        self._registry.stop()
+
+
+async def serve(
+    handler: Callable[[Batch], Awaitable[None]],
+    *uris: str | Uri,
+    config: LumberjackConfig = _DEFAULT_CONFIG,
+    on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    max_connections: int | None = None,
+    task_status: trio.TaskStatus[LumberjackServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Receive events from Beats, Logstash and other senders of Lumberjack, until stopped.
+
+    ``await serve(handler, "lumberjack://0.0.0.0:5044")`` runs until it is cancelled. When
+    ``server = await nursery.start(serve, handler, uri)`` returns, the server accepts connections,
+    and ``server`` has its addresses and can stop it.
+
+    Args:
+        handler: An async function that is called with each `Batch`. When it returns, the batch is
+            acknowledged. If it raises, the error is logged and the connection is closed: the sender
+            sends the events that are not acknowledged again. The batches of one connection are
+            handled one after the other, those of several connections at the same time. The handler
+            is cancelled if its sender leaves.
+        uris: Where to listen: ``lumberjack://host:port``, or with TLS ``lumberjacks://host:port``.
+            Port 0 is any free port; without a port it is 5044. Both versions of the protocol are
+            served on each address.
+        config: Times, sizes and limits.
+        on_poison: Called with each event that cannot be decoded, before the handler of its batch
+            is called. The event is not in `Batch.events`, and it is acknowledged with the batch.
+            Without this hook, `Batch.events` raises `InvalidEvent` if there is one; if the handler
+            does not catch that, the sender sends the same batch again and again. With the hook,
+            the events of each batch are decoded, whether the handler uses them or not.
+        ssl_context: TLS: needed for ``lumberjacks``; an error if no address uses TLS. To require
+            certificates of the senders, set its ``verify_mode`` to `ssl.CERT_REQUIRED`.
+        max_connections: The connections that may be open at once over all addresses, handshakes
+            included. One more is closed at once. By default only the system limits them.
+        task_status: Gets the `LumberjackServer` when every address accepts connections.
+
+    Raises:
+        OSError: An address cannot be listened on.
+        TypeError: An argument is of a wrong type.
+        ValueError: A URI is wrong or there is none, the TLS context is missing or has no use, or
+            ``max_connections`` is less than 1.
+
+    Checkpoint: always.
+    If cancelled: at once, handlers are cancelled and connections closed. ACKs that were handed over
+    still leave. `LumberjackServer.aclose` is the graceful way.
+    """
+    if not uris:
+        raise ValueError('name an address to listen on, e.g. "lumberjack://127.0.0.1:5044"')
+    for name, function in (("handler", handler), ("on_poison", on_poison)):
+        if not callable(function) and (function is not None or name == "handler"):
+            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+    check_config(config)
+    parsed = [lumberjack_uri(uri) for uri in uris]
+    check_context(ssl_context, parsed)
+    room = Room(config.max_batches, config.max_held_size)
+    registry = _Registry(Shared(handler=handler, on_poison=on_poison, config=config, room=room))
+    arrivals = Arrivals(
+        shake_hands=_as_it_is,
+        handle=registry.receive,
+        ssl_context=ssl_context,
+        handshake_timeout=config.first_byte_timeout,
+        counts=counts_of(max_connections),
+    )
+    serving = Serving()
+    server = make(LumberjackServer, serving, registry)
+    listen = partial(listen_for, arrivals)
+    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+
+
+async def _as_it_is(stream: ByteStream) -> ByteStream:
+    return stream

@@ -1,0 +1,92 @@
+"""The table of checkpoints: `rsocket_trio.lumberjack`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio.testing
+
+from rsocket_trio.lumberjack import serve
+from rsocket_trio.lumberjack.acknowledgements import Departure
+from rsocket_trio.lumberjack.bytes_in import TimedReader
+from rsocket_trio.lumberjack.farewell import half_close
+from rsocket_trio.lumberjack.handling import handle
+from rsocket_trio.lumberjack.receiver import Receiver
+from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from tests.checkpoints.scene import Call, Scene, endless, row
+from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
+
+
+async def nothing(batch) -> None:
+    """A handler."""
+
+
+async def held(scene: Scene):
+    """A batch whose handler has not returned, and its sender."""
+    batches = []
+
+    async def hold(batch) -> None:
+        batches.append(batch)
+        await trio.sleep_forever()
+
+    server = await scene.nursery.start(serve, hold, ADDRESS)
+    sender = await trio.open_tcp_stream("127.0.0.1", port_of(server))
+    scene.stack.push_async_callback(sender.aclose)
+    await sender.send_all(full_window(2))
+    while not batches:
+        await trio.sleep(0.001)
+    return batches[0]
+
+
+@row("lumberjack.acknowledgements.Departure.wait")
+async def _(scene: Scene) -> Call:
+    departure = Departure()
+    departure.left = True
+    departure.over.set()
+    return departure.wait
+
+
+@row("lumberjack.batch.Batch.ack")
+async def _(scene: Scene) -> Call:
+    return partial((await held(scene)).ack, 1)
+
+
+@row("lumberjack.batch.Batch.ack", "nothing new")
+async def _(scene: Scene) -> Call:
+    return partial((await held(scene)).ack, 0)
+
+
+@row("lumberjack.handling.handle")
+async def _(scene: Scene) -> Call:
+    return partial(handle, nothing, None, await held(scene))
+
+
+@row("lumberjack.bytes_in.TimedReader.read")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_all(full_window(1))
+    return TimedReader(here, DEFAULT, lambda: False).read
+
+
+@row("lumberjack.farewell.half_close")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    return partial(half_close, here, 1)
+
+
+@row("lumberjack.receiver.Receiver.run")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    return Receiver(ByteStream(here, TransportInfo(scheme="memory")), shared(nothing)).run
+
+
+@row("lumberjack.server.serve")
+async def _(scene: Scene) -> Call:
+    return endless(serve, nothing, ADDRESS)
+
+
+@row("lumberjack.server.LumberjackServer.aclose")
+async def _(scene: Scene) -> Call:
+    return (await scene.nursery.start(serve, nothing, ADDRESS)).aclose

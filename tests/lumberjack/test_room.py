@@ -1,0 +1,139 @@
+"""The room for batches: its bounds, its queue, and what a cancelled waiter leaves."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.lumberjack import BatchReader
+from rsocket_trio.lumberjack.room import Room, ShareOfRoom, held_size
+from tests.lumberjack.vectors import compressed, event, window
+
+
+def test_held_size():
+    """The events with what objects cost, and the compressed payload."""
+    packed = compressed(event(1, b"x" * 100))
+    plain = BatchReader().feed(window(1) + event(1, b"x" * 100))
+    (batch,) = BatchReader().feed(window(1) + packed)
+    assert held_size(plain[0]) == 164
+    assert held_size(batch) == 164 + len(packed) - 6
+
+
+async def test_bounds_and_order():
+    """No more than fits is granted, in the order of asking; a large one is not overtaken."""
+    room = Room(3, 100)
+    share = ShareOfRoom(room)
+    order = []
+
+    async def take(name, size):
+        await share.take(size)
+        order.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for name, size in [("a", 40), ("b", 40), ("large", 90), ("c", 1), ("d", 1)]:
+            nursery.start_soon(take, name, size)
+            await trio.testing.wait_all_tasks_blocked()
+        assert (order, room.waiting) == (["a", "b"], 3)
+        share.give_back(40)
+        await trio.testing.wait_all_tasks_blocked()
+        assert order == ["a", "b"]
+        share.give_back(40)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(order[2:]) == ["c", "d", "large"]
+    assert (room.batches, room.size) == (3, 92) == (share.batches, share.size)
+    share.close()
+    share.close()
+    assert (room.batches, room.size) == (0, 0)
+
+
+async def test_connections_come_in_the_order_of_asking():
+    room = Room(1, 100)
+    shares = {ShareOfRoom(room): n for n in range(10)}
+    order = []
+
+    async def take(share):
+        await share.take(1)
+        order.append(shares[share])
+        share.give_back(1)
+
+    holder = ShareOfRoom(room)
+    await holder.take(1)
+    async with trio.open_nursery() as nursery:
+        for share in shares:
+            nursery.start_soon(take, share)
+            await trio.testing.wait_all_tasks_blocked()
+        assert room.waiting == 10
+        holder.close()
+    assert order == list(range(10))
+
+
+async def test_one_batch_always_fits():
+    """A batch larger than the room is held alone."""
+    room = Room(3, 100)
+    first, second = ShareOfRoom(room), ShareOfRoom(room)
+    await first.take(1000)
+    with trio.move_on_after(0.01) as scope:
+        await second.take(1)
+    assert scope.cancelled_caught
+    first.close()
+    await second.take(1000)
+    assert (room.batches, room.size, room.waiting) == (1, 1000, 0)
+
+
+async def test_a_cancelled_waiter_lets_the_next_one_in():
+    room = Room(9, 100)
+    holder, large, small = (ShareOfRoom(room) for _ in range(3))
+    await holder.take(60)
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def wait():
+            with scope:
+                await large.take(90)
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(small.take, 40)
+        await trio.testing.wait_all_tasks_blocked()
+        assert room.waiting == 2
+        scope.cancel()
+    assert (large.batches, small.batches, room.size) == (0, 1, 100)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nothing_is_lost(seed):
+    """Whatever is cancelled when: at the end the room is empty, and its bounds held."""
+    rnd = random.Random(seed)
+    room = Room(4, 100)
+
+    async def one():
+        share = ShareOfRoom(room)
+        try:
+            for _ in range(5):
+                size = rnd.choice([1, 10, 60, 150])
+                await share.take(size)
+                assert room.batches == 1 or (room.batches <= 4 and room.size <= 100)
+                for _ in range(rnd.randrange(3)):
+                    await trio.lowlevel.checkpoint()
+                share.give_back(size)
+        finally:
+            share.close()
+
+    async with trio.open_nursery() as nursery:
+        scopes = []
+        for _ in range(20):
+
+            async def run(scope):
+                with scope:
+                    await one()
+
+            scopes.append(trio.CancelScope())
+            nursery.start_soon(run, scopes[-1])
+        for scope in rnd.sample(scopes, 10):
+            for _ in range(rnd.randrange(4)):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert (room.batches, room.size, room.waiting) == (0, 0, 0)
