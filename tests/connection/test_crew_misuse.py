@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+from functools import partial
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ import trio.testing
 from rsocket_trio import (
     ApplicationError,
     ConnectionClosed,
+    ConnectionConfig,
     Payload,
     Responder,
 )
@@ -270,9 +272,10 @@ class Shields(Responder):
 async def test_a_connection_ends_although_a_scope_left_open_is_shielded(misuse, end):
     """The tasks in such a scope that read or wait for work are woken."""
     shields = Shields()
+    config = ConnectionConfig(close_timeout=0.01)  # the peer does not close its end
     client_end, server_end = memory_transport_pair()
     async with trio.open_nursery() as nursery, FramePeer(client_end) as peer:
-        nursery.start_soon(serve_transport, shields, server_end)
+        nursery.start_soon(partial(serve_transport, shields, server_end, config=config))
         await peer.setup()
         await peer.expect_alive()
         # Tasks that have run for a while find out later that a scope was left open.
@@ -286,6 +289,9 @@ async def test_a_connection_ends_although_a_scope_left_open_is_shielded(misuse, 
             nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await at_rest()
+            with trio.move_on_after(5):
+                while nursery.child_tasks:
+                    await trio.sleep(0.01)
         ended = not nursery.child_tasks
         for scope in shields.scopes:
             scope.shield = False  # or the test would never end if it fails
