@@ -32,6 +32,7 @@ The server:
 - ``bytes_in``: read from a sender within the deadlines
 - ``room``: the batches that all connections hold together
 - ``waiting``: the batches of one connection that wait
+- ``routed``: call the handler and the guards of a router
 - ``handling``: call the application for one batch
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
