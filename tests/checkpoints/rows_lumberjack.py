@@ -10,7 +10,7 @@ from rsocket_trio.lumberjack import serve
 from rsocket_trio.lumberjack.acknowledgements import Departure
 from rsocket_trio.lumberjack.bytes_in import TimedReader
 from rsocket_trio.lumberjack.farewell import half_close
-from rsocket_trio.lumberjack.handling import handle
+from rsocket_trio.lumberjack.handling import handle, isolated
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.checkpoints.scene import Call, Scene, endless, row
@@ -59,6 +59,11 @@ async def _(scene: Scene) -> Call:
 @row("lumberjack.handling.handle")
 async def _(scene: Scene) -> Call:
     return partial(handle, nothing, None, await held(scene))
+
+
+@row("lumberjack.handling.isolated")
+async def _(scene: Scene) -> Call:
+    return partial(isolated, partial(nothing, None))
 
 
 @row("lumberjack.bytes_in.TimedReader.read")
