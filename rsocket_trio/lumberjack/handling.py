@@ -63,9 +63,7 @@ async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | N
         nonlocal error
         try:
             await function()
-        except (
-            BaseException
-        ) as raised:  # the caller judges it, out of the scopes of this
+        except BaseException as raised:  # the caller judges it, out of the scopes of this
             error = raised
         task = trio.lowlevel.current_task()
         if task.child_nurseries:
