@@ -57,6 +57,11 @@ The client:
 - ``forming``: forms and encodes one window
 - ``flight``: the windows on the way, and what the server may do
 - ``bell``: wakes the tasks when there may be something to do
+
+Bridges to streams:
+
+- ``relay``: republish received events as a stream with demand
+- ``stream_source``: ship the items of a stream
 """
 
 from __future__ import annotations
@@ -83,11 +88,13 @@ from .frames import (
 )
 from .limits import LumberjackLimits
 from .reader import BatchReader, ReaderState
+from .relay import EventRelay, RelayedEvents, RelayStatistics
 from .server import LumberjackServer, LumberjackStatistics, serve
 from .ship_config import ShipperConfig
 from .shipper import Shipper, ShipperStatistics, connect
 from .spooling import store_in
 from .stored import StoredEvents, UnknownEncoding, stored_events, to_store
+from .stream_source import EventSender, ship_stream
 
 __all__ = [
     "AckFrame",
@@ -97,6 +104,8 @@ __all__ = [
     "BatchReader",
     "CompressedFrame",
     "DataFrame",
+    "EventRelay",
+    "EventSender",
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
@@ -107,6 +116,8 @@ __all__ = [
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "RelayStatistics",
+    "RelayedEvents",
     "ShipError",
     "Shipper",
     "ShipperConfig",
@@ -127,6 +138,7 @@ __all__ = [
     "encode_batch",
     "encode_pairs",
     "serve",
+    "ship_stream",
     "split_pairs",
     "store_in",
     "stored_events",

@@ -66,6 +66,7 @@ WITH_IO: dict[str, set[str]] = {
         "bell.py", "connector.py", "forming.py", "outgoing.py", "shipper.py",
         # These two read no bytes of peers, but need the modules around the protocol.
         "addresses.py", "config.py", "spooling.py", "stored.py",
+        "relay.py", "stream_source.py",
     },
 }  # fmt: skip
 PUBLIC_ONLY = {"cli", "spark"}
