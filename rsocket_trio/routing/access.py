@@ -24,7 +24,7 @@ class RequestFacts:
     """What an authenticator learns of a request.
 
     Attributes:
-        interaction: The interaction; `Delivery.EVENTS` for a batch of events.
+        interaction: The interaction; ``Delivery.EVENTS`` for a batch of events.
         route: The route of the request, which may have no handler.
         setup: The connection's SETUP, with the principal that this authenticator has returned.
         outer_principal: The principal that the authenticator of the router around this one has

@@ -20,7 +20,7 @@ class Delivery(StrEnum):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is a stream of items: never."""
+        """Whether the answer is a stream of items, which it never is."""
         return False
 
 

@@ -36,7 +36,7 @@ class RegisteredRoute:
     """One line of `Router.routes`.
 
     Attributes:
-        interaction: The interaction, or `Delivery.EVENTS`.
+        interaction: The interaction, or ``Delivery.EVENTS``.
         route: The route; ``None`` for requests without one.
         handler: The handler's name, with its module.
     """
