@@ -21,14 +21,18 @@ __all__ = ["Collector", "EventSender", "ship_stream"]
 
 T = TypeVar("T")
 
-Event: TypeAlias = Mapping[str, object] | bytes
+_Event: TypeAlias = Mapping[str, object] | bytes
 
 
 class EventSender(Protocol):
     """What `ship_stream` needs of a `Shipper`."""
 
-    async def send(self, events: Iterable[Event], /) -> None:
-        """See `Shipper.send`."""
+    async def send(self, events: Iterable[Mapping[str, object] | bytes], /) -> None:
+        """Ship events, and return when all of them are acknowledged: see `Shipper.send`.
+
+        Checkpoint: as `Shipper.send`.
+        If cancelled: as `Shipper.send`.
+        """
 
 
 class Collector:
@@ -42,12 +46,12 @@ class Collector:
     def __init__(self, size: int, linger: float) -> None:
         self._size: Final = size
         self._linger: Final = linger
-        self._events: list[Event] = []
+        self._events: list[_Event] = []
         self._since = 0.0  # When the first of these was added.
         self._ended = False
         self._bell: Final = Bell()
 
-    async def add(self, event: Event) -> None:
+    async def add(self, event: _Event) -> None:
         """Add an event, when there is room for it.
 
         Checkpoint: if there is no room.
@@ -66,7 +70,7 @@ class Collector:
         self._ended = True
         self._bell.ring()
 
-    async def take(self) -> list[Event]:
+    async def take(self) -> list[_Event]:
         """Wait for a batch that is full, or whose first event has waited long enough.
 
         Returns:
@@ -99,7 +103,7 @@ async def ship_stream(
     batch_size: int = 2048,
     linger: float = 1.0,
     in_flight: int = 2,
-    convert: Callable[[T], Event | Payload] | None = None,
+    convert: Callable[[T], Mapping[str, object] | bytes | Payload] | None = None,
     on_acknowledged: Callable[[int], None] | None = None,
 ) -> int:
     """Ship the items of a stream, until the stream ends and all of them are acknowledged.
@@ -196,7 +200,7 @@ class _Shipping:
         self._beyond: dict[int, int] = {}  # Acknowledged, but an earlier batch is not: from, to.
 
     async def read(
-        self, source: AsyncIterable[Any], convert: Callable[[Any], Event | Payload] | None
+        self, source: AsyncIterable[Any], convert: Callable[[Any], _Event | Payload] | None
     ) -> None:
         """Read the stream to its end."""
         try:
