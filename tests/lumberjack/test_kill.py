@@ -1,0 +1,196 @@
+"""kill -9 of the receiver and of the shipper, at random moments, with a spool on each side.
+
+Every event arrives. An event arrives twice only if it was on its way when one of them was killed,
+and each connection keeps the order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rsocket_trio.lumberjack import stored_events
+from rsocket_trio.spool import read_range
+from tests.programs import environment
+
+KILLS = 100
+SEED = 11
+WINDOW = 20
+PIPELINING = 3
+IN_FLIGHT = 6
+LARGEST = 50
+"""Events of the largest batch in the spool of the shipper."""
+
+# One process that has imported everything forks a child for each start: starting takes long.
+PARENT = """
+import logging, os, sys, trio
+from pathlib import Path
+from rsocket_trio.lumberjack import ShipperConfig, connect, serve, ship_from, store_in
+from rsocket_trio.protocol.retry import Retry
+from rsocket_trio.spool import Batch, open_spool
+
+async def receive(directory, port):
+    async with open_spool(directory) as spool:
+        await serve(store_in(spool), f"lumberjack://127.0.0.1:{port}")
+
+async def append(spool, stop):
+    while not stop.exists():
+        first = spool.head
+        count = first * 7 %% %(largest)d + 1
+        lines = b"".join(b'{"n":%%d}\n' %% n for n in range(first, first + count))
+        await spool.append(Batch(count, lines, encoding="json-lines"))
+
+async def ship(directory, port):
+    config = ShipperConfig(
+        max_window=%(window)d,
+        pipelining=%(pipelining)d,
+        retry=Retry(initial_delay=0.005, max_delay=0.02),
+    )
+    stop = Path(directory).with_name("stop")
+    async with (
+        open_spool(directory, max_size=10**6) as spool,
+        connect(f"lumberjack://127.0.0.1:{port}", config=config) as shipper,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(append, spool, stop)
+        finish = stop.exists()
+        await ship_from(spool, shipper, max_in_flight=%(in_flight)d, follow=not finish)
+        stop.with_name("head").write_text(str(spool.head))
+
+logging.disable()
+for line in sys.stdin:
+    what, *args = line.split()
+    child = os.fork()
+    if child == 0:
+        try:
+            task = receive if what == "receive" else ship
+            trio.run(task, args[0], int(args[1]))
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    print(child, flush=True)
+    while True:  # those that were killed
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                break
+        except ChildProcessError:
+            break
+"""
+
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+]
+
+
+class Children:
+    """Starts the receiver and the shipper, and kills them."""
+
+    def __init__(self):
+        program = PARENT % {
+            "largest": LARGEST, "window": WINDOW, "pipelining": PIPELINING, "in_flight": IN_FLIGHT
+        }  # fmt: skip
+        self._parent = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        )
+        self.running = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        for what in list(self.running):
+            self.kill(what)
+        self._parent.kill()
+        self._parent.communicate()
+
+    def start(self, what, *args):
+        self._parent.stdin.write(" ".join(map(str, (what, *args))) + "\n")
+        self._parent.stdin.flush()
+        self.running[what] = int(self._parent.stdout.readline())
+
+    def kill(self, what):
+        os.kill(self.running.pop(what), signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def received(directory):
+    """The numbers of the events that each connection has brought, in the order of arrival."""
+    connections = {}
+    for stored in read_range(directory, 0):
+        numbers = connections.setdefault(stored.facts["peer"], [])
+        numbers += [json.loads(raw)["n"] for raw in stored_events(stored).raw]
+    return list(connections.values())
+
+
+def test_every_event_arrives():
+    """A hundred times one of them, or both, are killed; then they finish."""
+    rng = random.Random(SEED)
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with (
+        tempfile.TemporaryDirectory(prefix="kill-", dir=memory) as directory,
+        Children() as children,
+    ):
+        here, there = Path(directory) / "here", Path(directory) / "there"
+        places = {"receive": there, "ship": here}
+        port = free_port()
+        for what, place in places.items():
+            children.start(what, place, port)
+        kills = 0
+        while kills < KILLS:
+            time.sleep(rng.random() * 0.1)
+            victims = rng.choice([["receive"], ["ship"], ["receive", "ship"]])
+            for what in victims:
+                children.kill(what)
+                kills += 1
+            if rng.random() < 0.3:
+                time.sleep(0.02)  # The other one notices.
+            for what in victims:
+                children.start(what, places[what], port)
+        # No more events: the rest is shipped, and acknowledged.
+        here.with_name("stop").touch()
+        children.kill("ship")
+        children.start("ship", here, port)
+        head = here.with_name("head")
+        deadline = time.monotonic() + 30
+        while not head.exists():
+            assert time.monotonic() < deadline, "the shipper does not come to an end"
+            time.sleep(0.01)
+        count = int(head.read_text())
+        children.kill("receive")
+        connections = received(there)
+
+    assert count > 10 * KILLS
+    arrived = set().union(*connections)
+    assert arrived == set(range(count))
+    for numbers in connections:
+        assert all(after == before + 1 for before, after in pairwise(numbers))
+    newest = -1
+    for numbers in connections:
+        # An acknowledged event comes again only if the shipper was killed before it could note it.
+        assert newest - 2 * IN_FLIGHT * LARGEST < numbers[0] <= newest + 1
+        newest = max(newest, numbers[-1])
+    copies = sum(map(len, connections)) - count
+    assert 0 < copies < kills * 2 * IN_FLIGHT * LARGEST
