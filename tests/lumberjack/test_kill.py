@@ -22,74 +22,11 @@ import pytest
 
 from rsocket_trio.lumberjack import stored_events
 from rsocket_trio.spool import read_range
+from tests.lumberjack.victims import IN_FLIGHT, LARGEST
 from tests.programs import environment
 
 KILLS = 100
 SEED = 11
-WINDOW = 20
-PIPELINING = 3
-IN_FLIGHT = 6
-LARGEST = 50
-"""Events of the largest batch in the spool of the shipper."""
-
-# One process that has imported everything forks a child for each start: starting takes long.
-PARENT = """
-import logging, os, sys, trio
-from pathlib import Path
-from rsocket_trio.lumberjack import ShipperConfig, connect, serve, ship_from, store_in
-from rsocket_trio.protocol.retry import Retry
-from rsocket_trio.spool import Batch, open_spool
-
-async def receive(directory, port):
-    async with open_spool(directory) as spool:
-        await serve(store_in(spool), f"lumberjack://127.0.0.1:{port}")
-
-async def append(spool, stop):
-    while not stop.exists():
-        first = spool.head
-        count = first * 7 %% %(largest)d + 1
-        lines = b"".join(b'{"n":%%d}\n' %% n for n in range(first, first + count))
-        await spool.append(Batch(count, lines, encoding="json-lines"))
-
-async def ship(directory, port):
-    config = ShipperConfig(
-        max_window=%(window)d,
-        pipelining=%(pipelining)d,
-        retry=Retry(initial_delay=0.005, max_delay=0.02),
-    )
-    stop = Path(directory).with_name("stop")
-    async with (
-        open_spool(directory, max_size=10**6) as spool,
-        connect(f"lumberjack://127.0.0.1:{port}", config=config) as shipper,
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(append, spool, stop)
-        finish = stop.exists()
-        await ship_from(spool, shipper, max_in_flight=%(in_flight)d, follow=not finish)
-        stop.with_name("head").write_text(str(spool.head))
-
-logging.disable()
-for line in sys.stdin:
-    what, *args = line.split()
-    child = os.fork()
-    if child == 0:
-        try:
-            task = receive if what == "receive" else ship
-            trio.run(task, args[0], int(args[1]))
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    print(child, flush=True)
-    while True:  # those that were killed
-        try:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                break
-        except ChildProcessError:
-            break
-"""
-
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -100,11 +37,8 @@ class Children:
     """Starts the receiver and the shipper, and kills them."""
 
     def __init__(self):
-        program = PARENT % {
-            "largest": LARGEST, "window": WINDOW, "pipelining": PIPELINING, "in_flight": IN_FLIGHT
-        }  # fmt: skip
         self._parent = subprocess.Popen(
-            [sys.executable, "-c", program],
+            [sys.executable, "-m", "tests.lumberjack.victims"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),
