@@ -66,7 +66,7 @@ class Connector:
                 stream = await self._dial(place.host)
             except ConnectFailed as error:
                 place.failed(trio.current_time())
-                logger.warning("%s; %d events wait", error, load.backlog.waiting)
+                logger.warning("%s; events that wait: %d", error, load.backlog.waiting)
                 self._failed(str(error))
             else:
                 await self._ship(stream, place.host)
@@ -106,7 +106,7 @@ class Connector:
         if outgoing.returned:
             host.window.trouble()
             logger.warning(
-                "the connection to %s is lost: %s; %d events that were on the way are sent again",
+                "the connection to %s is lost: %s; events that are sent again: %d",
                 host.uri,
                 outgoing.trouble,
                 outgoing.returned,
