@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -19,9 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trio
 
 from rsocket_trio.lumberjack import stored_events
-from rsocket_trio.spool import read_range
+from rsocket_trio.spool import open_spool
 from tests.lumberjack.victims import IN_FLIGHT, LARGEST
 from tests.programs import environment
 
@@ -56,12 +56,15 @@ class Children:
         self._parent.communicate()
 
     def start(self, what, *args):
-        self._parent.stdin.write(" ".join(map(str, (what, *args))) + "\n")
-        self._parent.stdin.flush()
-        self.running[what] = int(self._parent.stdout.readline())
+        self.running[what] = int(self._ask(what, *args))
 
     def kill(self, what):
-        os.kill(self.running.pop(what), signal.SIGKILL)
+        self._ask("kill", self.running.pop(what))
+
+    def _ask(self, *words):
+        self._parent.stdin.write(" ".join(map(str, words)) + "\n")
+        self._parent.stdin.flush()
+        return self._parent.stdout.readline()
 
 
 def free_port():
@@ -70,12 +73,13 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def received(directory):
+async def received(directory):
     """The numbers of the events that each connection has brought, in the order of arrival."""
     connections = {}
-    for stored in read_range(directory, 0):
-        numbers = connections.setdefault(stored.facts["peer"], [])
-        numbers += [json.loads(raw)["n"] for raw in stored_events(stored).raw]
+    async with open_spool(directory) as spool:
+        async for stored in spool.read(0):
+            numbers = connections.setdefault(stored.facts["peer"], [])
+            numbers += [json.loads(raw)["n"] for raw in stored_events(stored).raw]
     return list(connections.values())
 
 
@@ -94,7 +98,7 @@ def test_every_event_arrives():
             children.start(what, place, port)
         kills = 0
         while kills < KILLS:
-            time.sleep(rng.random() * 0.1)
+            time.sleep(rng.choice([0.05, 0.2, 0.4]) * rng.random())
             victims = rng.choice([["receive"], ["ship"], ["receive", "ship"]])
             for what in victims:
                 children.kill(what)
@@ -114,7 +118,7 @@ def test_every_event_arrives():
             time.sleep(0.01)
         count = int(head.read_text())
         children.kill("receive")
-        connections = received(there)
+        connections = trio.run(received, there)
 
     assert count > 10 * KILLS
     arrived = set().union(*connections)

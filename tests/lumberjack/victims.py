@@ -1,13 +1,15 @@
 """The receiver and the shipper that `test_kill` kills: ``python -m tests.lumberjack.victims``.
 
 One process that has imported everything forks a child for each start, as starting takes long. It
-reads lines ``receive DIRECTORY PORT`` and ``ship DIRECTORY PORT``, and prints the child's number.
+reads lines: ``receive DIRECTORY PORT`` and ``ship DIRECTORY PORT`` start a child, whose number it
+prints, and ``kill NUMBER`` kills one.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -54,24 +56,28 @@ async def ship(directory, port):
         stop.with_name("head").write_text(str(spool.head))
 
 
+def start(what, directory, port):
+    child = os.fork()
+    if child:
+        return child
+    try:
+        trio.run({"receive": receive, "ship": ship}[what], directory, int(port))
+        os._exit(0)
+    except BaseException:  # the test sees it on stderr
+        traceback.print_exc()
+        os._exit(1)
+
+
+def kill(child):
+    os.kill(int(child), signal.SIGKILL)
+    os.waitpid(int(child), 0)  # Then its locks are free.
+
+
 def main():
     logging.disable()
     for line in sys.stdin:
-        what, directory, port = line.split()
-        child = os.fork()
-        if child == 0:
-            try:
-                trio.run({"receive": receive, "ship": ship}[what], directory, int(port))
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-        print(child, flush=True)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            pass
+        what, *args = line.split()
+        print(kill(*args) if what == "kill" else start(what, *args), flush=True)
 
 
 if __name__ == "__main__":
