@@ -65,7 +65,7 @@ WITH_IO: dict[str, set[str]] = {
         "handling.py", "receiver.py", "room.py", "server.py", "waiting.py",
         "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
         # These two read no bytes of peers, but need the modules around the protocol.
-        "addresses.py", "config.py", "spooling.py", "stored.py",
+        "addresses.py", "config.py", "forwarding.py", "spooling.py", "stored.py",
     },
 }  # fmt: skip
 PUBLIC_ONLY = {"cli", "spark"}
