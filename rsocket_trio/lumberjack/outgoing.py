@@ -30,6 +30,11 @@ _READ_SIZE: Final = 4096
 _CHUNK: Final = 128 * 2**10
 """Bytes of one write. Each one that a slow network has taken is a sign of life of the server."""
 
+_STRANGE: Final = (
+    " without an answer: check that it speaks this version of Lumberjack, that it uses TLS exactly "
+    "for addresses lumberjacks://, and that it accepts the certificate of this client"
+)
+
 
 @attrs.define(kw_only=True)
 class Totals:
@@ -94,6 +99,7 @@ class Outgoing:
         self._most: Final = min(
             config.limits.max_window, config.limits.max_compressed_frames, config.max_window
         )
+        self._answered = False  # Whether anything has arrived.
         self._everything: Final = trio.CancelScope()
         self._watch: trio.CancelScope | None = None  # While the reader waits.
 
@@ -178,8 +184,10 @@ class Outgoing:
                 if data is None:
                     return
                 if not data:
-                    self._lose("the server closed the connection")
+                    strange = self.flight and not self._answered
+                    self._lose(f"the server closed the connection{_STRANGE if strange else ''}")
                     return
+                self._answered = True
                 self._take(self._acks.feed(data))
             self._acks.feed(b"")  # Raises the error, now that the numbers before it are taken.
         except RemoteProtocolError as error:
