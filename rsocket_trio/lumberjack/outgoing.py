@@ -81,7 +81,8 @@ class Outgoing:
     Attributes:
         flight: The windows on the way.
         trouble: Why the connection is lost; ``None`` if its time is over.
-        returned: How many events were on the way, and will be sent again.
+        busy: Whether windows were on the way at the end.
+        returned: How many of their events will be sent again: those of callers that still wait.
     """
 
     def __init__(self, stream: trio.abc.Stream, load: Load, window: WindowSize) -> None:
@@ -92,6 +93,7 @@ class Outgoing:
         self._acks: Final = AckReader(config.version)
         self.flight: Final = Flight(config.pipelining, config.ack_timeout, config.ack_deadline)
         self.trouble: str | None = None
+        self.busy = False
         self.returned = 0
         self._forming: list[Piece] = []
         ttl = inf if config.connection_ttl is None else config.connection_ttl
@@ -119,6 +121,7 @@ class Outgoing:
                     nursery.cancel_scope.cancel(reason="the time of the connection is over")
         finally:
             load = self._load
+            self.busy = bool(self.flight)
             self.returned = load.backlog.give_back(self.flight.land())
             load.totals.resent += self.returned
             load.backlog.give_back(self._forming)
@@ -156,10 +159,10 @@ class Outgoing:
     async def _wait_due(self) -> bool:
         """Wait until a window is to be sent; return false if the time of the connection is over."""
         flight, backlog = self.flight, self._load.backlog
+        await trio.lowlevel.checkpoint()  # Others run between windows, and may add events.
         with trio.CancelScope(deadline=self._expires):
             await self._load.bell.wait_until(lambda: flight.has_room and backlog.waiting)
         if trio.current_time() < self._expires:
-            await trio.lowlevel.checkpoint_if_cancelled()
             return True
         await self._load.bell.wait_until(lambda: not flight)
         return False
