@@ -103,7 +103,7 @@ class Connector:
             logger.debug("closed the connection to %s: its time is over", host.uri)
             self.place.closed()
             return
-        if outgoing.returned:
+        if outgoing.busy:
             host.window.trouble()
             logger.warning(
                 "the connection to %s is lost: %s; events that are sent again: %d",
@@ -114,7 +114,7 @@ class Connector:
         else:
             logger.info("the connection to %s is over: %s", host.uri, outgoing.trouble)
         self.place.lost(
-            now, now - began, useful=outgoing.flight.acknowledged > 0, idle=not outgoing.returned
+            now, now - began, useful=outgoing.flight.acknowledged > 0, idle=not outgoing.busy
         )
         if self.place.failures:
             self._failed(f"the connection to {host.uri} is lost: {outgoing.trouble}")

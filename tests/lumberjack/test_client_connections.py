@@ -243,6 +243,22 @@ async def test_ack_deadline(network, autojump_clock, caplog):
     assert "within 20 s (ack_deadline), although it may be alive" in line[1]
 
 
+async def test_a_silent_host_and_callers_without_patience(network, autojump_clock):
+    """The next host gets its turn, although no caller waits for the lost windows any more."""
+    network.up.add(OTHER)
+    async with shipping(HOST, OTHER, ack_timeout=7) as (shipper, nursery):
+        for _ in range(2):
+            with trio.move_on_after(3):
+                await shipper.send(counted(1))
+        await trio.sleep(10)
+        assert shipper.statistics().connections == 0
+        nursery.start_soon(shipper.send, counted(2))
+        assert (await network.peer()).uri == HOST
+        peer = await network.peer()
+        assert peer.uri == OTHER
+        assert await peer.accept(1) == [2]
+
+
 async def test_no_ack_deadline(network, autojump_clock):
     """Without one, keep-alives hold the client as long as they come."""
     async with shipping(ack_timeout=7, ack_deadline=None) as (shipper, nursery):

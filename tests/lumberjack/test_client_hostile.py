@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.lumberjack.shipping import counted, shipping
 from tests.lumberjack.vectors import CLIENT_SIDE, ack
 
@@ -99,22 +98,6 @@ async def test_recorded_scripts(network, autojump_clock, script):
         assert bool(nursery.child_tasks) is bool(rest)
         if rest:
             assert await (await network.peer()).accept(rest) == list(range(10))
-
-
-@pytest.fixture
-def slow_hosts(monkeypatch):
-    """Hosts that get bytes only while they read; returns (time, reading, answers) of each."""
-    made = []
-
-    async def dial(_uri, shake_hands, **_settings):
-        sending, reading = trio.testing.lockstep_stream_one_way_pair()
-        answers, acks = trio.testing.memory_stream_one_way_pair()
-        made.append((trio.current_time(), reading, answers))
-        stream = trio.StapledStream(sending, acks)
-        return await shake_hands(ByteStream(stream, TransportInfo(scheme="memory")))
-
-    monkeypatch.setattr("rsocket_trio.lumberjack.connector.dial", dial)
-    return made
 
 
 async def test_a_server_that_reads_nothing(slow_hosts, autojump_clock, caplog):
