@@ -20,6 +20,7 @@ LAYERS = [
     ["protocol"],
     ["log_text"],
     ["log_policy", "os_support"],
+    ["process_lock"],
     ["sockets"],
     ["transports"],
     ["reactivesocket"],
@@ -29,7 +30,7 @@ LAYERS = [
     ["requester", "responder"],
     ["service"],
     ["client", "server", "routing", "codecs"],
-    ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["spool", "logfiles", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
