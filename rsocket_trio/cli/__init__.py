@@ -4,6 +4,8 @@ The modules, in reading order. Every run uses these:
 
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
+- ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``commands``: add a command, or a group of commands, with its help
 - ``wire_formats``: the protocols that ``decode`` knows
 - ``command_parser``: a parser that takes options anywhere
 - ``options``: options and argument types that several commands share
@@ -16,16 +18,20 @@ The commands. Each module is imported when its command runs:
 - ``stream``: print the items of a stream as they arrive
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
+- ``lumberjack_serve``: receive log events and print them
 
 The commands share these:
 
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
+- ``serving``: run a server until a signal stops it
 - ``target``: import the object that ``serve`` serves
 - ``payloads``: read payloads from arguments, files and standard input
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name
 - ``output``: print items as text or JSON
+- ``event_printer``: print the batches of Lumberjack senders, one after the other
+- ``event_lines``: log events as lines of JSON
 - ``stdio``: standard input and output without blocking trio
 - ``standard_streams``: standard streams that may be closed
 - ``logs``: logging on standard error
