@@ -126,6 +126,8 @@ class EventPrinter:
                     job.invalid = error
                     read -= 1
                     break
+                await self._output.write(b"".join(lines))  # first, as a terminal shows both
+                lines, size = [], 0
                 await self._print_invalid(job, raw, error)
                 continue
             lines.append(line)

@@ -42,9 +42,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         for batch in _batches(args.directory, args.start, follow=args.follow):
             events = stored_events(batch)
-            lines, valid = _lines(events, batch, args, left)
-            print_bytes(b"".join(lines))
-            if not valid:
+            if not _print(events, batch, args, left):
                 status = PEER_ERROR
             if left is not None:
                 left -= min(left, len(events.raw))
@@ -78,9 +76,10 @@ def _batches(directory: str, start: int | None, *, follow: bool) -> Iterator[Sto
         time.sleep(_INTERVAL)
 
 
-def _lines(
+def _print(
     events: StoredEvents, batch: StoredBatch, args: argparse.Namespace, left: int | None
-) -> tuple[list[bytes], bool]:
+) -> bool:
+    """Print at most ``left`` events; return whether all of them are valid."""
     lines: list[bytes] = []
     valid = True
     raw = events.raw if left is None else events.raw[:left]
@@ -92,12 +91,15 @@ def _lines(
         except InvalidEvent as error:
             valid = False
             if not args.json:
+                print_bytes(b"".join(lines))  # first, as a terminal shows both
+                lines.clear()
                 print_error_bytes(invalid_line(each, error, f"offset {offset}", as_json=False))
                 continue
             text = text_or_hex("invalid_event", each)
             line = json_line({**_facts(offset, batch), **text, "reason": error.reason})
         lines.append(line)
-    return lines, valid
+    print_bytes(b"".join(lines))
+    return valid
 
 
 def _facts(offset: int, batch: StoredBatch) -> dict[str, object]:
