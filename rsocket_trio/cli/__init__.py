@@ -20,6 +20,7 @@ The commands. Each module is imported when its command runs:
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool
+- ``lumberjack_ship``: ship the lines of log files
 - ``spool_info``: print what a spool holds
 - ``spool_read``: print the events of a spool
 
@@ -46,4 +47,11 @@ The parts of ``bench``:
 - ``bench_operations``: one operation for each interaction
 - ``tally``: the counts and latencies
 - ``histogram``: latencies in bounded memory
+
+The parts of ``lumberjack ship``:
+
+- ``ship_grammar``: its options
+- ``ship_run``: one run: signals, the time limit, the end
+- ``ship_status``: its state as JSON, and on a terminal
+- ``pair_writer``: events of Lumberjack version 1
 """

@@ -18,7 +18,7 @@ exit status:
   1    the peer answered with an error; decode, spool read: some input is malformed
   2    wrong usage: an argument, or a file or target that it names
   3    the connection failed, was refused or was lost; serve: cannot listen
-  4    standard input or standard output failed; lumberjack serve: the spool failed
+  4    standard input, standard output, a file or the spool failed
   130  stopped by Ctrl-C (143: by SIGTERM)
   141  the program that reads the output has closed the pipe
 

@@ -24,7 +24,7 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 """The connection failed, was refused or was lost; ``serve``: cannot listen."""
 LOCAL_IO: Final = 4
-"""Standard input cannot be read, or standard output or the spool cannot be written."""
+"""Standard input, standard output, a file or the spool failed."""
 INTERRUPTED: Final = 130
 """Ctrl-C, as a shell reports it: 128 plus the number of the signal."""
 BROKEN_PIPE: Final = 141

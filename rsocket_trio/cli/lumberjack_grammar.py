@@ -12,6 +12,7 @@ from .options import (
     seconds,
     size,
 )
+from .ship_grammar import add_ship
 
 __all__ = ["add_lumberjack"]
 
@@ -25,8 +26,10 @@ def add_lumberjack(commands: Commands) -> None:
         "",
         "serve --listen lumberjack://127.0.0.1:5044",
         "serve --listen lumberjack://0.0.0.0:5044 --spool /var/spool/events",
+        "ship app.log --to lumberjack://127.0.0.1:5044",
     )
     _add_serve(group)
+    add_ship(group)
 
 
 def _add_serve(group: Commands) -> None:
