@@ -5,6 +5,7 @@ The modules, in reading order. Every run uses these:
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``spool_grammar``: those of the group ``spool``
 - ``commands``: add a command, or a group of commands, with its help
 - ``wire_formats``: the protocols that ``decode`` knows
 - ``command_parser``: a parser that takes options anywhere
@@ -18,8 +19,10 @@ The commands. Each module is imported when its command runs:
 - ``stream``: print the items of a stream as they arrive
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
-- ``lumberjack_serve``: receive log events and print them
+- ``lumberjack_serve``: receive log events, and print them or keep them in a spool
 - ``lumberjack_ship``: ship the lines of log files
+- ``spool_info``: print what a spool holds
+- ``spool_read``: print the events of a spool
 
 The commands share these:
 
@@ -32,7 +35,9 @@ The commands share these:
 - ``certificates``: load the certificates that the options name
 - ``output``: print items as text or JSON
 - ``event_printer``: print the batches of Lumberjack senders, one after the other
+- ``event_storage``: keep them in a spool, and report how full it is
 - ``event_lines``: log events as lines of JSON
+- ``progress``: a line of the terminal that shows progress
 - ``stdio``: standard input and output without blocking trio
 - ``standard_streams``: standard streams that may be closed
 - ``logs``: logging on standard error

@@ -15,10 +15,10 @@ Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF00
 STATUSES: Final = """\
 exit status:
   0    success
-  1    the peer answered with an error; decode: some input is malformed
+  1    the peer answered with an error; decode, spool read: some input is malformed
   2    wrong usage: an argument, or a file or target that it names
   3    the connection failed, was refused or was lost; serve: cannot listen
-  4    standard input, standard output or a file failed
+  4    standard input, standard output, a file or the spool failed
   130  stopped by Ctrl-C (143: by SIGTERM)
   141  the program that reads the output has closed the pipe
 

@@ -44,27 +44,30 @@ class _Job:
 
 
 class EventPrinter:
-    """Prints events on standard output.
+    """Prints events.
 
     Args:
-        as_json: Print invalid events as JSON too.
-        close_at_invalid: End a batch at an event that cannot be decoded, with an error. Otherwise
-            such events are printed on standard error.
+        output: Where to print events.
+        errors: Where to print events that cannot be decoded.
+        as_json: Print those as JSON too.
+        close_at_invalid: End a batch at an event that cannot be decoded, with an error.
         take: End after this many events; ``None``: never.
-
-    Attributes:
-        events: How many events were printed.
-        invalid: How many events could not be decoded.
     """
 
-    def __init__(self, *, as_json: bool, close_at_invalid: bool, take: int | None) -> None:
-        self.events = 0
-        self.invalid = 0
+    def __init__(
+        self,
+        output: Writer,
+        errors: Writer,
+        *,
+        as_json: bool = False,
+        close_at_invalid: bool = False,
+        take: int | None = None,
+    ) -> None:
+        self._output: Final = output
+        self._errors: Final = errors
         self._as_json: Final = as_json
         self._close_at_invalid: Final = close_at_invalid
         self._left = take
-        self._output: Final = Writer()
-        self._errors: Final = Writer(2, "standard error")
         self._send, self._receive = trio.open_memory_channel[_Job](0)
 
     async def handle(self, batch: Batch) -> None:
@@ -113,17 +116,18 @@ class EventPrinter:
         size = 0
         read = 0
         for raw in job.batch.raw:
-            if self._left == 0:
+            if self._left == 0 or not job.wanted:
                 break
             read += 1
             try:
                 line = event_line(raw, is_json=job.batch.is_json)
             except InvalidEvent as error:
-                self.invalid += 1
                 if self._close_at_invalid:
                     job.invalid = error
                     read -= 1
                     break
+                await self._output.write(b"".join(lines))  # first, as a terminal shows both
+                lines, size = [], 0
                 await self._print_invalid(job, raw, error)
                 continue
             lines.append(line)
@@ -131,16 +135,10 @@ class EventPrinter:
             if self._left is not None:
                 self._left -= 1
             if size >= _SLICE:
-                await self._write(lines)
-                lines, size, job.printed = [], 0, read
-                if not job.wanted:
-                    return
-        await self._write(lines)
-        job.printed = read
-
-    async def _write(self, lines: list[bytes]) -> None:
+                await self._output.write(b"".join(lines))
+                lines, size = [], 0
         await self._output.write(b"".join(lines))
-        self.events += len(lines)
+        job.printed = read
 
     async def _print_invalid(self, job: _Job, raw: bytes, error: InvalidEvent) -> None:
         where = job.batch.transport.peer or "a sender"

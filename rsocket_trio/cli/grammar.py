@@ -29,6 +29,7 @@ from .options import (
     rate,
     seconds,
 )
+from .spool_grammar import add_spool
 from .wire_formats import summaries
 
 __all__ = ["build_parser"]
@@ -63,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_decode(commands)
     _add_bench(commands)
     add_lumberjack(commands)
+    add_spool(commands)
     return parser
 
 

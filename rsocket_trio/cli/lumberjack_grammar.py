@@ -25,7 +25,7 @@ def add_lumberjack(commands: Commands) -> None:
         "receive or ship log events by Lumberjack, the protocol of Beats and Logstash",
         "",
         "serve --listen lumberjack://127.0.0.1:5044",
-        "serve --listen lumberjack://0.0.0.0:5044 --json > events.jsonl 2> messages.jsonl",
+        "serve --listen lumberjack://0.0.0.0:5044 --spool /var/spool/events",
         "ship app.log --to lumberjack://127.0.0.1:5044",
     )
     _add_serve(group)
@@ -37,15 +37,17 @@ def _add_serve(group: Commands) -> None:
         group,
         "lumberjack serve",
         "lumberjack_serve",
-        "receive events, and print them",
+        "receive events, and print them or keep them in a spool",
         'The command prints "listening on URI" for each address when it accepts connections.\n'
         "Then it prints each event as JSON, one per line. A batch is acknowledged when its events\n"
-        "are printed. If the reader of the output is slow, the senders wait.\n\n"
-        "SIGTERM or Ctrl-C stops the command: it reads nothing more, prints what it has\n"
+        "are printed; with --spool, when it is on the disk. If the reader of the output is slow,\n"
+        "or the spool is full, the senders wait.\n\n"
+        "SIGTERM or Ctrl-C stops the command: it reads nothing more, prints or stores what it has\n"
         "read, acknowledges it, and ends with status 0. A second signal, or the end of --grace,\n"
         "stops it at once. The senders send events that are not acknowledged again.",
         "--listen lumberjack://127.0.0.1:5044",
         "--listen lumberjack://127.0.0.1:5044 --json > events.jsonl 2> messages.jsonl",
+        "--listen lumberjack://0.0.0.0:5044 --spool events --spool-size 20G --keep-age 86400",
         "--listen lumberjacks://0.0.0.0:5044 --cert cert.pem --key key.pem --ca senders.pem",
     )
     parser.add_argument(
@@ -60,29 +62,56 @@ def _add_serve(group: Commands) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print the messages on standard error as JSON too, one object per line (the events are"
-        " JSON in any case)",
+        help="print log messages and invalid events on standard error as JSON, one object per line;"
+        " the events on standard output are JSON in any case",
     )
     parser.add_argument(
         "--invalid",
         choices=["print", "close"],
         help="what to do with an event that is not valid JSON: print it on standard error and"
         " acknowledge it (print, the default), or close the connection (close): the sender then"
-        " sends it again, without end",
+        " sends it again, without end; a spool keeps such events, so not with --spool",
     )
     parser.add_argument(
         "--take",
         metavar="N",
         type=positive,
-        help="end after N events; the senders keep the others",
+        help="end after N events; the senders keep the others; not with --spool",
     )
     parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=seconds,
         default=5.0,
-        help="time after the first signal to print the events that have been read, and to"
+        help="time after the first signal to print or store the events that have been read, and to"
         " acknowledge them (default 5)",
+    )
+    spool = parser.add_argument_group("spool")
+    spool.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="keep the events in the spool in this directory and print none; it is made if there is"
+        " none. rsocket-trio spool read DIR prints them",
+    )
+    spool.add_argument(
+        "--spool-size",
+        metavar="SIZE",
+        type=size,
+        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
+        " wait when it is full",
+    )
+    spool.add_argument(
+        "--keep-size",
+        metavar="SIZE",
+        type=size,
+        help="delete the oldest events when the spool stores more than this",
+    )
+    spool.add_argument(
+        "--keep-age",
+        metavar="SECONDS",
+        type=above_zero,
+        help="delete events this long after they were stored; without --keep-age and --keep-size,"
+        " only events are deleted that all consumers of the spool have behind them",
     )
     limits = parser.add_argument_group("limits")
     limits.add_argument(

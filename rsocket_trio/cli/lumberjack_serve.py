@@ -1,30 +1,43 @@
-"""``lumberjack serve``: receive log events and print them."""
+"""``lumberjack serve``: receive log events, and print them or keep them in a spool."""
 
 from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
-from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, serve
+from rsocket_trio.lumberjack import (
+    Batch,
+    InvalidEvent,
+    LumberjackConfig,
+    LumberjackLimits,
+    LumberjackServer,
+    serve,
+)
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
+from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError, open_spool
 
 from .certificates import load_authority, load_certificate
 from .event_printer import EventPrinter
-from .exits import USAGE, Failure
+from .event_storage import EventStorage
+from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr
 from .serving import serve_until_stopped
+from .stdio import Writer
 
 if TYPE_CHECKING:
     import argparse
 
-    from rsocket_trio.lumberjack import LumberjackServer
-
 __all__ = ["run"]
+
+_logger: Final = logging.getLogger("rsocket_trio.cli")
+_DEFAULT_SPOOL_SIZE: Final = 2**30
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,35 +47,115 @@ def run(args: argparse.Namespace) -> int:
         0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
 
     Raises:
-        Failure: The options are wrong, an address cannot be used, or the output has failed.
+        Failure: The options are wrong, an address or a spool cannot be used, or the output or the
+            spool has failed.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
-    log_to_stderr(args, normally=logging.INFO)
+    log_to_stderr(
+        args,
+        normally=logging.INFO,
+        as_json=args.json,
+        expected=(InvalidEvent, BatchTooLarge),
+        over_progress=True,
+    )
+    _check_spool(args)
     context = _ssl_context(args)
     config = _config(args)
-    return trio.run(partial(_print_events, args, config, context))
+    run_with = _print_events if args.spool is None else _spool_events
+    return trio.run(partial(run_with, args, partial(_run, args, config, context)))
 
 
-async def _print_events(
-    args: argparse.Namespace, config: LumberjackConfig, context: ssl.SSLContext | None
-) -> int:
+_Run = Callable[
+    [Callable[[Batch], Awaitable[None]], Callable[[LumberjackServer], Awaitable[None]]],
+    Awaitable[int],
+]
+
+
+async def _print_events(args: argparse.Namespace, run: _Run) -> int:
     printer = EventPrinter(
-        as_json=args.json, close_at_invalid=args.invalid == "close", take=args.take
+        Writer(),
+        Writer(2, "standard error"),
+        as_json=args.json,
+        close_at_invalid=args.invalid == "close",
+        take=args.take,
     )
 
     async def work(server: LumberjackServer) -> None:
         await printer.run()
         await server.aclose(grace=0)
 
+    return await run(printer.handle, work)
+
+
+async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
+    retention = None
+    if args.keep_size is not None or args.keep_age is not None:
+        retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
+    opened = open_spool(
+        args.spool, max_size=args.spool_size or _DEFAULT_SPOOL_SIZE, retention=retention
+    )
+    status = DONE
+    async with AsyncExitStack() as stack:
+        try:
+            spool = await stack.enter_async_context(opened)
+        except SpoolError as error:
+            raise Failure(str(error), USAGE) from error
+        except OSError as error:
+            text = f"cannot use the spool {args.spool!r}: {error.strerror}"
+            raise Failure(text, USAGE) from error
+        storage = EventStorage(spool, quiet=args.quiet)
+        status = await run(storage.handle, storage.watch)
+    return status  # noqa: RET504  mypy does not know that the stack suppresses no exception
+
+
+async def _run(
+    args: argparse.Namespace,
+    config: LumberjackConfig,
+    context: ssl.SSLContext | None,
+    handler: Callable[[Batch], Awaitable[None]],
+    work: Callable[[LumberjackServer], Awaitable[None]],
+) -> int:
+    running: LumberjackServer | None = None
+
+    async def watched(server: LumberjackServer) -> None:
+        nonlocal running
+        running = server
+        await work(server)
+
     start = partial(
         serve,
-        printer.handle,
+        handler,
         *args.listen,
         config=config,
         ssl_context=context,
         max_connections=args.max_connections,
     )
-    return await serve_until_stopped(start, args.grace, "events that have been read", work)
+    try:
+        return await serve_until_stopped(start, args.grace, "events that have been read", watched)
+    finally:
+        if running is not None:
+            numbers = running.statistics()
+            _logger.info(
+                "%d events from %d connections, %d of them acknowledged",
+                numbers.events,
+                numbers.accepted,
+                numbers.acknowledged,
+            )
+
+
+def _check_spool(args: argparse.Namespace) -> None:
+    with_spool, without = ("spool-size", "keep-size", "keep-age"), ("take", "invalid")
+    if args.spool is None:
+        for name in with_spool:
+            if _given(args, name):
+                raise Failure(f"--{name} needs --spool", USAGE)
+        return
+    for name in without:
+        if _given(args, name):
+            raise Failure(f"--{name} does not work with --spool", USAGE)
+    room = args.spool_size or _DEFAULT_SPOOL_SIZE
+    if (args.keep_size or 0) > room:
+        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --spool-size)", USAGE)
 
 
 def _config(args: argparse.Namespace) -> LumberjackConfig:

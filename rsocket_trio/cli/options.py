@@ -28,6 +28,7 @@ __all__ = [
     "address",
     "header",
     "lumberjack_address",
+    "offset",
     "origin",
     "positive",
     "rate",
@@ -306,3 +307,10 @@ def size(text: str) -> int:
     if not 1 <= number < 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size in bytes, such as 4096 or 64M")
     return number
+
+
+def offset(text: str) -> int:
+    """An argument type: an offset in a spool, a whole number from 0 on."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an offset: a whole number from 0 on")
+    return int(text)

@@ -14,7 +14,7 @@ from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.main import main
 
 COMMANDS = ["serve", "request", "fnf", "stream", "channel", "push", "decode", "bench"]
-GROUPS = {"lumberjack": ["serve", "ship"]}
+GROUPS = {"lumberjack": ["serve", "ship"], "spool": ["info", "read"]}
 IN_GROUPS = [f"{group} {name}" for group, names in GROUPS.items() for name in names]
 ALL = [*COMMANDS, *GROUPS, *IN_GROUPS]
 URI = "tcp://127.0.0.1:7878"
