@@ -236,7 +236,7 @@ def test_a_signal_while_the_server_is_away(
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert output == (
-        b"shipped 0 lines; 2 more were read and are not acknowledged: the next run ships them\n"
+        b"shipped 0 lines; 2 more read and not acknowledged: the next run ships them\n"
     )
 
 
@@ -274,7 +274,7 @@ def test_progress_on_a_terminal(start_cli: Start, nowhere: str, tmp_path: Path) 
     assert b"0 lines, 0 bytes acknowledged, 0 lines/s, 2 wait, not connected" in shown
     for line in shown.split(b"\n"):
         assert b"WARNING" not in line or clear in line.partition(b"WARNING")[0]
-    assert shown.rstrip().rpartition(b"\n")[2].startswith(clear + b"rsocket-trio: error: gave up")
+    assert clear + b"rsocket-trio: error: gave up" in shown
 
 
 def test_the_reader_of_the_state_ends(start_cli: Start, nowhere: str, tmp_path: Path) -> None:
