@@ -42,6 +42,7 @@ With a spool:
 - ``stored``: batches in a spool, and their events out of it
 - ``spooling``: receive into a spool
 - ``forwarding``: ship out of a spool
+
 The client:
 
 - ``ship_config``: its times and sizes
