@@ -42,11 +42,13 @@ With a spool:
 
 - ``stored``: batches in a spool, and their events out of it
 - ``spooling``: receive into a spool
+- ``forwarding``: ship out of a spool
 
 The client:
 
 - ``ship_config``: its times and sizes
 - ``shipper``: the block of `connect`, and `send`
+- ``intake``: checks the events of a call, and queues them
 - ``event_encoder``: the caller's events to bytes, and which ones no server accepts
 - ``deliveries``: the events of one call, and ranges of them on the way
 - ``backlog``: the events of all calls that wait, in order
@@ -74,6 +76,7 @@ from .deliveries import ShipError
 from .dump import as_fields, cut_frames, describe
 from .encoder import encode_batch
 from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
+from .forwarding import ship_from
 from .frames import (
     AckFrame,
     CompressedFrame,
@@ -138,6 +141,7 @@ __all__ = [
     "encode_batch",
     "encode_pairs",
     "serve",
+    "ship_from",
     "ship_stream",
     "split_pairs",
     "store_in",

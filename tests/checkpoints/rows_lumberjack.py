@@ -6,7 +6,14 @@ from functools import partial
 
 import trio.testing
 
-from rsocket_trio.lumberjack import EventRelay, ShipperConfig, connect, serve, ship_stream
+from rsocket_trio.lumberjack import (
+    EventRelay,
+    ShipperConfig,
+    connect,
+    serve,
+    ship_from,
+    ship_stream,
+)
 from rsocket_trio.lumberjack.acknowledgements import Departure
 from rsocket_trio.lumberjack.backlog import Backlog
 from rsocket_trio.lumberjack.bell import Bell
@@ -18,6 +25,7 @@ from rsocket_trio.lumberjack.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.lumberjack.window_size import WindowSize
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
 
@@ -113,6 +121,13 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     shipper = await scene.enter(connect("lumberjack://127.0.0.1:1"))
     return partial(shipper.send, [])
+
+
+@row("lumberjack.forwarding.ship_from")
+async def _(scene: Scene) -> Call:
+    shipper = await scene.enter(connect("lumberjack://127.0.0.1:1"))
+    spool = await scene.enter(open_spool(scene.directory / "spool"))
+    return partial(ship_from, spool, shipper, follow=False)
 
 
 @row("lumberjack.outgoing.Outgoing.run")

@@ -20,6 +20,7 @@ LAYERS = [
     ["protocol"],
     ["log_text"],
     ["log_policy", "os_support"],
+    ["process_lock"],
     ["sockets"],
     ["transports"],
     ["reactivesocket"],
@@ -29,7 +30,7 @@ LAYERS = [
     ["requester", "responder"],
     ["service"],
     ["client", "server", "routing", "codecs"],
-    ["spool"],
+    ["spool", "logfiles"],
     ["reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
@@ -63,9 +64,9 @@ WITH_IO: dict[str, set[str]] = {
     "lumberjack": {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
         "handling.py", "receiver.py", "room.py", "routed.py", "server.py", "waiting.py",
-        "bell.py", "connector.py", "forming.py", "outgoing.py", "shipper.py",
+        "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
         # These two read no bytes of peers, but need the modules around the protocol.
-        "addresses.py", "config.py", "spooling.py", "stored.py",
+        "addresses.py", "config.py", "forwarding.py", "spooling.py", "stored.py",
         "relay.py", "stream_source.py",
     },
 }  # fmt: skip
