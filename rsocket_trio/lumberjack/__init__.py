@@ -32,6 +32,7 @@ The server:
 - ``bytes_in``: read from a sender within the deadlines
 - ``room``: the batches that all connections hold together
 - ``waiting``: the batches of one connection that wait
+- ``routed``: call the handler and the guards of a router
 - ``handling``: call the application for one batch
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
@@ -58,6 +59,11 @@ The client:
 - ``forming``: forms and encodes one window
 - ``flight``: the windows on the way, and what the server may do
 - ``bell``: wakes the tasks when there may be something to do
+
+Bridges to streams:
+
+- ``relay``: republish received events as a stream with demand
+- ``stream_source``: ship the items of a stream
 """
 
 from __future__ import annotations
@@ -85,11 +91,13 @@ from .frames import (
 )
 from .limits import LumberjackLimits
 from .reader import BatchReader, ReaderState
+from .relay import EventRelay, RelayedEvents, RelayStatistics
 from .server import LumberjackServer, LumberjackStatistics, serve
 from .ship_config import ShipperConfig
 from .shipper import Shipper, ShipperStatistics, connect
 from .spooling import store_in
 from .stored import StoredEvents, UnknownEncoding, stored_events, to_store
+from .stream_source import EventSender, ship_stream
 
 __all__ = [
     "AckFrame",
@@ -99,6 +107,8 @@ __all__ = [
     "BatchReader",
     "CompressedFrame",
     "DataFrame",
+    "EventRelay",
+    "EventSender",
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
@@ -109,6 +119,8 @@ __all__ = [
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "RelayStatistics",
+    "RelayedEvents",
     "ShipError",
     "Shipper",
     "ShipperConfig",
@@ -130,6 +142,7 @@ __all__ = [
     "encode_pairs",
     "serve",
     "ship_from",
+    "ship_stream",
     "split_pairs",
     "store_in",
     "stored_events",
