@@ -65,9 +65,9 @@ WITH_IO: dict[str, set[str]] = {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
         "handling.py", "receiver.py", "room.py", "routed.py", "server.py", "waiting.py",
         "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
-        # These two read no bytes of peers, but need the modules around the protocol.
-        "addresses.py", "config.py", "forwarding.py", "spooling.py", "stored.py",
-        "relay.py", "stream_source.py",
+        "relay.py", "stream_source.py", "forwarding.py",
+        # These read no bytes of peers, but need the modules around the protocol.
+        "addresses.py", "config.py", "spooling.py", "stored.py",
     },
 }  # fmt: skip
 PUBLIC_ONLY = {"cli", "spark"}
