@@ -51,6 +51,10 @@ The client:
 - ``forming``: forms and encodes one window
 - ``flight``: the windows on the way, and what the server may do
 - ``bell``: wakes the tasks when there may be something to do
+
+For programs that do not use trio:
+
+- ``log_handler``: a handler of `logging` that ships records (has a map of its own)
 """
 
 from __future__ import annotations
@@ -76,6 +80,7 @@ from .frames import (
     split_pairs,
 )
 from .limits import LumberjackLimits
+from .log_handler import LogStatistics, LumberjackHandler, ToEvent
 from .reader import BatchReader, ReaderState
 from .server import LumberjackServer, LumberjackStatistics, serve
 from .ship_config import ShipperConfig
@@ -92,8 +97,10 @@ __all__ = [
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
+    "LogStatistics",
     "LumberjackConfig",
     "LumberjackFrame",
+    "LumberjackHandler",
     "LumberjackLimits",
     "LumberjackServer",
     "LumberjackStatistics",
@@ -103,6 +110,7 @@ __all__ = [
     "Shipper",
     "ShipperConfig",
     "ShipperStatistics",
+    "ToEvent",
     "WindowFrame",
     "as_fields",
     "connect",
