@@ -62,8 +62,8 @@ WITH_IO: dict[str, set[str]] = {
     "lumberjack": {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
         "handling.py", "receiver.py", "room.py", "server.py", "waiting.py",
-        "bell.py", "connector.py", "forming.py", "outgoing.py", "shipper.py",
-        # In log_handler. It has threads, and clocks of other programs.
+        "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
+        # In log_handler, which has threads.
         "courier.py", "drops.py", "handler.py", "handover.py", "pipeline.py", "record.py",
         "worker.py",
         # These two read no bytes of peers, but need the modules around the protocol.
