@@ -75,12 +75,12 @@ class DropReports:
         """Tell the receiver later: the notice has not arrived."""
         self._untold += notice.counts
 
-    def complain(self, text: str) -> None:
-        """Write a line to standard error."""
+    def complain(self, text: str, error: BaseException | None = None) -> None:
+        """Write a line to standard error, and the traceback of an error."""
+        info = None if error is None else (type(error), error, error.__traceback__)
+        text = f"{self._name}: {text}"
         last_resort(
-            logging.LogRecord(
-                "rsocket_trio", logging.WARNING, __file__, 0, f"{self._name}: {text}", None, None
-            )
+            logging.LogRecord("rsocket_trio", logging.WARNING, __file__, 0, text, None, info)
         )
 
 

@@ -223,7 +223,7 @@ class LumberjackHandler(logging.Handler):
 
     def flush(self) -> None:
         """Wait, for ``close_timeout`` at most, until all records of before are acknowledged."""
-        self.drain(self._settings.close_timeout)
+        self._pipeline.flush(self._settings.close_timeout)
 
     def drain(self, timeout: float) -> bool:
         """Wait until all records of before are acknowledged or dropped.

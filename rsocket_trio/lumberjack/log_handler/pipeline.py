@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -23,8 +24,8 @@ __all__ = ["Pipeline"]
 
 _GRACE: Final = 0.1
 """The part of the time for `Pipeline.close` that remains for a cancelled thread to end."""
-_JUST_NOW: Final = 0.1
-"""`logging.shutdown` flushes and then closes at once, within this many seconds."""
+_JUST_NOW: Final = 1.0
+"""`logging.shutdown` closes right after it has flushed: within these seconds."""
 
 
 class Pipeline:
@@ -56,9 +57,9 @@ class Pipeline:
         self.handover: Final = Handover(buffer, block_timeout=block_timeout, wake=self._wake)
         self.reports: Final = DropReports(name, encode_notice)
         courier = Courier(self.handover, signals, connect, pace, self.reports)
-        self.worker: Final = Worker(courier.run, signals.wake, name)
+        self.worker: Final = Worker(courier.run, signals.wake, self.reports.complain, name)
         self.closed = False
-        self._gave_up_at = -1.0
+        self._flushed_in_vain = -inf
 
     def _wake(self) -> None:
         self.worker.wake()
@@ -70,19 +71,19 @@ class Pipeline:
 
     def drain(self, timeout: float) -> bool:
         """Wait until all events of before are acknowledged or dropped; return whether they are."""
-        if self.worker.is_current:
-            return False
-        settled = self.handover.wait_settled(timeout)
-        self._gave_up_at = -1.0 if settled else monotonic()
-        return settled
+        return not self.worker.is_current and self.handover.wait_settled(timeout)
+
+    def flush(self, timeout: float) -> None:
+        """Wait like `drain`. If this is in vain, a `close` right after it does not wait again."""
+        self._flushed_in_vain = -inf if self.drain(timeout) else monotonic()
 
     def close(self, timeout: float) -> None:
         """Send what waits, within the time, and end the thread. The rest is dropped."""
         if self.closed:
             return
         self.closed = True
-        if monotonic() < self._gave_up_at + _JUST_NOW:
-            timeout *= _GRACE  # the time is used up, except for this
+        if monotonic() < self._flushed_in_vain + _JUST_NOW:
+            timeout *= _GRACE  # The time is used up, except for this.
         deadline = monotonic() + timeout
         logger.remember_levels()
         self.handover.close()

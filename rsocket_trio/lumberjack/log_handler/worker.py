@@ -36,14 +36,20 @@ class Worker:
     Args:
         main: The function. When it fails, the thread ends, and the next `start` begins another.
         on_wake: Called in the thread after `wake`.
+        on_failure: Called in the thread with a text and the exception.
         name: The name of the thread.
     """
 
     def __init__(
-        self, main: Callable[[], Awaitable[None]], on_wake: Callable[[], None], name: str
+        self,
+        main: Callable[[], Awaitable[None]],
+        on_wake: Callable[[], None],
+        on_failure: Callable[[str, Exception], None],
+        name: str,
     ) -> None:
         self._main: Final = main
         self._on_wake: Final = on_wake
+        self._on_failure: Final = on_failure
         self._name: Final = name
         # Reentrant: a signal handler may log while this thread starts the worker.
         self._starting: Final = threading.RLock()
@@ -115,6 +121,8 @@ class Worker:
         _idents.add(ident)
         try:
             trio.run(self._serve)
+        except Exception as error:  # of any kind: the system may have no more file descriptors
+            self._on_failure("the sending thread has failed; a later record starts it again", error)
         finally:
             self._token = None
             self.running = False

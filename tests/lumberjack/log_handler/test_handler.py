@@ -252,6 +252,17 @@ def test_flush_and_close_share_the_time(receiver, log):
     assert 0.5 < time.monotonic() - begin < 1.1
 
 
+def test_close_takes_its_time_after_a_short_drain(receiver, log):
+    receiver.stall()
+    handler = add(log, receiver.uri)
+    log.info("one")
+    assert not handler.drain(0.01)
+    timer = threading.Timer(0.8, receiver.proceed)
+    timer.start()
+    handler.close()
+    assert receiver.messages == ["one"]
+
+
 def test_a_receiver_that_is_down_shows_on_standard_error(log, capsys):
     """The warnings of the shipper reach no other handler here."""
     logging.getLogger("rsocket_trio").propagate = False
@@ -451,14 +462,19 @@ def test_a_thread_that_cannot_start(receiver, log, monkeypatch):
     assert receiver.messages == ["one", "two", "three"]
 
 
-def test_a_thread_that_has_ended_is_replaced(receiver, log):
-    """No fault is known that ends it."""
+def test_a_thread_that_has_failed_is_replaced(receiver, log, capsys, monkeypatch):
+    """The event of the first record waits in the buffer."""
     handler = add(log, receiver.uri)
-    log.info("one")
-    assert handler.drain(10)
     worker = handler._pipeline.worker
-    worker._call(worker._cancel_now)
-    wait_until(lambda: not worker.running)
+    with monkeypatch.context() as patch:
+
+        def no_more(function):
+            raise OSError("too many open files")
+
+        patch.setattr(trio, "run", no_more)
+        log.info("one")
+        wait_until(lambda: not worker.running)
+    assert "a later record starts it again\nTraceback" in capsys.readouterr().err
     worker._not_before = 0
     log.info("two")
     assert handler.drain(10)
