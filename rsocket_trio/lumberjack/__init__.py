@@ -41,6 +41,7 @@ The client:
 
 - ``ship_config``: its times and sizes
 - ``shipper``: the block of `connect`, and `send`
+- ``intake``: checks the events of a call, and queues them
 - ``event_encoder``: the caller's events to bytes, and which ones no server accepts
 - ``deliveries``: the events of one call, and ranges of them on the way
 - ``backlog``: the events of all calls that wait, in order

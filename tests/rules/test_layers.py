@@ -62,7 +62,7 @@ WITH_IO: dict[str, set[str]] = {
     "lumberjack": {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
         "handling.py", "receiver.py", "room.py", "server.py", "waiting.py",
-        "bell.py", "connector.py", "forming.py", "outgoing.py", "shipper.py",
+        "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
         # These two read no bytes of peers, but need the modules around the protocol.
         "addresses.py", "config.py",
     },
