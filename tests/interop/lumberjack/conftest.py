@@ -104,3 +104,9 @@ def certificates(tmp_path_factory):
     client.configure_cert(shipper)
     authority.configure_trust(shipper)
     return Certificates(server=contexts[0], server_only=contexts[1], shipper=shipper, **files)
+
+
+@pytest.fixture(scope="session")
+def receivers():
+    """The module ``../support/receivers.py``."""
+    return _support("receivers")

@@ -18,6 +18,7 @@ func receive() {
 	flags := flag.NewFlagSet("receive", flag.ContinueOnError)
 	bind := flags.String("bind", "127.0.0.1:0", "host:port to listen on")
 	delay := flags.Duration("delay", 0, "time before each ACK")
+	slow := flags.Int("slow", 0, "how many batches are delayed; 0: all")
 	keepalive := flags.Duration("keepalive", 3*time.Second, "time between keep-alives")
 	timeout := flags.Duration("timeout", 30*time.Second, "timeout of a batch")
 	certificate := flags.String("certificate", "", "PEM file with certificate and key: use TLS")
@@ -27,23 +28,25 @@ func receive() {
 	options := []server.Option{
 		server.V1(false), server.V2(true), server.Keepalive(*keepalive), server.Timeout(*timeout),
 	}
+	listener, err := net.Listen("tcp", *bind)
+	check(err)
 	scheme := "lumberjack"
 	if *certificate != "" {
 		scheme = "lumberjacks"
-		options = append(options, server.TLS(tlsConfig(*certificate, *authority)))
+		listener = tls.NewListener(listener, tlsConfig(*certificate, *authority))
 	}
-	listener, err := net.Listen("tcp", *bind)
-	check(err)
 	receiver, err := server.NewWithListener(listener, options...)
 	check(err)
 	fmt.Printf("listening on %s://%s\n", scheme, listener.Addr())
-	for batch := range receiver.ReceiveChan() {
-		subject := ""
-		if batch.TLS != nil && len(batch.TLS.PeerCertificates) > 0 {
-			subject = batch.TLS.PeerCertificates[0].Subject.String()
+	for number := 0; ; number++ {
+		batch := receiver.Receive()
+		if batch == nil {
+			return
 		}
-		say(map[string]any{"events": batch.Events, "from": batch.RemoteAddr, "subject": subject})
-		time.Sleep(*delay)
+		say(map[string]any{"events": batch.Events})
+		if *slow == 0 || number < *slow {
+			time.Sleep(*delay)
+		}
 		batch.ACK()
 	}
 }
