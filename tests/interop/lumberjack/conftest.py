@@ -56,6 +56,13 @@ def filebeat(installed, tmp_path):
     return make
 
 
+@pytest.fixture
+def go_lumber_programs(installed):
+    """The directory of the programs that use go-lumber."""
+    installed.require("go-lumber")
+    return installed.LUMBER
+
+
 @attrs.frozen
 class Certificates:
     """Certificates of one authority for both ends, as files in PEM format and as contexts.

@@ -17,14 +17,13 @@ EVERYTHING = [{"n": number} for number in range(WINDOWS * SIZE)]
 
 
 @pytest.fixture
-def send(installed, programs):
+def send(go_lumber_programs, programs):
     """``await send(uri, **options)``: run the Go client; return its lines of output."""
-    installed.require("go-lumber")
 
     async def run(uri, **options):
         flags = [f"-{name}={value}" for name, value in options.items()]
         address = uri.partition("://")[2]
-        argv = [str(installed.LUMBER / "lumber"), "send", f"-c={address}", *flags]
+        argv = [str(go_lumber_programs / "lumber"), "send", f"-c={address}", *flags]
         async with programs.running(argv) as peer:
             lines = []
             try:
@@ -84,13 +83,12 @@ async def test_partial_acks_and_keepalives_are_taken(received, receiving, send, 
 
 
 @pytest.mark.parametrize("options", [("-compress=0",), ("-pipeline=5",)], ids=" ".join)
-async def test_tst_send(received, receiving, installed, programs, options):
+async def test_tst_send(received, receiving, go_lumber_programs, programs, options):
     """go-lumber's own test client ships until it is stopped, by windows of 2048."""
-    installed.require("go-lumber")
     handler = received()
     async with receiving(handler) as server:
         address = server.uris[0].partition("://")[2]
-        program = [str(installed.LUMBER / "tst-send"), "-c", address, "-httpprof", "127.0.0.1:0"]
+        program = [str(go_lumber_programs / "tst-send"), "-c", address, "-httpprof", "127.0.0.1:0"]
         async with programs.running(programs.ends_with_stdin([*program, *options])):
             await handler.wait_events(5 * 2048)
         assert server.statistics().accepted == 1

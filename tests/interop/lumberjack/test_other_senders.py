@@ -79,14 +79,20 @@ async def test_pylogbeat_with_tls(received, receiving, send_by_pylogbeat, certif
     assert handler.batches[0].certificate
 
 
+@pytest.fixture
+def node_client(installed):
+    """The command for the client of lumberjack-protocol, without its arguments."""
+    installed.require("lumberjack-protocol")
+    return ["node", str(installed.JS / "lumberjack_client.js")]
+
+
 @pytest.mark.parametrize("count", [40, 43])
-async def test_node(received, receiving, installed, programs, certificates, count):
+async def test_node(received, receiving, node_client, programs, certificates, count):
     """Node's client announces one window of 10 and sends events without end; it gets ACKs.
 
     Its events come in version 1 over TLS, uncompressed. The last ones do not fill a window. It
     gets no keep-alives, because they would make it close the connection.
     """
-    installed.require("lumberjack-protocol")
 
     async def work(_):
         await trio.sleep(0.15)
@@ -94,8 +100,7 @@ async def test_node(received, receiving, installed, programs, certificates, coun
     handler = received(work)
     settings = {"config": QUICK, "ssl_context": certificates.server_only}
     async with receiving(handler, "lumberjacks://127.0.0.1:0", **settings) as server:
-        program = ["node", str(installed.JS / "lumberjack_client.js"), str(port_of(server))]
-        argv = [*program, str(certificates.authority), "10", str(count)]
+        argv = [*node_client, str(port_of(server)), str(certificates.authority), "10", str(count)]
         async with programs.running(argv) as peer:
             assert json.loads(await peer.line()) == {"connected": True}
             acked = [0]

@@ -28,9 +28,8 @@ def config(**settings):
 
 
 @pytest.fixture
-def go_lumber(receivers, installed):
+def go_lumber(receivers, go_lumber_programs):
     """``async with go_lumber(**options) as server``: go-lumber's server for version 2."""
-    installed.require("go-lumber")
     return receivers.go_lumber
 
 
@@ -218,13 +217,12 @@ async def test_one_of_two_servers_is_killed(go_lumber, load_balance):
 
 
 @pytest.mark.parametrize("level", [0, 3])
-async def test_tst_lj(programs, installed, level):
+async def test_tst_lj(programs, go_lumber_programs, level):
     """go-lumber's own test server, with version 2 only, counts what we send."""
-    installed.require("go-lumber")
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.2", 0))
         address = "{}:{}".format(*reserved.getsockname())
-    argv = [str(installed.LUMBER / "tst-lj"), "-bind", address, "-v1=false", "-v2=true"]
+    argv = [str(go_lumber_programs / "tst-lj"), "-bind", address, "-v1=false", "-v2=true"]
     async with programs.running(programs.ends_with_stdin(argv)) as peer:
         while "server up" not in peer.errors():
             await trio.sleep(0.01)
