@@ -64,6 +64,10 @@ Bridges to streams:
 
 - ``relay``: republish received events as a stream with demand
 - ``stream_source``: ship the items of a stream
+
+For programs that do not use trio:
+
+- ``log_handler``: a handler of `logging` that ships records (has a map of its own)
 """
 
 from __future__ import annotations
@@ -90,6 +94,7 @@ from .frames import (
     split_pairs,
 )
 from .limits import LumberjackLimits
+from .log_handler import LogStatistics, LumberjackHandler, ToEvent
 from .reader import BatchReader, ReaderState
 from .relay import EventRelay, RelayedEvents, RelayStatistics
 from .server import LumberjackServer, LumberjackStatistics, serve
@@ -112,8 +117,10 @@ __all__ = [
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
+    "LogStatistics",
     "LumberjackConfig",
     "LumberjackFrame",
+    "LumberjackHandler",
     "LumberjackLimits",
     "LumberjackServer",
     "LumberjackStatistics",
@@ -126,6 +133,7 @@ __all__ = [
     "ShipperConfig",
     "ShipperStatistics",
     "StoredEvents",
+    "ToEvent",
     "UnknownEncoding",
     "WindowFrame",
     "as_fields",

@@ -66,6 +66,9 @@ WITH_IO: dict[str, set[str]] = {
         "handling.py", "receiver.py", "room.py", "routed.py", "server.py", "waiting.py",
         "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
         "relay.py", "stream_source.py", "forwarding.py",
+        # In log_handler, which has threads.
+        "courier.py", "drops.py", "handler.py", "handover.py", "pipeline.py", "record.py",
+        "worker.py",
         # These read no bytes of peers, but need the modules around the protocol.
         "addresses.py", "config.py", "spooling.py", "stored.py",
     },
