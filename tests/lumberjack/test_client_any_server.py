@@ -70,9 +70,9 @@ class Servers:
                 await trio.testing.wait_all_tasks_blocked()
             elif action[0] == "keep-alive":
                 await peer.ack(0)
-                await trio.sleep(5)
+                await trio.sleep(5.25)  # Never at the moment of a deadline.
             elif action[0] == "silence":
-                await trio.sleep(25)
+                await trio.sleep(25.25)
                 await peer.ack(0)
             else:
                 if action[0] == "garbage":
