@@ -18,12 +18,13 @@ from ..sealed import make
 from ..sockets.byte_stream import ByteStream
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
-from .batches import IncomingBatch
+from .batches import IncomingBatch, held_size
 from .bytes_in import TimedReader
 from .config import LumberjackConfig
 from .farewell import half_close
 from .handling import Handler, handle
-from .room import Room, ShareOfRoom, held_size
+from .intake import Intake, ShareOfIntake
+from .room import Room, ShareOfRoom
 from .waiting import WaitingBatches
 
 __all__ = ["Receiver", "Shared", "Totals"]
@@ -60,6 +61,7 @@ class Shared:
         on_poison: Called with each event that cannot be decoded, or ``None``.
         config: Limits and times.
         room: Bounds the batches that are held.
+        intake: Bounds what has been read besides.
         totals: Counts.
     """
 
@@ -67,6 +69,7 @@ class Shared:
     on_poison: PoisonHook | None
     config: LumberjackConfig
     room: Room
+    intake: Intake
     totals: Totals = attrs.field(factory=Totals)
 
 
@@ -84,7 +87,10 @@ class Receiver:
         self._info: Final = stream.info
         self._stream: Final = stream.stream
         self._name: Final = stream.info.peer or "a peer"
-        self._reader: Final = TimedReader(stream.stream, config, lambda: any(self._owed))
+        self._incoming: Final = ShareOfIntake(shared.intake)
+        self._reader: Final = TimedReader(
+            stream.stream, config, self._incoming, lambda: any(self._owed)
+        )
         self._waiting: Final = WaitingBatches(config.max_waiting_batches)
         self._share: Final = ShareOfRoom(shared.room)
         self._acks: Final = AckWriter(
@@ -120,6 +126,7 @@ class Receiver:
                     self._acks.finish(patience)
         finally:
             self._share.close()
+            self._incoming.close()
         if not self._lost:
             await half_close(self._stream, self._shared.config.close_timeout)
 
@@ -167,6 +174,7 @@ class Receiver:
             await self._waiting.wait_room()
             size = held_size(batch)
             await self._share.take(size)
+            self._reader.delivered(size)
             self._waiting.put(batch, size)
 
     async def _work(self) -> None:

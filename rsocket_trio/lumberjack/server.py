@@ -22,6 +22,7 @@ from ..uri import Uri
 from .addresses import lumberjack_uri
 from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
+from .intake import Intake
 from .receiver import Receiver, Shared
 from .room import Room
 
@@ -39,6 +40,8 @@ class LumberjackStatistics:
         accepted: Connections since the start.
         held_batches: Complete batches that are handled or wait.
         held_size: Their bytes, as `LumberjackConfig.max_held_size` counts them.
+        incoming_size: The bytes that have been read besides, as
+            `LumberjackConfig.max_incoming_size` counts them.
         waiting: Connections that read no more until others give back their room.
         batches: Batches that were handled since the start.
         events: Events in these batches.
@@ -49,6 +52,7 @@ class LumberjackStatistics:
     accepted: int
     held_batches: int
     held_size: int
+    incoming_size: int
     waiting: int
     batches: int
     events: int
@@ -114,13 +118,15 @@ class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status")
     def statistics(self) -> LumberjackStatistics:
         """Return numbers about this server."""
         registry = self._registry
-        room, totals = registry.shared.room, registry.shared.totals
+        shared = registry.shared
+        room, intake, totals = shared.room, shared.intake, shared.totals
         return LumberjackStatistics(
             connections=len(registry.receivers),
             accepted=registry.accepted,
             held_batches=room.batches,
             held_size=room.size,
-            waiting=room.waiting,
+            incoming_size=intake.size,
+            waiting=room.waiting + intake.waiting,
             batches=totals.batches,
             events=totals.events,
             acknowledged=totals.acknowledged,
@@ -204,8 +210,14 @@ async def serve(
     check_config(config)
     parsed = [lumberjack_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
-    room = Room(config.max_batches, config.max_held_size)
-    registry = _Registry(Shared(handler=handler, on_poison=on_poison, config=config, room=room))
+    shared = Shared(
+        handler=handler,
+        on_poison=on_poison,
+        config=config,
+        room=Room(config.max_batches, config.max_held_size),
+        intake=Intake(config.max_incoming_size, config.progress_timeout),
+    )
+    registry = _Registry(shared)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.receive,

@@ -11,6 +11,7 @@ from rsocket_trio.lumberjack.acknowledgements import Departure
 from rsocket_trio.lumberjack.bytes_in import TimedReader
 from rsocket_trio.lumberjack.farewell import half_close
 from rsocket_trio.lumberjack.handling import handle
+from rsocket_trio.lumberjack.intake import ShareOfIntake
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.checkpoints.scene import Call, Scene, endless, row
@@ -65,7 +66,8 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
-    return TimedReader(here, DEFAULT, lambda: False).read
+    share = ShareOfIntake(shared(nothing).intake)
+    return TimedReader(here, DEFAULT, share, lambda: False).read
 
 
 @row("lumberjack.farewell.half_close")

@@ -40,6 +40,7 @@ def read(data):
         if flushed is not None:
             batches.append(flushed)
         made.append(facts(batches))
+        assert all(batch.size == sum(map(len, batch.events)) for batch in batches)
     assert made[0] == made[1] == made[2]
     return batches
 
