@@ -26,6 +26,7 @@ __all__ = [
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
+    "POLL_HANGUP",
     "PROCESSES",
     "STOP_SIGNALS",
     "UNIX_SOCKETS",
@@ -60,6 +61,10 @@ addresses raise an error that says so."""
 POLLED_FILES: bool = hasattr(select, "poll") and os.name == "posix"
 """Pipes and files can be polled. If not, the command line reads and writes standard input and
 output in threads."""
+
+POLL_HANGUP: int = getattr(select, "POLLRDHUP", 0) if POLLED_FILES else 0
+"""The event that the peer of a socket sends no more, whether its bytes have been read or not. If 0,
+a Lumberjack server that does not read from a sender notices later that it has left."""
 
 PROCESSES: bool = os.path.isdir("/proc/self")
 """``/proc`` describes processes. If not, `rsocket_trio.testing` cannot measure the memory that a

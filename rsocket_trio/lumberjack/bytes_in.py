@@ -29,6 +29,9 @@ class TimedReader:
         config: The limits and times.
         share: Gets the memory of what has arrived, up to `delivered`.
         owes: Returns whether the sender waits for an ACK.
+
+    Attributes:
+        reading: Whether it waits for bytes: the end of the connection ends this wait.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class TimedReader:
         self._stream: Final = stream
         self._config: Final = config
         self._share: Final = share
+        self.reading = False
         self._returned = 0  # The memory of the batches that are not delivered yet.
         self._owes: Final = owes
         self._reader: Final = BatchReader(config.limits)
@@ -69,8 +73,12 @@ class TimedReader:
             return await self._feed(b"")
         while True:
             data: bytes | bytearray | None = None
-            with trio.CancelScope(deadline=self._deadline()):
-                data = await self._stream.receive_some(_READ_SIZE)
+            self.reading = True
+            try:
+                with trio.CancelScope(deadline=self._deadline()):
+                    data = await self._stream.receive_some(_READ_SIZE)
+            finally:
+                self.reading = False
             if data is not None:
                 return await self._feed(data) if data else None
             if not self.inside and reader.received and self._owes():

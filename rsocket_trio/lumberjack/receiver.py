@@ -16,6 +16,7 @@ from ..errors import ConnectionLost, RemoteProtocolError
 from ..log_policy import logger
 from ..sealed import make
 from ..sockets.byte_stream import ByteStream
+from ..sockets.departure import has_left
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
 from .batches import IncomingBatch, held_size
@@ -97,7 +98,9 @@ class Receiver:
             stream.stream,
             keepalive_interval=config.keepalive_interval,
             send_timeout=config.send_timeout,
-            owes=self._wants_keepalive,
+            awaited=lambda: any(self._owed),
+            wants_keepalive=self._wants_keepalive,
+            departed=self._departed,
             lost=self._lose,
         )
         self._owed = [0, 0]  # Batches of version 1 and 2 that are not acknowledged.
@@ -217,6 +220,9 @@ class Receiver:
     def _wants_keepalive(self) -> bool:
         of_version_1, of_version_2 = self._owed
         return of_version_2 > 0 and not of_version_1
+
+    def _departed(self) -> bool:
+        return not self._reader.reading and has_left(self._stream)
 
     def _lose(self, why: str) -> None:
         """End the connection, as the sender is gone: its handler is cancelled."""

@@ -22,5 +22,6 @@ Limits, and waiting:
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls
+- ``departure``: whether a peer has left, although its bytes are not read
 - ``readiness``: one epoll for the many sockets of a trio run
 """
