@@ -325,8 +325,12 @@ def _cut(data: bytes | bytearray, start: int, stop: int) -> bytes:
 
 
 def _stranger(first: bytes) -> str:
-    """Return the error text for bytes that are no frame; it names protocols that are likely."""
-    text = f"no frame begins with {first.hex(' ')}: the version must be '1' or '2'"
+    """Return the error text for bytes that are no frame; it names protocols that are likely.
+
+    It shows one byte only. The text goes to the log, and behind a wrong length, or from a program
+    that speaks another protocol, these bytes may be the contents of an event, or a password.
+    """
+    text = f"no frame begins with the byte 0x{first[0]:02x}: the version must be '1' or '2'"
     if _TLS.startswith(first[:2]):
         return f"{text}; TLS begins with 16 03, and this connection is not encrypted"
     if any(word.startswith(first[: len(word)]) for word in _HTTP):

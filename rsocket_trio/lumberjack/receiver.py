@@ -104,7 +104,8 @@ class Receiver:
             lost=self._lose,
         )
         self._owed = [0, 0]  # Batches of version 1 and 2 that are not acknowledged.
-        self._reading: Final = trio.CancelScope()
+        self._reading = trio.CancelScope()
+        self._stopping = False
         self._everything: Final = trio.CancelScope()
         self._began = False  # Whether a batch has arrived.
         self._lost = False
@@ -135,6 +136,7 @@ class Receiver:
 
     def stop(self) -> None:
         """Read no more; the batches that have been read are handled, and acknowledged."""
+        self._stopping = True
         self._reading.cancel(reason="the server is being stopped")
 
     async def _receive(self) -> None:
@@ -145,16 +147,17 @@ class Receiver:
 
     async def _read(self) -> None:
         try:
-            with self._reading:
-                while True:
+            while not self._stopping:
+                batches: list[IncomingBatch] | None = []
+                with trio.CancelScope() as self._reading:
                     await self._waiting.wait_room()
                     self._reader.resumed()
                     batches = await self._reader.read()
-                    if batches is None:
-                        self._lose("it closed the connection")
-                        return
-                    await self._take(batches)
-                    del batches  # Do not hold the events while waiting for the next ones.
+                if batches is None:
+                    self._lose("it closed the connection")
+                    return
+                await self._take(batches)
+                del batches  # Do not hold the events while waiting for the next ones.
         except trio.BrokenResourceError as error:
             self._lose(str(error))
         except RemoteProtocolError as error:

@@ -265,7 +265,7 @@ def test_an_error_behind_bytes_that_wait():
     assert not reader.refused
     assert len(reader.feed(b"")) == 1
     assert reader.more
-    with pytest.raises(RemoteProtocolError, match="begins with 78"):
+    with pytest.raises(RemoteProtocolError, match="begins with the byte 0x78"):
         reader.feed(b"")
     assert reader.refused
     assert not reader.more
