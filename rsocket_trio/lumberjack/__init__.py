@@ -37,6 +37,11 @@ The server:
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
 - ``farewell``: close so that the last ACKs arrive
+
+With a spool:
+
+- ``stored``: batches in a spool, and their events out of it
+- ``spooling``: receive into a spool
 """
 
 from __future__ import annotations
@@ -63,6 +68,8 @@ from .frames import (
 from .limits import LumberjackLimits
 from .reader import BatchReader, ReaderState
 from .server import LumberjackServer, LumberjackStatistics, serve
+from .spooling import store_in
+from .stored import StoredEvents, UnknownEncoding, stored_events, to_store
 
 __all__ = [
     "AckFrame",
@@ -82,6 +89,8 @@ __all__ = [
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "StoredEvents",
+    "UnknownEncoding",
     "WindowFrame",
     "as_fields",
     "cut_frames",
@@ -96,4 +105,7 @@ __all__ = [
     "encode_pairs",
     "serve",
     "split_pairs",
+    "store_in",
+    "stored_events",
+    "to_store",
 ]

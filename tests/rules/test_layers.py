@@ -29,7 +29,8 @@ LAYERS = [
     ["requester", "responder"],
     ["service"],
     ["client", "server", "routing", "codecs"],
-    ["spool", "reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["spool"],
+    ["reactive_streams", "rsio", "lumberjack", "ttrpc"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
@@ -63,7 +64,7 @@ WITH_IO: dict[str, set[str]] = {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
         "handling.py", "intake.py", "receiver.py", "room.py", "server.py", "waiting.py",
         # These two read no bytes of peers, but need the modules around the protocol.
-        "addresses.py", "config.py",
+        "addresses.py", "config.py", "spooling.py", "stored.py",
     },
 }  # fmt: skip
 PUBLIC_ONLY = {"cli", "spark"}
