@@ -16,7 +16,7 @@ from ..sealed import Sealed, make
 from ..sockets.byte_stream import ByteStream
 from ..sockets.connection_limit import counts_of
 from ..sockets.listen import Arrivals, listen_for
-from ..sockets.serving import Serving
+from ..sockets.serving import RunningServer, Serving
 from ..sockets.tls import check_context
 from ..uri import Uri
 from .addresses import lumberjack_uri
@@ -103,16 +103,18 @@ class _Registry:
 
 
 @final
-class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status"):
+class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running Lumberjack server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it reads nothing more. The batches that it has read are handled and acknowledged.
+    If their handlers are cancelled, the senders send these events again to another server.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
     """
 
     def __init__(self, serving: Serving, registry: _Registry) -> None:
-        self.uris = serving.uris
-        self._serving = serving
+        super().__init__(serving)
         self._registry = registry
 
     def statistics(self) -> LumberjackStatistics:
@@ -132,27 +134,7 @@ class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status")
             acknowledged=totals.acknowledged,
         )
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop gracefully.
-
-        The server accepts no new connections and reads nothing more. The batches that it has read
-        are handled and acknowledged. Handlers that have not returned after ``grace`` seconds are
-        cancelled; the senders send these events again to another server. Returns when everything
-        has ended; `serve` returns then too. In a handler of this server, which would wait for
-        itself, call `stop`.
-
-        Args:
-            grace: Seconds; 0 cancels at once.
-
-        Checkpoint: always.
-        If cancelled: the server still stops.
-        """
-        self.stop(grace=grace)
-        await self._serving.wait_stopped()
-
-    def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._serving.stop(grace)
+    def _stop_connections(self) -> None:
         self._registry.stop()
 
 

@@ -89,6 +89,6 @@ async def _(scene: Scene) -> Call:
     return endless(serve, nothing, ADDRESS)
 
 
-@row("lumberjack.server.LumberjackServer.aclose")
+@row("sockets.serving.RunningServer.aclose", "of Lumberjack")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, nothing, ADDRESS)).aclose
