@@ -104,6 +104,11 @@ class TimedReader:
         self._returned -= size
         self._hold()
 
+    def close(self) -> None:
+        """Forget what has arrived and is not returned."""
+        self._reader.drop()
+        self._hold()
+
     async def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
         began = trio.current_time()
         await self._share.enter()
@@ -121,7 +126,8 @@ class TimedReader:
         return batches
 
     def _hold(self) -> None:
-        self._share.hold(self._returned + self._reader.held)
+        incomplete = self._reader.held
+        self._share.hold(self._returned + incomplete, incomplete)
 
     def _deadline(self) -> float:
         return min(self._share.deadline, self._deadline_of_state())

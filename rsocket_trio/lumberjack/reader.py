@@ -111,8 +111,7 @@ class BatchReader:
             position = self._decoder.feed(data, position)
         except RemoteProtocolError as error:
             self._refusal = fresh_copy(error)
-            self._builder.drop()
-            self._decoder.drop()
+            self.drop()
             done = self._builder.take()
             if not done:
                 raise
@@ -121,6 +120,12 @@ class BatchReader:
             self._waiting = data
             self._position = position
         return self._builder.take()
+
+    def drop(self) -> None:
+        """Forget what has arrived and is not delivered, as the connection is over."""
+        self._waiting = b""
+        self._builder.drop()
+        self._decoder.drop()
 
     def flush(self) -> IncomingBatch | None:
         """Return the events that wait in a window that no W frame announced, or ``None``.

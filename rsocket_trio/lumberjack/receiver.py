@@ -88,7 +88,7 @@ class Receiver:
         self._info: Final = stream.info
         self._stream: Final = stream.stream
         self._name: Final = stream.info.peer or "a peer"
-        self._incoming: Final = ShareOfIntake(shared.intake)
+        self._incoming: Final = ShareOfIntake(shared.intake, self._evict)
         self._reader: Final = TimedReader(
             stream.stream, config, self._incoming, lambda: any(self._owed)
         )
@@ -139,6 +139,16 @@ class Receiver:
         self._stopping = True
         self._reading.cancel(reason="the server is being stopped")
 
+    def _evict(self) -> None:
+        """End the connection, because others need the memory of its incomplete batch."""
+        logger.warning(
+            "closing the connection of the sender %s: other senders wait for the memory that its"
+            " incomplete batch takes (max_incoming_size)",
+            self._name,
+        )
+        self._stopping = True
+        self._reading.cancel(reason="other senders need the memory")
+
     async def _receive(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read)
@@ -168,6 +178,7 @@ class Receiver:
                 "" if self._began else _STRANGE,
             )
         finally:
+            self._reader.close()
             self._waiting.close()
 
     async def _take(self, batches: list[IncomingBatch]) -> None:

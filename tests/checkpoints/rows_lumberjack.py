@@ -66,7 +66,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
-    share = ShareOfIntake(shared(nothing).intake)
+    share = ShareOfIntake(shared(nothing).intake, list)
     return TimedReader(here, DEFAULT, share, lambda: False).read
 
 

@@ -20,6 +20,10 @@ KIB = 2**10
 MIB = 2**20
 
 
+def unexpected():
+    raise AssertionError("evicted")
+
+
 class Connections:
     """Shares that enter in tasks of their own."""
 
@@ -38,7 +42,7 @@ class Connections:
 
 
 def shares_of(intake, count):
-    return [ShareOfIntake(intake) for _ in range(count)]
+    return [ShareOfIntake(intake, unexpected) for _ in range(count)]
 
 
 async def test_below_the_bound_nobody_waits():
@@ -46,7 +50,7 @@ async def test_below_the_bound_nobody_waits():
     one, two = shares_of(intake, 2)
     for share in (one, two, one, two):
         await share.enter()
-        share.hold(share.size + 200)
+        share.hold(share.size + 200, 0)
     assert (intake.size, intake.waiting) == (800, 0)
     one.close()
     one.close()
@@ -59,20 +63,20 @@ async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
         one, two, three, full = shares_of(intake, 4)
-        full.hold(100 * KIB)
+        full.hold(100 * KIB, 0)
         for share in (one, two, three):
             await scene.enter(share)
         assert (scene.entered, intake.waiting) == ([one], 2)
-        one.hold(70 * KIB)
+        one.hold(70 * KIB, 0)
         for _ in range(3):  # Its turn lasts, so it does not wait.
             await one.enter()
-            one.hold(one.size + MIB)
+            one.hold(one.size + MIB, 0)
         assert one.deadline == trio.current_time() + 30
         assert scene.entered == [one]
-        one.hold(10 * KIB)
+        one.hold(10 * KIB, 0)
         await trio.testing.wait_all_tasks_blocked()
         assert (scene.entered, one.deadline) == ([one, two], inf)
-        two.hold(70 * KIB)
+        two.hold(70 * KIB, 0)
         await trio.testing.wait_all_tasks_blocked()
         assert scene.entered == [one, two]
         two.close()
@@ -86,16 +90,16 @@ async def test_those_that_wait_come_one_by_one():
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
         full, holder, *others = shares_of(intake, 7)
-        full.hold(150 * KIB)
+        full.hold(150 * KIB, 0)
         await scene.enter(holder)
-        holder.hold(90 * KIB)
+        holder.hold(90 * KIB, 0)
         for share in others:
             await scene.enter(share)
         full.close()
         for n, share in enumerate(others, 1):
             await trio.testing.wait_all_tasks_blocked()
             assert scene.entered == [holder, *others[:n]]
-            share.hold(1)
+            share.hold(1, 0)
         assert intake.waiting == 0
 
 
@@ -109,11 +113,11 @@ async def test_a_cancelled_one_leaves_nothing(when):
     async def enter(share):
         await share.enter()
         entered.append(share)
-        share.hold(0)
+        share.hold(0, 0)
 
-    full.hold(200 * KIB)
+    full.hold(200 * KIB, 0)
     await holder.enter()
-    holder.hold(80 * KIB)
+    holder.hold(80 * KIB, 0)
     scope = trio.CancelScope()
 
     async def enter_and_be_cancelled():
@@ -151,15 +155,15 @@ async def test_random_connections(autojump_clock):
     async def connection(number):
         nonlocal most
         rng = random.Random(number)
-        share = ShareOfIntake(intake)
+        share = ShareOfIntake(intake, unexpected)
         with trio.move_on_after(rng.choice([0.5, 500])):
             for _ in range(3):
                 while share.size < batch:
                     await trio.sleep(rng.random() / 100)
                     await share.enter()
-                    share.hold(share.size + one_step)
+                    share.hold(share.size + one_step, 0)
                     most = max(most, intake.size)
-                share.hold(share.size - batch)
+                share.hold(share.size - batch, 0)
         share.close()
 
     async with trio.open_nursery() as nursery:
@@ -230,7 +234,7 @@ async def test_incomplete_batches_do_not_wait_for_each_other(autojump_clock):
         async def send():
             async with served(of_all) as one:
                 await one.sender.send(first)
-                await trio.sleep(1)
+                await trio.sleep(0.6)
                 await one.sender.send(second)
                 assert await one.sender.ack() == (2, 2)
 
@@ -244,9 +248,9 @@ async def test_incomplete_batches_do_not_wait_for_each_other(autojump_clock):
 
 
 async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
-    """It has the turn and sends nothing: it is disconnected, and the next one has the turn."""
+    """It has the turn and does not finish: it is disconnected, and the next one has the turn."""
     config = LumberjackConfig(
-        max_incoming_size=100_000, keepalive_interval=1000, progress_timeout=30, batch_timeout=300
+        max_incoming_size=150_000, keepalive_interval=1000, progress_timeout=30, batch_timeout=300
     )
 
     async def accept(_batch):
@@ -254,10 +258,13 @@ async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
 
     of_all = shared(accept, config)
     async with served(of_all) as slow, served(of_all) as good:
+        await good.sender.send(window(2) + event(1, b"[" + b" " * 70_000 + b"]"))
+        await trio.testing.wait_all_tasks_blocked()
         await slow.sender.send(window(9) + event(1, b" " * 100_000))
         await trio.testing.wait_all_tasks_blocked()
         await slow.sender.send(b"2")  # From now on it has the turn.
-        await good.sender.send(full_window(1))
+        await trio.testing.wait_all_tasks_blocked()
+        await good.sender.send(event(2))
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
 
@@ -270,11 +277,83 @@ async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
                         return
 
             nursery.start_soon(trickle)
-            assert await good.sender.ack() == (2, 1)
+            assert await good.sender.ack() == (2, 2)
             assert trio.current_time() - began == pytest.approx(30)
             nursery.cancel_scope.cancel()
     (line,) = [record.getMessage() for record in caplog.records]
     assert "while others waited for memory (max_incoming_size)" in line
+
+
+async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
+    """The connection with the largest one is evicted, and a small batch comes in after a second."""
+    config = LumberjackConfig(max_incoming_size=400_000, keepalive_interval=1000)
+
+    async def accept(_batch):
+        pass
+
+    of_all = shared(accept, config)
+    async with trio.open_nursery() as nursery:
+        ended = []
+        full = trio.Event()
+
+        async def bad(size):
+            async with served(of_all) as one:
+                await one.sender.send(window(9) + event(1, b" " * size))
+                await full.wait()
+                await one.sender.send(b"2J")
+                await one.over.wait()
+                ended.append((size, trio.current_time() - began))
+
+        began = trio.current_time()
+        for size in (100_000, 110_000, 120_000, 90_000):
+            nursery.start_soon(bad, size)
+        await trio.testing.wait_all_tasks_blocked()
+        full.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert of_all.intake.waiting == 3
+        for n in range(1, 6):
+            async with served(of_all) as good:
+                await good.sender.send(full_window(1, n))
+                assert await good.sender.ack() == (2, n)
+                assert trio.current_time() - began < 1.1
+        assert of_all.intake.size < 400_000
+        await trio.sleep(25)
+        assert [size for size, _ in ended] == [120_000]
+        nursery.cancel_scope.cancel()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "other senders wait for the memory that its incomplete batch takes" in line
+    assert (of_all.intake.size, of_all.intake.waiting) == (0, 0)
+
+
+async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
+    """They give back their memory when they find room, so small senders wait for that."""
+    config = LumberjackConfig(
+        max_incoming_size=300_000, max_waiting_batches=1, keepalive_interval=1000
+    )
+    gate = trio.Event()
+
+    async def handler(_batch):
+        await gate.wait()
+
+    of_all = shared(handler, config)
+    of_all.room.batches = 256  # No batch finds room for now.
+    large = encode_batch([b'"%s"' % (b"x" * 120_000)])
+    async with trio.open_nursery() as nursery:
+
+        async def send(data):
+            async with served(of_all) as one:
+                await one.sender.send(data)
+                assert (await one.sender.ack())[1] == 1
+
+        for _ in range(4):
+            nursery.start_soon(send, large)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(send, full_window(1))
+        await trio.sleep(100)
+        assert of_all.intake.waiting == 1
+        gate.set()
+        of_all.room.give_back(256, 0)
+    assert not caplog.records
 
 
 async def test_the_pause_does_not_count(autojump_clock, caplog):
