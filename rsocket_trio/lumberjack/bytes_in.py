@@ -11,7 +11,7 @@ import trio
 from ..errors import RemoteProtocolError
 from .batches import IncomingBatch, held_size
 from .config import LumberjackConfig
-from .intake import ShareOfIntake
+from .incoming_memory import ShareOfIncoming
 from .reader import BatchReader, ReaderState
 
 __all__ = ["TimedReader"]
@@ -38,7 +38,7 @@ class TimedReader:
         self,
         stream: trio.abc.ReceiveStream,
         config: LumberjackConfig,
-        share: ShareOfIntake,
+        share: ShareOfIncoming,
         owes: Callable[[], bool],
     ) -> None:
         self._stream: Final = stream

@@ -24,7 +24,7 @@ from .bytes_in import TimedReader
 from .config import LumberjackConfig
 from .farewell import half_close
 from .handling import Handler, handle
-from .intake import Intake, ShareOfIntake
+from .incoming_memory import IncomingMemory, ShareOfIncoming
 from .room import Room, ShareOfRoom
 from .waiting import WaitingBatches
 
@@ -70,7 +70,7 @@ class Shared:
     on_poison: PoisonHook | None
     config: LumberjackConfig
     room: Room
-    intake: Intake
+    intake: IncomingMemory
     totals: Totals = attrs.field(factory=Totals)
 
 
@@ -88,7 +88,7 @@ class Receiver:
         self._info: Final = stream.info
         self._stream: Final = stream.stream
         self._name: Final = stream.info.peer or "a peer"
-        self._incoming: Final = ShareOfIntake(shared.intake, self._evict)
+        self._incoming: Final = ShareOfIncoming(shared.intake, self._evict)
         self._reader: Final = TimedReader(
             stream.stream, config, self._incoming, lambda: any(self._owed)
         )

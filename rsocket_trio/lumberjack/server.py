@@ -22,7 +22,7 @@ from ..uri import Uri
 from .addresses import lumberjack_uri
 from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
-from .intake import Intake
+from .incoming_memory import IncomingMemory
 from .receiver import Receiver, Shared
 from .room import Room
 
@@ -197,7 +197,7 @@ async def serve(
         on_poison=on_poison,
         config=config,
         room=Room(config.max_batches, config.max_held_size),
-        intake=Intake(config.max_incoming_size, config.progress_timeout),
+        intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
     )
     registry = _Registry(shared)
     arrivals = Arrivals(

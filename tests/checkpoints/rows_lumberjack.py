@@ -11,7 +11,7 @@ from rsocket_trio.lumberjack.acknowledgements import Departure
 from rsocket_trio.lumberjack.bytes_in import TimedReader
 from rsocket_trio.lumberjack.farewell import half_close
 from rsocket_trio.lumberjack.handling import handle
-from rsocket_trio.lumberjack.intake import ShareOfIntake
+from rsocket_trio.lumberjack.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.checkpoints.scene import Call, Scene, endless, row
@@ -66,7 +66,7 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
-    share = ShareOfIntake(shared(nothing).intake, list)
+    share = ShareOfIncoming(shared(nothing).intake, list)
     return TimedReader(here, DEFAULT, share, lambda: False).read
 
 

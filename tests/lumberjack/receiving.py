@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig
-from rsocket_trio.lumberjack.intake import Intake
+from rsocket_trio.lumberjack.incoming_memory import IncomingMemory
 from rsocket_trio.lumberjack.receiver import Receiver, Shared
 from rsocket_trio.lumberjack.room import Room
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
@@ -83,7 +83,7 @@ def shared(handler, config=DEFAULT, on_poison=None, room=None):
         on_poison=on_poison,
         config=config,
         room=room or Room(config.max_batches, config.max_held_size),
-        intake=Intake(config.max_incoming_size, config.progress_timeout),
+        intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
     )
 
 

@@ -62,7 +62,7 @@ WITH_IO: dict[str, set[str]] = {
     "reactivesocket": {"__init__.py", "opening.py", "subscription.py", "transport.py"},
     "lumberjack": {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
-        "handling.py", "intake.py", "receiver.py", "room.py", "server.py", "waiting.py",
+        "handling.py", "incoming_memory.py", "receiver.py", "room.py", "server.py", "waiting.py",
         # These two read no bytes of peers, but need the modules around the protocol.
         "addresses.py", "config.py", "spooling.py", "stored.py",
     },

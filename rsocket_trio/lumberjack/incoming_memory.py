@@ -1,4 +1,4 @@
-"""The memory of what all connections have read and not delivered yet: `Intake`.
+"""The memory of what all connections have read and not delivered yet: `IncomingMemory`.
 
 That is their incomplete frames and batches, and the batches that wait for `Room`. Batches are
 decoded in one step, so their memory is known only afterwards. So before a connection decodes what
@@ -21,7 +21,7 @@ from typing import Final
 
 import trio
 
-__all__ = ["Intake", "ShareOfIntake"]
+__all__ = ["IncomingMemory", "ShareOfIncoming"]
 
 _SMALL: Final = 64 * 2**10
 """A connection that holds no more bytes goes first. It may also hold so many at the end of its turn
@@ -31,7 +31,7 @@ _PATIENCE: Final = 1.0
 """Seconds that a connection that holds little waits before another one is evicted."""
 
 
-class Intake:
+class IncomingMemory:
     """Bounds the bytes. Connections that find no room wait in a queue.
 
     They are exceeded by what two connections may hold at most: one that decodes below the bound,
@@ -51,21 +51,21 @@ class Intake:
         self._max_size: Final = max_size
         self._turn_time: Final = turn_time
         # Those that hold little, and those that hold much; in order, and fast to remove from.
-        self._light: dict[ShareOfIntake, trio.Event] = {}
-        self._heavy: dict[ShareOfIntake, trio.Event] = {}
+        self._light: dict[ShareOfIncoming, trio.Event] = {}
+        self._heavy: dict[ShareOfIncoming, trio.Event] = {}
         self._incomplete = 0  # The bytes of all incomplete batches.
-        self._inside: set[ShareOfIntake] = set()  # Those that hold such bytes.
-        self._evicted: ShareOfIntake | None = None  # It has not given back its memory yet.
-        self._called: ShareOfIntake | None = None  # It may decode, and has not done so yet.
-        self._turn: ShareOfIntake | None = None
+        self._inside: set[ShareOfIncoming] = set()  # Those that hold such bytes.
+        self._evicted: ShareOfIncoming | None = None  # It has not given back its memory yet.
+        self._called: ShareOfIncoming | None = None  # It may decode, and has not done so yet.
+        self._turn: ShareOfIncoming | None = None
 
     @property
     def waiting(self) -> int:
         """The number of connections that wait to decode what they have read."""
         return len(self._light) + len(self._heavy)
 
-    async def enter(self, share: ShareOfIntake) -> None:
-        """Wait until the share may take more; see `ShareOfIntake.enter`."""
+    async def enter(self, share: ShareOfIncoming) -> None:
+        """Wait until the share may take more; see `ShareOfIncoming.enter`."""
         if share is self._turn:
             return
         if self._called is None and not self.waiting and self.size < self._max_size:
@@ -86,7 +86,7 @@ class Intake:
         finally:
             share.overdue = False
 
-    def hold(self, share: ShareOfIntake, size: int, incomplete: int) -> None:
+    def hold(self, share: ShareOfIncoming, size: int, incomplete: int) -> None:
         """Take note of what a share holds now."""
         self.size += size - share.size
         self._incomplete += incomplete - share.incomplete
@@ -103,12 +103,12 @@ class Intake:
             self._end_turn()
         self._admit()
 
-    def close(self, share: ShareOfIntake) -> None:
+    def close(self, share: ShareOfIncoming) -> None:
         """Take note that the connection is over."""
         self._leave(share)
         self.hold(share, 0, 0)
 
-    def _leave(self, share: ShareOfIntake) -> None:
+    def _leave(self, share: ShareOfIncoming) -> None:
         self._light.pop(share, None)
         self._heavy.pop(share, None)
         if share is self._called:  # It was called after it was cancelled, and before it ran.
@@ -157,8 +157,8 @@ class Intake:
             self._evicted.evict()
 
 
-class ShareOfIntake:
-    """What one connection holds of an `Intake`.
+class ShareOfIncoming:
+    """What one connection holds of an `IncomingMemory`.
 
     Args:
         intake: What all connections share.
@@ -173,7 +173,7 @@ class ShareOfIntake:
         deadline: Its sender has until then, if it has the turn.
     """
 
-    def __init__(self, intake: Intake, evict: Callable[[], None]) -> None:
+    def __init__(self, intake: IncomingMemory, evict: Callable[[], None]) -> None:
         self.size = 0
         self.incomplete = 0
         self.evict: Final = evict

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig, encode_batch, serve
-from rsocket_trio.lumberjack.intake import Intake, ShareOfIntake
+from rsocket_trio.lumberjack.incoming_memory import IncomingMemory, ShareOfIncoming
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import event, window
 
@@ -42,11 +42,11 @@ class Connections:
 
 
 def shares_of(intake, count):
-    return [ShareOfIntake(intake, unexpected) for _ in range(count)]
+    return [ShareOfIncoming(intake, unexpected) for _ in range(count)]
 
 
 async def test_below_the_bound_nobody_waits():
-    intake = Intake(1000, 30)
+    intake = IncomingMemory(1000, 30)
     one, two = shares_of(intake, 2)
     for share in (one, two, one, two):
         await share.enter()
@@ -59,7 +59,7 @@ async def test_below_the_bound_nobody_waits():
 
 async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
     """The turn ends when the connection holds no more than before; then the next one has it."""
-    intake = Intake(100 * KIB, 30)
+    intake = IncomingMemory(100 * KIB, 30)
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
         one, two, three, full = shares_of(intake, 4)
@@ -86,7 +86,7 @@ async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
 
 async def test_those_that_wait_come_one_by_one():
     """When memory is free again, each one decodes before the next one is called."""
-    intake = Intake(100 * KIB, 30)
+    intake = IncomingMemory(100 * KIB, 30)
     async with trio.open_nursery() as nursery:
         scene = Connections(nursery, intake)
         full, holder, *others = shares_of(intake, 7)
@@ -106,7 +106,7 @@ async def test_those_that_wait_come_one_by_one():
 @pytest.mark.parametrize("when", ["waiting", "before the call", "after the call"])
 async def test_a_cancelled_one_leaves_nothing(when):
     """The next one is called in its place, unless it was called before it was cancelled."""
-    intake = Intake(100 * KIB, 30)
+    intake = IncomingMemory(100 * KIB, 30)
     holder, one, two, full = shares_of(intake, 4)
     entered = []
 
@@ -149,13 +149,13 @@ async def test_random_connections(autojump_clock):
     """The bound holds, all connections come to an end, and nothing is left."""
     one_step = 5 * KIB
     batch = 200 * KIB
-    intake = Intake(300 * KIB, 1000)
+    intake = IncomingMemory(300 * KIB, 1000)
     most = 0
 
     async def connection(number):
         nonlocal most
         rng = random.Random(number)
-        share = ShareOfIntake(intake, unexpected)
+        share = ShareOfIncoming(intake, unexpected)
         with trio.move_on_after(rng.choice([0.5, 500])):
             for _ in range(3):
                 while share.size < batch:
