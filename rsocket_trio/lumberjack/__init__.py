@@ -30,6 +30,7 @@ The server:
 - ``server``: listen, and stop
 - ``receiver``: one connection, and its tasks
 - ``bytes_in``: read from a sender within the deadlines
+- ``incoming_memory``: the memory of what all connections have read and not delivered
 - ``room``: the batches that all connections hold together
 - ``waiting``: the batches of one connection that wait
 - ``routed``: call the handler and the guards of a router

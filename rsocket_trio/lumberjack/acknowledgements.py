@@ -56,11 +56,16 @@ class Departure:
 class AckWriter:
     """Writes ACK frames, and keep-alives while the sender waits for an ACK.
 
+    A keep-alive would show that the sender is gone, but version 1 has none, and a first write to a
+    connection that the sender has closed succeeds. So the writer looks before.
+
     Args:
         stream: The stream of the connection.
         keepalive_interval: See `LumberjackConfig`.
         send_timeout: See `LumberjackConfig`.
-        owes: Returns whether keep-alives are wanted now.
+        awaited: Returns whether the sender waits for an ACK.
+        wants_keepalive: Returns whether it may get keep-alives meanwhile.
+        departed: Returns whether the sender is gone.
         lost: Called with a text when the stream is broken, or the sender does not read.
     """
 
@@ -70,13 +75,17 @@ class AckWriter:
         *,
         keepalive_interval: float,
         send_timeout: float,
-        owes: Callable[[], bool],
+        awaited: Callable[[], bool],
+        wants_keepalive: Callable[[], bool],
+        departed: Callable[[], bool],
         lost: Callable[[str], None],
     ) -> None:
         self._stream: Final = stream
         self._interval: Final = keepalive_interval
         self._send_timeout: Final = send_timeout
-        self._owes: Final = owes
+        self._awaited: Final = awaited
+        self._wants_keepalive: Final = wants_keepalive
+        self._departed: Final = departed
         self._lost: Final = lost
         self._frames = bytearray()  # Handed over, and not taken by the task yet.
         self._departure = Departure()  # Of these frames.
@@ -110,7 +119,7 @@ class AckWriter:
 
     def arm(self) -> None:
         """Begin with keep-alives after an interval, unless they have begun."""
-        if not self._armed and self._owes():
+        if not self._armed and self._awaited():
             self._armed = True
             if self._nap is not None:
                 self._nap.deadline = trio.current_time() + self._interval
@@ -153,14 +162,18 @@ class AckWriter:
         while not self._frames:
             if self._finishing:
                 return b""
-            self._armed = self._owes()
+            self._armed = self._awaited()
             deadline = trio.current_time() + self._interval if self._armed else inf
             with trio.CancelScope(deadline=deadline) as self._nap:
                 await self._wake.wait()
             self._nap = None
-            if not self._wake.is_set() and self._owes():
+            if self._wake.is_set():
+                self._wake = trio.Event()
+            elif self._departed():
+                self._lost("it closed the connection")
+                return b""
+            elif self._wants_keepalive():
                 return _KEEPALIVE
-            self._wake = trio.Event()
         self._wake = trio.Event()
         frames = bytes(self._frames)
         self._frames.clear()

@@ -59,6 +59,7 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
         raw: The events as they arrived: JSON texts, or in version 1 also key-value pairs.
         version: The version of the protocol, 1 or 2.
         is_json: Whether the events are JSON texts. If not, they are key-value pairs.
+        size: The bytes of ``raw`` together.
         compressed: The zlib stream that contains the frames of exactly these events, if they came
             in one compressed frame. Else ``None``.
         transport: Facts about the connection: the peer's address, its certificate.
@@ -70,6 +71,7 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
         self.raw: Final[list[bytes]] = incoming.events
         self.version: Final = incoming.version
         self.is_json: Final = incoming.is_json
+        self.size: Final = incoming.size
         self.compressed: Final = incoming.compressed
         self.transport: Final = transport
         self._incoming: Final = incoming

@@ -9,6 +9,8 @@ leaves open:
   announce one window for a whole connection), or of 1 if there was none.
 - A window of 0 asks for an ACK 0, so it is delivered as a batch without events.
 - All frames of a batch have the version and, for events, the type of the first one.
+
+`held_size` says how much memory a batch takes.
 """
 
 from __future__ import annotations
@@ -21,10 +23,17 @@ import attrs
 
 from rsocket_trio.errors import RemoteProtocolError
 
+from .frames import LONG, SHORT
 from .limits import LumberjackLimits
 from .sequences import MAX_SEQUENCE, next_sequence
 
-__all__ = ["BatchBuilder", "IncomingBatch"]
+__all__ = ["BatchBuilder", "IncomingBatch", "held_size"]
+
+_BATCH_COST: Final = 512
+"""Bytes that a batch takes besides its events: objects, and places in queues."""
+
+_EVENT_COST: Final = 64
+"""Bytes that an event takes besides its contents: an object, and its place in a list."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -38,6 +47,7 @@ class IncomingBatch:
             pairs and the pairs. `decode_event` decodes one. No event is empty.
         is_json: Whether the events are JSON texts. If not, they are key-value pairs. Both kinds
             occur in version 1, and only JSON in version 2.
+        size: The bytes of the events together.
         sequences: The sequence number of each event: a `range` if they are consecutive.
         compressed: The payload of a compressed frame that contains exactly the events of this
             batch, in order, and nothing else. ``None`` if they came in any other way.
@@ -46,6 +56,7 @@ class IncomingBatch:
     version: int
     window: int
     events: list[bytes]
+    size: int
     is_json: bool
     sequences: Sequence[int]
     compressed: bytes | None = None
@@ -92,6 +103,15 @@ class IncomingBatch:
         return [self.sequences[n - 2], 0]
 
 
+def held_size(batch: IncomingBatch) -> int:
+    """Return the memory of a batch, in bytes."""
+    return _memory(len(batch.events), batch.size, batch.compressed) + _BATCH_COST
+
+
+def _memory(events: int, size: int, compressed: bytes | None) -> int:
+    return size + _EVENT_COST * events + (0 if compressed is None else len(compressed))
+
+
 class BatchBuilder:
     """Collects events until their window is full.
 
@@ -109,6 +129,7 @@ class BatchBuilder:
 
     __slots__ = (
         "_announced",
+        "_ceiling",
         "_compressed",
         "_first",
         "_is_json",
@@ -128,6 +149,7 @@ class BatchBuilder:
         self._limits: Final = limits
         self.done: list[IncomingBatch] = []
         self.window = 0  # As announced last.
+        self._ceiling: int | None = None  # In a compressed frame: the most batches in `done`.
         self._windows = 0  # The number of W frames so far.
         self._restart()
 
@@ -141,7 +163,12 @@ class BatchBuilder:
         self._first = 0
         self._is_json = True
         self._sequences: array[int] | None = None  # Only if they are not consecutive.
-        self._size = 0
+        self._size = 0  # Of the frames.
+
+    @property
+    def held(self) -> int:
+        """The memory of the batch that is being collected, in bytes."""
+        return _memory(len(self.events), self._size, self._compressed)
 
     @property
     def waits(self) -> bool:
@@ -265,10 +292,12 @@ class BatchBuilder:
 
     def begin_compressed(self) -> tuple[int, int, bool]:
         """Take note that the next frames come out of a compressed frame; return a mark."""
+        self._ceiling = len(self.done) + self._limits.max_compressed_windows
         return len(self.done), self._windows, not self.events
 
     def end_compressed(self, payload: bytes, mark: tuple[int, int, bool]) -> None:
         """Keep the payload with the batch whose events it contains, if it contains nothing else."""
+        self._ceiling = None
         done, windows, began_here = mark
         if not began_here or windows != self._windows:
             return
@@ -280,6 +309,7 @@ class BatchBuilder:
 
     def undo_compressed(self, mark: tuple[int, int, bool]) -> None:
         """Forget the batches out of a compressed frame that is not whole or not valid."""
+        self._ceiling = None
         del self.done[mark[0] :]
 
     def take(self) -> list[IncomingBatch]:
@@ -292,12 +322,21 @@ class BatchBuilder:
         self._restart()
 
     def _deliver(self) -> None:
+        if self._ceiling is not None and len(self.done) >= self._ceiling:
+            # These batches wait for the checksum of the frame, so there is no smaller step.
+            raise RemoteProtocolError(
+                "a compressed frame contains more windows than the limit of"
+                f" {self._limits.max_compressed_windows} (max_compressed_windows)"
+            )
         events, first = self.events, self._first
+        # Both heads end where the bytes of the event begin.
+        head = LONG.size if self._is_json else SHORT.size
         self.done.append(
             IncomingBatch(
                 version=self.version,
                 window=self.window if self.window or not events else 1,
                 events=events,
+                size=self._size - head * len(events),
                 is_json=self._is_json,
                 sequences=self._sequences or range(first, first + len(events)),
                 compressed=self._compressed,

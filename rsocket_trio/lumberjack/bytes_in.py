@@ -9,8 +9,9 @@ from typing import Final
 import trio
 
 from ..errors import RemoteProtocolError
-from .batches import IncomingBatch
+from .batches import IncomingBatch, held_size
 from .config import LumberjackConfig
+from .incoming_memory import ShareOfIncoming
 from .reader import BatchReader, ReaderState
 
 __all__ = ["TimedReader"]
@@ -26,14 +27,25 @@ class TimedReader:
     Args:
         stream: The stream of the connection.
         config: The limits and times.
+        share: Gets the memory of what has arrived, up to `delivered`.
         owes: Returns whether the sender waits for an ACK.
+
+    Attributes:
+        reading: Whether it waits for bytes: the end of the connection ends this wait.
     """
 
     def __init__(
-        self, stream: trio.abc.ReceiveStream, config: LumberjackConfig, owes: Callable[[], bool]
+        self,
+        stream: trio.abc.ReceiveStream,
+        config: LumberjackConfig,
+        share: ShareOfIncoming,
+        owes: Callable[[], bool],
     ) -> None:
         self._stream: Final = stream
         self._config: Final = config
+        self._share: Final = share
+        self.reading = False
+        self._returned = 0  # The memory of the batches that are not delivered yet.
         self._owes: Final = owes
         self._reader: Final = BatchReader(config.limits)
         self._heard = self._began = trio.current_time()
@@ -51,18 +63,24 @@ class TimedReader:
             trio.BrokenResourceError: The connection broke.
 
         Checkpoint: always.
-        If cancelled: nothing is lost.
+        If cancelled: what has arrived may be lost, so read no more.
         """
         reader = self._reader
         if reader.refused:
             reader.feed(b"")  # Raises the error, now that the batches before it are taken.
         if reader.more:
             await trio.lowlevel.checkpoint()
-            return self._feed(b"")
+            return await self._feed(b"")
         while True:
-            with trio.CancelScope(deadline=self._deadline()):
-                data = await self._stream.receive_some(_READ_SIZE)
-                return self._feed(data) if data else None
+            data: bytes | bytearray | None = None
+            self.reading = True
+            try:
+                with trio.CancelScope(deadline=self._deadline()):
+                    data = await self._stream.receive_some(_READ_SIZE)
+            finally:
+                self.reading = False
+            if data is not None:
+                return await self._feed(data) if data else None
             if not self.inside and reader.received and self._owes():
                 self._heard = trio.current_time()  # It may wait for us as long as we need.
             if trio.current_time() >= self._deadline():
@@ -76,18 +94,45 @@ class TimedReader:
     def resumed(self) -> None:
         """Take note that the reading has paused: the sender had no chance to make progress."""
         now = trio.current_time()
-        self._began += now - self._heard
+        pause = now - self._heard
+        self._began += pause
+        self._share.deadline += pause
         self._heard = now
 
-    def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
+    def delivered(self, size: int) -> None:
+        """Take note that a batch of this size has found room."""
+        self._returned -= size
+        self._hold()
+
+    def close(self) -> None:
+        """Forget what has arrived and is not returned."""
+        self._reader.drop()
+        self._hold()
+
+    async def _feed(self, data: bytes | bytearray) -> list[IncomingBatch]:
+        began = trio.current_time()
+        await self._share.enter()
+        self._began += trio.current_time() - began
         between = self._reader.state is ReaderState.BETWEEN
-        batches = self._reader.feed(data)
+        batches: list[IncomingBatch] = []
+        try:
+            batches = self._reader.feed(data)
+        finally:
+            self._returned += sum(map(held_size, batches))
+            self._hold()
         self._heard = trio.current_time()
         if between or batches:
             self._began = self._heard
         return batches
 
+    def _hold(self) -> None:
+        incomplete = self._reader.held
+        self._share.hold(self._returned + incomplete, incomplete)
+
     def _deadline(self) -> float:
+        return min(self._share.deadline, self._deadline_of_state())
+
+    def _deadline_of_state(self) -> float:
         config = self._config
         state = self._reader.state
         if not self._reader.received:
@@ -108,6 +153,8 @@ class TimedReader:
         """
         batch = self._reader.flush()
         if batch is not None:
+            self._returned += held_size(batch)
+            self._hold()
             return [batch]
         config = self._config
         if not self._reader.received:
@@ -116,6 +163,11 @@ class TimedReader:
             why = f"it was idle for {config.idle_timeout:g} s (idle_timeout)"
         elif trio.current_time() >= self._began + config.batch_timeout:
             why = f"one batch took {config.batch_timeout:g} s (batch_timeout)"
+        elif trio.current_time() >= self._share.deadline:
+            why = (
+                f"it did not finish a batch within {config.progress_timeout:g} s"
+                " (progress_timeout) while others waited for memory (max_incoming_size)"
+            )
         else:
             why = f"it stopped inside a batch for {config.progress_timeout:g} s (progress_timeout)"
         raise RemoteProtocolError(why)

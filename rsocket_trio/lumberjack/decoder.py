@@ -37,6 +37,9 @@ _unpack_short: Final = SHORT.unpack_from
 _unpack_long: Final = LONG.unpack_from
 _unpack_field: Final = FIELD.unpack_from
 
+_STEP: Final = 256
+"""Batches that are complete before `FrameDecoder.feed` returns: 64 KiB can hold 10922 windows."""
+
 _HTTP: Final = (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"OPTIONS ", b"CONNECT ", b"PRI ")
 _TLS: Final = b"\x16\x03"
 
@@ -78,6 +81,11 @@ class FrameDecoder:
         """Whether a part of a frame has arrived."""
         return bool(self._partial)
 
+    @property
+    def held(self) -> int:
+        """The memory of this part, in bytes."""
+        return len(self._partial)
+
     def drop(self) -> None:
         """Forget the part of a frame."""
         self._partial = bytearray()
@@ -85,8 +93,9 @@ class FrameDecoder:
     def feed(self, data: bytes, position: int = 0) -> int:
         """Take bytes of the stream; return the position behind the last byte that was taken.
 
-        A few bytes of compressed frames can become any amount of memory. So once this call has
-        inflated as much as one compressed frame may contain, it returns before the next frame.
+        A few bytes can become many batches, and those of compressed frames any amount of memory. So
+        once this call has completed some hundred batches, or has inflated as much as one compressed
+        frame may contain, it returns before the next frame.
 
         Args:
             data: Bytes of the stream.
@@ -114,9 +123,12 @@ class FrameDecoder:
         return position
 
     def _satisfied(self) -> bool:
+        if self._inside:
+            return False  # The batches are kept until the checksum anyway.
         limits = self._limits
         return (
-            self._inflated >= limits.max_inflated_size
+            len(self._builder.done) >= _STEP
+            or self._inflated >= limits.max_inflated_size
             or self._unpacked >= limits.max_compressed_frames
         )
 
@@ -313,8 +325,12 @@ def _cut(data: bytes | bytearray, start: int, stop: int) -> bytes:
 
 
 def _stranger(first: bytes) -> str:
-    """Return the error text for bytes that are no frame; it names protocols that are likely."""
-    text = f"no frame begins with {first.hex(' ')}: the version must be '1' or '2'"
+    """Return the error text for bytes that are no frame; it names protocols that are likely.
+
+    It shows one byte only. The text goes to the log, and behind a wrong length, or from a program
+    that speaks another protocol, these bytes may be the contents of an event, or a password.
+    """
+    text = f"no frame begins with the byte 0x{first[0]:02x}: the version must be '1' or '2'"
     if _TLS.startswith(first[:2]):
         return f"{text}; TLS begins with 16 03, and this connection is not encrypted"
     if any(word.startswith(first[: len(word)]) for word in _HTTP):

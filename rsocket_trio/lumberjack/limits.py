@@ -36,8 +36,11 @@ class LumberjackLimits:
         max_inflated_size: The frames in one compressed frame, after inflation. A few hundred KB
             can become hundreds of MB. 64 MiB.
         max_compressed_frames: The frames in one compressed frame. An event of one byte takes
-            eleven bytes there, and about ten times as much as an object. 131072: an event and a
-            window frame for each event of the largest window.
+            eleven bytes there, and about ten times as much as an object. 131072: twice the largest
+            window.
+        max_compressed_windows: The windows in one compressed frame, also those without events. They
+            are kept until the checksum at its end was right, and each takes half a KiB as an
+            object. 4096: known senders send one, and one without window frames at most 2048.
         max_batch_size: The event frames of one batch, after inflation: a batch is delivered as a
             whole. 64 MiB: 2048 events of 32 KiB.
         max_pairs: Key-value pairs of one event of version 1. 1024, as Graylog.
@@ -48,6 +51,7 @@ class LumberjackLimits:
     max_compressed_size: int = attrs.field(default=32 * 2**20, validator=_size)
     max_inflated_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_compressed_frames: int = attrs.field(default=131072, validator=_size)
+    max_compressed_windows: int = attrs.field(default=4096, validator=_size)
     max_batch_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_pairs: int = attrs.field(default=1024, validator=_size)
 

@@ -62,6 +62,11 @@ class BatchReader:
         return bool(self._waiting)
 
     @property
+    def held(self) -> int:
+        """The memory of what has arrived and is not delivered, in bytes."""
+        return self._builder.held + self._decoder.held + len(self._waiting)
+
+    @property
     def state(self) -> ReaderState:
         """What the reader waits for."""
         if self._builder.waits or self._decoder.partial or self._waiting:
@@ -81,9 +86,9 @@ class BatchReader:
 
         Returns:
             The batches that are complete now, in order. A batch without events only asks for its
-            ACK. These are all, unless a large amount came out of compressed frames: then `more` is
-            true, and the next call returns further batches. So call it until `more` is false,
-            before you read from the connection again.
+            ACK. These are all, unless there are hundreds, or a large amount came out of compressed
+            frames: then `more` is true, and the next call returns further batches. So call it until
+            `more` is false, before you read from the connection again.
 
         Raises:
             RemoteProtocolError: The peer broke the protocol or went past a limit: close the
@@ -106,8 +111,7 @@ class BatchReader:
             position = self._decoder.feed(data, position)
         except RemoteProtocolError as error:
             self._refusal = fresh_copy(error)
-            self._builder.drop()
-            self._decoder.drop()
+            self.drop()
             done = self._builder.take()
             if not done:
                 raise
@@ -116,6 +120,12 @@ class BatchReader:
             self._waiting = data
             self._position = position
         return self._builder.take()
+
+    def drop(self) -> None:
+        """Forget what has arrived and is not delivered, as the connection is over."""
+        self._waiting = b""
+        self._builder.drop()
+        self._decoder.drop()
 
     def flush(self) -> IncomingBatch | None:
         """Return the events that wait in a window that no W frame announced, or ``None``.

@@ -16,15 +16,17 @@ from ..errors import ConnectionLost, RemoteProtocolError
 from ..log_policy import logger
 from ..sealed import make
 from ..sockets.byte_stream import ByteStream
+from ..sockets.departure import has_left
 from ..sockets.dial import describe_failure
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
-from .batches import IncomingBatch
+from .batches import IncomingBatch, held_size
 from .bytes_in import TimedReader
 from .config import LumberjackConfig
 from .farewell import half_close
 from .handling import Handler, handle
-from .room import Room, ShareOfRoom, held_size
+from .incoming_memory import IncomingMemory, ShareOfIncoming
+from .room import Room, ShareOfRoom
 from .waiting import WaitingBatches
 
 __all__ = ["Receiver", "Shared", "Totals"]
@@ -61,6 +63,7 @@ class Shared:
         on_poison: Called with each event that cannot be decoded, or ``None``.
         config: Limits and times.
         room: Bounds the batches that are held.
+        intake: Bounds what has been read besides.
         totals: Counts.
     """
 
@@ -68,6 +71,7 @@ class Shared:
     on_poison: PoisonHook | None
     config: LumberjackConfig
     room: Room
+    intake: IncomingMemory
     totals: Totals = attrs.field(factory=Totals)
 
 
@@ -85,18 +89,24 @@ class Receiver:
         self._info: Final = stream.info
         self._stream: Final = stream.stream
         self._name: Final = stream.info.peer or "a peer"
-        self._reader: Final = TimedReader(stream.stream, config, lambda: any(self._owed))
+        self._incoming: Final = ShareOfIncoming(shared.intake, self._evict)
+        self._reader: Final = TimedReader(
+            stream.stream, config, self._incoming, lambda: any(self._owed)
+        )
         self._waiting: Final = WaitingBatches(config.max_waiting_batches)
         self._share: Final = ShareOfRoom(shared.room)
         self._acks: Final = AckWriter(
             stream.stream,
             keepalive_interval=config.keepalive_interval,
             send_timeout=config.send_timeout,
-            owes=self._wants_keepalive,
+            awaited=lambda: any(self._owed),
+            wants_keepalive=self._wants_keepalive,
+            departed=self._departed,
             lost=self._lose,
         )
         self._owed = [0, 0]  # Batches of version 1 and 2 that are not acknowledged.
-        self._reading: Final = trio.CancelScope()
+        self._reading = trio.CancelScope()
+        self._stopping = False
         self._everything: Final = trio.CancelScope()
         self._began = False  # Whether a batch has arrived.
         self._lost = False
@@ -121,12 +131,24 @@ class Receiver:
                     self._acks.finish(patience)
         finally:
             self._share.close()
+            self._incoming.close()
         if not self._lost:
             await half_close(self._stream, self._shared.config.close_timeout)
 
     def stop(self) -> None:
         """Read no more; the batches that have been read are handled, and acknowledged."""
+        self._stopping = True
         self._reading.cancel(reason="the server is being stopped")
+
+    def _evict(self) -> None:
+        """End the connection, because others need the memory of its incomplete batch."""
+        logger.warning(
+            "closing the connection of the sender %s: other senders wait for the memory that its"
+            " incomplete batch takes (max_incoming_size)",
+            self._name,
+        )
+        self._stopping = True
+        self._reading.cancel(reason="other senders need the memory")
 
     async def _receive(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -136,16 +158,17 @@ class Receiver:
 
     async def _read(self) -> None:
         try:
-            with self._reading:
-                while True:
+            while not self._stopping:
+                batches: list[IncomingBatch] | None = []
+                with trio.CancelScope() as self._reading:
                     await self._waiting.wait_room()
                     self._reader.resumed()
                     batches = await self._reader.read()
-                    if batches is None:
-                        self._lose("it closed the connection")
-                        return
-                    await self._take(batches)
-                    del batches  # Do not hold the events while waiting for the next ones.
+                if batches is None:
+                    self._lose("it closed the connection")
+                    return
+                await self._take(batches)
+                del batches  # Do not hold the events while waiting for the next ones.
         except trio.BrokenResourceError as error:
             self._lose(describe_failure(error))
         except RemoteProtocolError as error:
@@ -156,6 +179,7 @@ class Receiver:
                 "" if self._began else _STRANGE,
             )
         finally:
+            self._reader.close()
             self._waiting.close()
 
     async def _take(self, batches: list[IncomingBatch]) -> None:
@@ -168,6 +192,7 @@ class Receiver:
             await self._waiting.wait_room()
             size = held_size(batch)
             await self._share.take(size)
+            self._reader.delivered(size)
             self._waiting.put(batch, size)
 
     async def _work(self) -> None:
@@ -210,6 +235,9 @@ class Receiver:
     def _wants_keepalive(self) -> bool:
         of_version_1, of_version_2 = self._owed
         return of_version_2 > 0 and not of_version_1
+
+    def _departed(self) -> bool:
+        return not self._reader.reading and has_left(self._stream)
 
     def _lose(self, why: str) -> None:
         """End the connection, as the sender is gone: its handler is cancelled."""

@@ -6,18 +6,7 @@ from typing import Final
 
 import trio
 
-from .batches import IncomingBatch
-
-__all__ = ["Room", "ShareOfRoom", "held_size"]
-
-_EVENT_COST: Final = 64
-"""Bytes that an event takes besides its contents: an object, and its place in a list."""
-
-
-def held_size(batch: IncomingBatch) -> int:
-    """Return the memory of a batch, in bytes."""
-    size = sum(map(len, batch.events)) + _EVENT_COST * len(batch.events)
-    return size + len(batch.compressed or b"")
+__all__ = ["Room", "ShareOfRoom"]
 
 
 class _Waiter:

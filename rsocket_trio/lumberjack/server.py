@@ -18,12 +18,13 @@ from ..sealed import Sealed, make
 from ..sockets.byte_stream import ByteStream, TransportInfo
 from ..sockets.connection_limit import counts_of
 from ..sockets.listen import Arrivals, listen_for
-from ..sockets.serving import Serving
+from ..sockets.serving import RunningServer, Serving
 from ..sockets.tls import check_context
 from ..uri import Uri
 from .addresses import lumberjack_uri
 from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
+from .incoming_memory import IncomingMemory
 from .receiver import Receiver, Shared
 from .room import Room
 from .routed import admit
@@ -42,6 +43,8 @@ class LumberjackStatistics:
         accepted: Connections since the start.
         held_batches: Complete batches that are handled or wait.
         held_size: Their bytes, as `LumberjackConfig.max_held_size` counts them.
+        incoming_size: The bytes that have been read besides, as
+            `LumberjackConfig.max_incoming_size` counts them.
         waiting: Connections that read no more until others give back their room.
         batches: Batches that were handled since the start.
         events: Events in these batches.
@@ -52,6 +55,7 @@ class LumberjackStatistics:
     accepted: int
     held_batches: int
     held_size: int
+    incoming_size: int
     waiting: int
     batches: int
     events: int
@@ -118,54 +122,38 @@ class _Registry:
 
 
 @final
-class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status"):
+class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running Lumberjack server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it reads nothing more. The batches that it has read are handled and acknowledged.
+    If their handlers are cancelled, the senders send these events again to another server.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
     """
 
     def __init__(self, serving: Serving, registry: _Registry) -> None:
-        self.uris = serving.uris
-        self._serving = serving
+        super().__init__(serving)
         self._registry = registry
 
     def statistics(self) -> LumberjackStatistics:
         """Return numbers about this server."""
         registry = self._registry
-        room, totals = registry.shared.room, registry.shared.totals
+        shared = registry.shared
+        room, intake, totals = shared.room, shared.intake, shared.totals
         return LumberjackStatistics(
             connections=len(registry.receivers),
             accepted=registry.accepted,
             held_batches=room.batches,
             held_size=room.size,
-            waiting=room.waiting,
+            incoming_size=intake.size,
+            waiting=room.waiting + intake.waiting,
             batches=totals.batches,
             events=totals.events,
             acknowledged=totals.acknowledged,
         )
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop gracefully.
-
-        The server accepts no new connections and reads nothing more. The batches that it has read
-        are handled and acknowledged. Handlers that have not returned after ``grace`` seconds are
-        cancelled; the senders send these events again to another server. Returns when everything
-        has ended; `serve` returns then too. In a handler of this server, which would wait for
-        itself, call `stop`.
-
-        Args:
-            grace: Seconds; 0 cancels at once.
-
-        Checkpoint: always.
-        If cancelled: the server still stops.
-        """
-        self.stop(grace=grace)
-        await self._serving.wait_stopped()
-
-    def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._serving.stop(grace)
+    def _stop_connections(self) -> None:
         self._registry.stop()
 
 
@@ -231,8 +219,13 @@ async def serve(
     check_config(config)
     parsed = [lumberjack_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
-    room = Room(config.max_batches, config.max_held_size)
-    shared = Shared(handler=handler, on_poison=on_poison, config=config, room=room)
+    shared = Shared(
+        handler=handler,
+        on_poison=on_poison,
+        config=config,
+        room=Room(config.max_batches, config.max_held_size),
+        intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
+    )
     registry = _Registry(shared, router)
     arrivals = Arrivals(
         shake_hands=_as_it_is,

@@ -243,12 +243,12 @@ async def _(scene: Scene) -> Call:
     return endless(serve, KnownAnswers(), "tcp://127.0.0.1:0")
 
 
-@row("server.Server.aclose")
+@row("sockets.serving.RunningServer.aclose")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")).aclose
 
 
-@row("server.Server.aclose", "closed already")
+@row("sockets.serving.RunningServer.aclose", "closed already")
 async def _(scene: Scene) -> Call:
     server = await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")
     await server.aclose()

@@ -21,6 +21,7 @@ from rsocket_trio.lumberjack.bytes_in import TimedReader
 from rsocket_trio.lumberjack.event_encoder import EventEncoder
 from rsocket_trio.lumberjack.farewell import half_close
 from rsocket_trio.lumberjack.handling import handle, isolated
+from rsocket_trio.lumberjack.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.lumberjack.window_size import WindowSize
@@ -83,7 +84,8 @@ async def _(scene: Scene) -> Call:
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
-    return TimedReader(here, DEFAULT, lambda: False).read
+    share = ShareOfIncoming(shared(nothing).intake, list)
+    return TimedReader(here, DEFAULT, share, lambda: False).read
 
 
 @row("lumberjack.farewell.half_close")
@@ -105,7 +107,7 @@ async def _(scene: Scene) -> Call:
     return endless(serve, nothing, ADDRESS)
 
 
-@row("lumberjack.server.LumberjackServer.aclose")
+@row("sockets.serving.RunningServer.aclose", "of Lumberjack")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, nothing, ADDRESS)).aclose
 

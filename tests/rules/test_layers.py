@@ -63,7 +63,8 @@ WITH_IO: dict[str, set[str]] = {
     "reactivesocket": {"__init__.py", "opening.py", "subscription.py", "transport.py"},
     "lumberjack": {
         "__init__.py", "acknowledgements.py", "batch.py", "bytes_in.py", "farewell.py",
-        "handling.py", "receiver.py", "room.py", "routed.py", "server.py", "waiting.py",
+        "handling.py", "incoming_memory.py", "receiver.py", "room.py", "routed.py", "server.py",
+        "waiting.py",
         "bell.py", "connector.py", "forming.py", "intake.py", "outgoing.py", "shipper.py",
         "relay.py", "stream_source.py", "forwarding.py",
         # In log_handler, which has threads.
