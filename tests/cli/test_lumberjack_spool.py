@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from rsocket_trio.cli import event_storage
 from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.exits import LOCAL_IO, Failure
 from rsocket_trio.lumberjack import encode_pairs
@@ -185,6 +186,33 @@ def test_a_batch_larger_than_the_spool(receive: Receive) -> None:
     _, errors = receiving.stop(signal.SIGTERM)
     assert "does not fit into a spool of 10240 bytes" in errors
     assert "Traceback" not in errors
+
+
+async def test_a_full_spool_that_gets_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both are logged, each once."""
+    monkeypatch.setattr(event_storage, "_INTERVAL", 0.01)
+    caplog.set_level("INFO")
+
+    async def until_logged(text: str) -> None:
+        with trio.fail_after(20):
+            while text not in caplog.text:
+                await trio.sleep(0.01)
+
+    async with (
+        open_spool(tmp_path / "events", max_size=1000) as spool,
+        trio.open_nursery() as tasks,
+    ):
+        storage = EventStorage(spool, quiet=True)
+        tasks.start_soon(storage.watch, None)
+        await spool.append(Batch(1, bytes(500), encoding="x"))
+        tasks.start_soon(spool.append, Batch(1, bytes(500), encoding="x"))
+        await until_logged("is full (1000 bytes): senders wait")
+        await spool.commit("consumer", 1)
+        await until_logged("has room again")
+        tasks.cancel_scope.cancel()
+    assert caplog.text.count("the spool in") == 2
 
 
 async def test_a_spool_that_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
