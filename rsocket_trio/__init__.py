@@ -67,6 +67,7 @@ from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
 from .routing import (
     Authenticate,
     Caller,
+    Delivery,
     Interaction,
     ItemStream,
     OnResume,
@@ -105,6 +106,7 @@ __all__ = [
     "ConnectionStatistics",
     "CustomAuthentication",
     "CustomError",
+    "Delivery",
     "Dial",
     "ErrorCode",
     "FrameTransport",

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         Failure: The options are wrong, a file cannot be read, or no server acknowledges in time.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
-    log_to_stderr(args)
+    log_to_stderr(args, over_progress=True)
     if not os_support.POSITIONED_READS:
         raise Failure("this system cannot read files in the way that this command needs", USAGE)
     context = _ssl_context(args)

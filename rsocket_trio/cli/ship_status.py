@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from .output import json_line
+from .progress import Progress
 from .stdio import Writer
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _INTERVAL: Final = 1.0
 """Seconds between two lines of JSON."""
 _REFRESH: Final = 0.5
 """Seconds between two changes of the line on a terminal."""
-_CLEAR: Final = "\r\x1b[K"
 
 
 class ShipStatus:
@@ -67,8 +66,9 @@ class ShipStatus:
             while True:
                 await trio.sleep(_INTERVAL)
                 await Writer().write(json_line(self._fields()))
-        elif sys.stderr is not None and sys.stderr.isatty() and not self._args.quiet:
-            await self._show_line()
+        progress = Progress(sys.stderr, quiet=self._args.quiet)
+        if progress.shown:
+            await self._show_line(progress)
 
     async def finish(self, *, done: bool) -> None:
         """Print the result.
@@ -118,35 +118,26 @@ class ShipStatus:
         counts = self._counts
         if counts.waiting:
             return (
-                f"shipped {counts.acknowledged_lines:,} lines; {counts.waiting:,} more were read"
-                f" and are not acknowledged{self._later()}"
+                f"shipped {_many(counts.acknowledged_lines, 'line')}; {counts.waiting:,} more read"
+                f" and not acknowledged{self._later()}"
             )
         if not counts.read_lines and self._registry_file is not None:
             return f"shipped 0 lines: nothing is new (registry {self._registry_file})"
         return (
-            f"shipped {counts.acknowledged_lines:,} lines, {_size(counts.acknowledged_bytes)}, of"
-            f" {counts.opened:,} file{'' if counts.opened == 1 else 's'}"
+            f"shipped {_many(counts.acknowledged_lines, 'line')},"
+            f" {_size(counts.acknowledged_bytes)}, of {_many(counts.opened, 'file')}"
         )
 
     def _later(self) -> str:
         return "" if self._registry_file is None else ": the next run ships them"
 
-    async def _show_line(self) -> None:
-        stream = sys.stderr
-        before = _BeforeEachLine()
-        handlers = list(logging.getLogger().handlers)
-        for handler in handlers:
-            handler.addFilter(before)
+    async def _show_line(self, progress: Progress) -> None:
         try:
             while True:
-                stream.write(f"{_CLEAR}{self._line()}")
-                stream.flush()
+                progress.show(self._line())
                 await trio.sleep(_REFRESH)
         finally:
-            for handler in handlers:
-                handler.removeFilter(before)
-            stream.write(_CLEAR)
-            stream.flush()
+            progress.clear()
 
     def _line(self) -> str:
         counts = self._counts
@@ -159,12 +150,8 @@ class ShipStatus:
         return f"{line}, stopping" if self.state == "stopping" else line
 
 
-class _BeforeEachLine(logging.Filter):
-    """Removes the line from the terminal before a line of the log is printed."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        sys.stderr.write(_CLEAR)
-        return True
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _size(number: float) -> str:

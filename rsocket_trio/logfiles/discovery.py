@@ -1,4 +1,4 @@
-"""Find the files that paths and patterns name: `scan`, `find_moved`. These functions block."""
+"""Find the files that paths and patterns name: `scan`, `find_moved`. All functions block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import attrs
 from .identity import FileKey, head_of
 from .registry import Position
 
-__all__ = ["Found", "Problem", "Source", "find_moved", "scan"]
+__all__ = ["Found", "Problem", "Source", "find_moved", "path_now", "scan"]
 
 _COMPRESSED: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip")
 """A pattern does not name these: logrotate compresses old files, and their names often match."""
@@ -134,6 +134,22 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
                 moved.append((position, found))
                 break
     return moved
+
+
+def path_now(found: Found) -> str | None:
+    """Return where a file is that was found a moment ago; ``None``: it is not in its directory.
+
+    It may have been renamed meanwhile, and another file may have its path.
+    """
+    others = _paths_by_inode(os.path.dirname(found.path)).get(found.key.inode, [])
+    for path in [found.path, *others]:
+        try:
+            same = FileKey.of(os.stat(path)) == found.key
+        except OSError:
+            continue
+        if same:
+            return path
+    return None
 
 
 def _paths_by_inode(directory: str) -> dict[int, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Final
 
 import trio
 
@@ -15,6 +16,9 @@ from .sender import Sender
 from .tail import Batch, Tail
 
 __all__ = ["FileTask"]
+
+_RETRY: Final = 1.0
+"""Seconds until a file that cannot be read is opened again."""
 
 
 class FileTask:
@@ -30,7 +34,6 @@ class FileTask:
     Attributes:
         key: The identity of the file.
         path: The path by which the file became known.
-        reached_end: Is set when the file was read to its end, after the last `look_again`.
     """
 
     def __init__(
@@ -38,7 +41,6 @@ class FileTask:
     ) -> None:
         self.key = tail.key
         self.path = path
-        self.reached_end = trio.Event()
         self._tail = tail
         self._path_now = path
         self._source = source
@@ -48,6 +50,8 @@ class FileTask:
         self._progress = Progress(tail.first)
         self._facts: tuple[int, int] | None = None
         self._woken = trio.Event()
+        self._over = False
+        self._ends: list[trio.Event] = []
         # When the last byte was read, and when the file disappeared from its place.
         self._fresh = trio.current_time()
         self._gone = inf
@@ -65,10 +69,18 @@ class FileTask:
         self._gone = min(self._gone, trio.current_time())
         self._woken.set()
 
-    def look_again(self) -> None:
-        """Read to the end once more, before a newer file of the same path is read."""
-        self.reached_end = trio.Event()
-        self._woken.set()
+    def end(self) -> trio.Event:
+        """Return an event that is set when the file is read to its end once more from now on.
+
+        A newer file of the same path waits for it, so that the lines keep their order.
+        """
+        event = trio.Event()
+        if self._over:
+            event.set()
+        else:
+            self._ends.append(event)
+            self._woken.set()
+        return event
 
     async def read_once(self) -> None:
         """Read the file to its end.
@@ -81,13 +93,12 @@ class FileTask:
         """
         await self._read_to_end()
         await self._forward(self._tail.finish)
-        self.reached_end.set()
 
-    async def follow(self, before: list[FileTask], close_after: float, patience: float) -> None:
+    async def follow(self, before: list[trio.Event], close_after: float, patience: float) -> None:
         """Read the file as it grows, until it is gone and nothing more comes.
 
         Args:
-            before: Older files of the same path, which are read to their ends first.
+            before: The ends of older files of the same path, which are waited for.
             close_after: How long it is read on after it is gone and its last byte has come.
             patience: How long an entry of several lines waits for its next line.
 
@@ -95,11 +106,16 @@ class FileTask:
         If cancelled: what was read is sent.
         """
         try:
-            for older in before:
-                await older.reached_end.wait()
+            for end in before:
+                await end.wait()
             while True:
-                await self._read_to_end()
-                self.reached_end.set()
+                # Only these: a read that has begun may have missed the last bytes.
+                reached, self._ends = self._ends, []
+                try:
+                    await self._read_to_end()
+                finally:
+                    for end in reached:
+                        end.set()
                 now = trio.current_time()
                 if now >= max(self._gone, self._fresh) + close_after:
                     await self._forward(self._tail.finish)
@@ -113,9 +129,11 @@ class FileTask:
                 self._woken = trio.Event()
         except OSError as error:
             logger.warning("%s cannot be read: %s; it is tried again", self._path_now, error)
-            await trio.sleep(1)
+            await trio.sleep(_RETRY)
         finally:
-            self.reached_end.set()
+            self._over = True
+            for end in self._ends:
+                end.set()
 
     async def settle(self) -> None:
         """Wait until everything is acknowledged, and close the file.

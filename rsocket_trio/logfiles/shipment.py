@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 from time import time as now
+from typing import Final
 
 import attrs
 import trio
 
 from ..log_policy import logger
 from .counts import Counts
-from .discovery import Found, Problem, Source, find_moved, scan
+from .discovery import Found, Problem, Source, find_moved, path_now, scan
 from .file_task import FileTask
 from .identity import FileKey
 from .recorder import Recorder
@@ -21,6 +22,10 @@ from .sender import Sender
 from .tail import Reading, Tail
 
 __all__ = ["FilesMissing", "Following", "Shipment"]
+
+
+_ATTEMPTS: Final = 5
+"""How many times a file is opened that is renamed at the same moment, before the next look."""
 
 
 class FilesMissing(Exception):
@@ -175,10 +180,14 @@ class Shipment:
         return now() - moved.modified / 1e9 < self._following.close_after
 
     async def _open(self, found: Found, name: str, sender: Sender) -> FileTask | None:
-        """Open a file, unless it is open already."""
-        make = partial(Tail, found.path, name, self._reading, self._registry.known)
-        tail = await trio.to_thread.run_sync(make)
-        # Another file may have got this path since it was found.
+        """Open a file, unless it is open already, or has disappeared since it was found.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        tail = await trio.to_thread.run_sync(self._open_tail, found, name)
+        if tail is None:
+            return None
         if tail.key in self._files:
             tail.close()
             return None
@@ -187,6 +196,20 @@ class Shipment:
         self.counts.opened += 1
         self.counts.files += 1
         return file
+
+    def _open_tail(self, found: Found, name: str) -> Tail | None:
+        """Open exactly the file that was found, also if it was renamed since then. This blocks."""
+        path: str | None = found.path
+        for _ in range(_ATTEMPTS):
+            assert path is not None
+            tail = Tail(path, name, self._reading, self._registry.known)
+            if tail.key == found.key:
+                return tail
+            tail.close()
+            path = path_now(found)
+            if path is None:
+                return None
+        return None
 
     async def _settle(self, file: FileTask) -> None:
         """Close a file when everything is acknowledged."""
@@ -257,18 +280,17 @@ class Shipment:
         except OSError as error:
             return Problem(found.path, error.strerror or str(error))
         if file is not None:
-            for each in older:
-                each.look_again()
-            nursery.start_soon(self._follow_one, file, older, following)
+            before = [each.end() for each in older]
+            nursery.start_soon(self._follow_one, file, before, following)
         return None
 
     async def _follow_one(
-        self, file: FileTask, older: list[FileTask], following: Following
+        self, file: FileTask, before: list[trio.Event], following: Following
     ) -> None:
         rule = self._reading.multiline
         patience = inf if rule is None else rule.timeout
         try:
-            await file.follow(older, following.close_after, patience)
+            await file.follow(before, following.close_after, patience)
             await self._settle(file)
         except Exception as error:  # raised by `run`: the nursery would wrap it in a group
             self._fail(error)

@@ -32,6 +32,7 @@ The server:
 - ``bytes_in``: read from a sender within the deadlines
 - ``room``: the batches that all connections hold together
 - ``waiting``: the batches of one connection that wait
+- ``routed``: call the handler and the guards of a router
 - ``handling``: call the application for one batch
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
@@ -41,11 +42,13 @@ With a spool:
 
 - ``stored``: batches in a spool, and their events out of it
 - ``spooling``: receive into a spool
+- ``forwarding``: ship out of a spool
 
 The client:
 
 - ``ship_config``: its times and sizes
 - ``shipper``: the block of `connect`, and `send`
+- ``intake``: checks the events of a call, and queues them
 - ``event_encoder``: the caller's events to bytes, and which ones no server accepts
 - ``deliveries``: the events of one call, and ranges of them on the way
 - ``backlog``: the events of all calls that wait, in order
@@ -56,6 +59,15 @@ The client:
 - ``forming``: forms and encodes one window
 - ``flight``: the windows on the way, and what the server may do
 - ``bell``: wakes the tasks when there may be something to do
+
+Bridges to streams:
+
+- ``relay``: republish received events as a stream with demand
+- ``stream_source``: ship the items of a stream
+
+For programs that do not use trio:
+
+- ``log_handler``: a handler of `logging` that ships records (has a map of its own)
 """
 
 from __future__ import annotations
@@ -68,6 +80,7 @@ from .deliveries import ShipError
 from .dump import as_fields, cut_frames, describe
 from .encoder import encode_batch
 from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
+from .forwarding import ship_from
 from .frames import (
     AckFrame,
     CompressedFrame,
@@ -81,12 +94,15 @@ from .frames import (
     split_pairs,
 )
 from .limits import LumberjackLimits
+from .log_handler import LogStatistics, LumberjackHandler, ToEvent
 from .reader import BatchReader, ReaderState
+from .relay import EventRelay, RelayedEvents, RelayStatistics
 from .server import LumberjackServer, LumberjackStatistics, serve
 from .ship_config import ShipperConfig
 from .shipper import Shipper, ShipperStatistics, connect
 from .spooling import store_in
 from .stored import StoredEvents, UnknownEncoding, stored_events, to_store
+from .stream_source import EventSender, ship_stream
 
 __all__ = [
     "AckFrame",
@@ -96,21 +112,28 @@ __all__ = [
     "BatchReader",
     "CompressedFrame",
     "DataFrame",
+    "EventRelay",
+    "EventSender",
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
+    "LogStatistics",
     "LumberjackConfig",
     "LumberjackFrame",
+    "LumberjackHandler",
     "LumberjackLimits",
     "LumberjackServer",
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "RelayStatistics",
+    "RelayedEvents",
     "ShipError",
     "Shipper",
     "ShipperConfig",
     "ShipperStatistics",
     "StoredEvents",
+    "ToEvent",
     "UnknownEncoding",
     "WindowFrame",
     "as_fields",
@@ -126,6 +149,8 @@ __all__ = [
     "encode_batch",
     "encode_pairs",
     "serve",
+    "ship_from",
+    "ship_stream",
     "split_pairs",
     "store_in",
     "stored_events",

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
 
+from ..routing.kinds import EventBatch
 from ..sealed import Sealed
 from ..sockets.byte_stream import TransportInfo
 from .acknowledgements import BatchProgress
 from .batches import IncomingBatch
-from .events import InvalidEvent, decode_events
+from .events import InvalidEvent, decode_event, decode_events
 
-__all__ = ["Batch", "Poison", "PoisonHook", "decode_with_hook"]
+__all__ = ["Batch", "Poison", "PoisonHook", "convert", "decode_with_hook"]
 
 _SLICE: Final = 256 * 2**10
 """Bytes of events that are decoded before other tasks run."""
+_PER_EVENT: Final = 64
+"""Bytes that count for an event besides its own, as small events take time, too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +49,7 @@ PoisonHook: TypeAlias = Callable[[Poison], Awaitable[None] | None]
 
 
 @final
-class Batch(metaclass=Sealed, given="serve calls the handler with one"):
+class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with one"):
     """The events of one window, and their acknowledgement.
 
     The sender keeps its events until they are acknowledged, and sends those that are not again on
@@ -98,6 +102,9 @@ class Batch(metaclass=Sealed, given="serve calls the handler with one"):
             InvalidEvent: One cannot be decoded, and there is no hook.
         """
         if self._decoded is None:
+            if self._numbers is not None:
+                self._decoded = [decode_event(self._incoming, n) for n in self._numbers]
+                return self._decoded
             decoded: list[Any] = list(decode_events(self._incoming))
             for event in decoded:
                 if isinstance(event, InvalidEvent):
@@ -149,28 +156,57 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     Checkpoint: now and then, as decoding takes time.
     If cancelled: some events have been given to the hook.
     """
-    decoded: list[Any] = []
+    incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
+    decoded = await convert(batch, partial(decode_event, incoming), on_poison)
+    batch._decoded = decoded  # noqa: SLF001 - as above
+
+
+async def convert(
+    batch: Batch, read: Callable[[int], Any], on_poison: PoisonHook | None
+) -> list[Any]:
+    """Convert the events of a batch, and give those that cannot be converted to the hook.
+
+    The events that the hook gets are missing in `Batch.events` from then on.
+
+    Args:
+        batch: The batch.
+        read: Returns the event of a number, or raises `InvalidEvent`.
+        on_poison: The hook, or ``None``.
+
+    Raises:
+        InvalidEvent: An event cannot be converted, and there is no hook.
+        Exception: The hook's error.
+
+    Checkpoint: now and then, as converting takes time.
+    If cancelled: some events have been given to the hook.
+    """
+    converted: list[Any] = []
     numbers: list[int] = []
     size = 0
-    incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
-    for n, event in enumerate(decode_events(incoming), 1):
-        if isinstance(event, InvalidEvent):
+    for n, raw in enumerate(batch.raw, 1):
+        reason = None
+        try:
+            converted.append(read(n))
+            numbers.append(n)
+        except InvalidEvent as error:
+            if on_poison is None:
+                raise
+            reason = error.reason
+        if reason is not None and on_poison is not None:
             poison = Poison(
-                raw=batch.raw[n - 1],
+                raw=raw,
                 number=n,
-                reason=event.reason,
+                reason=reason,
                 version=batch.version,
                 transport=batch.transport,
             )
             waiting = on_poison(poison)
             if isawaitable(waiting):
                 await waiting
-        else:
-            decoded.append(event)
-            numbers.append(n)
-        size += len(batch.raw[n - 1])
+        size += _PER_EVENT + len(raw)
         if size >= _SLICE:
             size = 0
             await trio.lowlevel.checkpoint()
-    batch._decoded = decoded  # noqa: SLF001 - as above
-    batch._numbers = numbers  # noqa: SLF001 - as above
+    if on_poison is not None:
+        batch._numbers = numbers  # noqa: SLF001 - as above
+    return converted

@@ -53,29 +53,31 @@ class Delivery:
     Args:
         number: Of the call. Calls are sent in the order of their numbers.
         events: The caller's events.
-        encoded: The bytes of the first of them, maybe of all: they need not be encoded again.
         finished: Called when it is over: all events are acknowledged, or it failed.
 
     Attributes:
+        encoded: The bytes of the first events, maybe of all: they need not be encoded again.
+        encoded_size: The size of these.
         left: How many events are not acknowledged.
         over: Whether nothing of it is to be sent any more.
         failure: Why it failed.
     """
 
     __slots__ = (
-        "_finished", "_flying", "_unsent", "encoded", "events", "failure", "left", "number", "over",
+        "_finished", "_flying", "_unsent", "encoded", "encoded_size", "events", "failure", "left",
+        "number", "over",
     )  # fmt: skip
 
     def __init__(
         self,
         number: int,
         events: Sequence[object],
-        encoded: Sequence[bytes],
         finished: Callable[[], None],
     ) -> None:
         self.number: Final = number
         self.events: Final = events
-        self.encoded: Final = encoded
+        self.encoded: list[bytes] = []
+        self.encoded_size = 0
         self.left = len(events)
         self.over = False
         self.failure: Exception | None = None

@@ -6,7 +6,6 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Final, final
 
 import attrs
@@ -24,6 +23,7 @@ from .connector import Connector
 from .deliveries import Delivery, ShipError
 from .event_encoder import EventEncoder
 from .hosts import Host, places_for
+from .intake import Intake
 from .outgoing import Load
 from .ship_config import ShipperConfig, check_shipper_config
 from .window_size import WindowSize
@@ -31,13 +31,6 @@ from .window_size import WindowSize
 __all__ = ["Shipper", "ShipperStatistics", "connect"]
 
 _DEFAULT_CONFIG: Final = ShipperConfig()
-
-_CHECKED: Final = 2048
-"""Events that are checked before other tasks run."""
-
-_MAX_KEPT: Final = 8 * 2**20
-"""Bytes of encoded events that wait. The encoder has checked these events; those beyond it are
-encoded again when they are sent."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +40,7 @@ class ShipperStatistics:
     Attributes:
         acknowledged: Events that were acknowledged.
         sent: Events that were written to a connection, each time that they were.
-        resent: Events that were on the way when their connection was lost, and are sent again.
+        resent: Events that were on the way when their connection was lost, and queued again.
         waiting: Events that are not on the way yet.
         in_flight: Events that are on the way, and not acknowledged.
         connections: Connections that are open.
@@ -74,11 +67,14 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
     def __init__(self, load: Load, connectors: Sequence[Connector]) -> None:
         self._load = load
         self._connectors = connectors
-        self._numbers = count()
-        self._kept = 0
-        self._closed = False
+        self._intake = Intake(load.encoder, load.backlog)
 
-    async def send(self, events: Iterable[Mapping[str, object] | bytes]) -> None:
+    async def send(
+        self,
+        events: Iterable[Mapping[str, object] | bytes],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Ship events, and return when all of them are acknowledged.
 
         When a connection is lost, the events that are not acknowledged are sent again: they may
@@ -94,6 +90,9 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
                 of a generator, so an endless one is an error. Do not change an event while this
                 waits: it is encoded again when it has to be sent again. A mapping is encoded in
                 one step, in which no other task runs: encode those of many MB in a thread.
+            task_status: Told when the events have their place in the line. So several calls of
+                ``await nursery.start(shipper.send, events)`` keep their order, and are on the way
+                at the same time.
 
         Raises:
             LocalProtocolError: An event can never be sent: it is too large, empty, or has a value
@@ -111,17 +110,21 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
                 f"send takes several events, not one {type(events).__name__}: put it into a list"
             )
         listed: list[object] = list(events)
-        self._check_open()
+        self._intake.check_open()
         await trio.lowlevel.checkpoint_if_cancelled()
-        encoded, size = await self._check(listed)
         if not listed:
+            task_status.started()
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
+        done = trio.Event()
+        delivery = await self._intake.queue(listed, done.set)
         try:
-            self._check_open()
-            await self._deliver(listed, encoded)
+            task_status.started()
+            await done.wait()
         finally:
-            self._kept -= size
+            self._intake.over(delivery)
+        if delivery.failure is not None:
+            raise delivery.failure
 
     def statistics(self) -> ShipperStatistics:
         """Return numbers about this client."""
@@ -139,44 +142,6 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
             window=max(host.window.size for each in connectors for host in each.place.hosts),
         )
 
-    async def _check(self, events: list[object]) -> tuple[Sequence[bytes], int]:
-        """Check all events; return the bytes of the first ones, and the memory that they need."""
-        encoder = self._load.encoder
-        kept: list[bytes] = []
-        size = position = 0
-        keeping = True
-        while position < len(events):
-            part = encoder.encode(events, position, min(position + _CHECKED, len(events)))
-            position += len(part)
-            if keeping:
-                more = sum(map(len, part))
-                keeping = self._kept + size + more <= _MAX_KEPT
-                if keeping:
-                    kept += part
-                    size += more
-            if position < len(events):
-                await trio.lowlevel.checkpoint()
-        self._kept += size
-        return kept, size
-
-    async def _deliver(self, events: list[object], encoded: Sequence[bytes]) -> None:
-        done = trio.Event()
-        backlog = self._load.backlog
-        delivery = Delivery(next(self._numbers), events, encoded, done.set)
-        backlog.add(delivery)
-        try:
-            await done.wait()
-        except trio.Cancelled:
-            backlog.fail(delivery, None)
-            raise
-        backlog.remove(delivery)
-        if delivery.failure is not None:
-            raise delivery.failure
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise trio.ClosedResourceError("the block of lumberjack.connect has ended")
-
     def _give_up(self, why: str) -> None:
         """End all calls that wait, if every place has failed as often as it may."""
         most = self._load.config.retry.max_attempts
@@ -190,7 +155,7 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
         self._fail_all(f"gave up after {most} attempts: {why}", ConnectFailed(why))
 
     def _close(self) -> None:
-        self._closed = True
+        self._intake.close()
         why = "the block of lumberjack.connect has ended"
         self._fail_all(why, trio.ClosedResourceError(why))
 

@@ -41,6 +41,7 @@ PATIENCE = 30.0
 NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
+    "make interop": "its tests are a part of this suite",
     "make bench": "it takes minutes",
     "python -m benchmarks.compare --base ../before": "as above, and there is no such checkout",
     "pip install .": "tests install nothing",
