@@ -80,7 +80,7 @@ class ShipRun:
             Failure: See `rsocket_trio.cli.lumberjack_ship.run`.
             BrokenPipeError: The reader of the output has closed the pipe.
 
-        Checkpoint: always.
+        Checkpoint: where it waits.
         If cancelled: what is acknowledged is remembered.
         """
         done = False

@@ -57,7 +57,7 @@ class ShipStatus:
             BrokenPipeError: The reader of the output has closed the pipe.
             Failure: The output failed.
 
-        Checkpoint: always.
+        Checkpoint: where it waits.
         If cancelled: the line on the terminal is removed.
         """
         self._began = trio.current_time()
@@ -76,7 +76,7 @@ class ShipStatus:
         Args:
             done: Whether everything that was read is acknowledged.
 
-        Checkpoint: always.
+        Checkpoint: where it waits.
         If cancelled: a part may have been printed.
         """
         self.state = "done" if done else "stopped"

@@ -1,0 +1,109 @@
+"""Files that change their names at the wrong moment, or cannot be opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from rsocket_trio.logfiles import Source
+from rsocket_trio.logfiles import shipment as shipment_module
+from rsocket_trio.logfiles.discovery import path_now, scan
+from tests.logfiles.shipping import Receiver, following, looked, ship_once
+
+
+def found_in(directory, *names):
+    found, problems = scan([Source.of(str(directory / name)) for name in names])
+    assert problems == []
+    return found
+
+
+def test_a_file_is_found_after_it_was_renamed(tmp_path):
+    (tmp_path / "a.log").write_text("1\n")
+    (found,) = found_in(tmp_path, "a.log")
+    assert path_now(found) == str(tmp_path / "a.log")
+    (tmp_path / "a.log").rename(tmp_path / "a.log.1")
+    (tmp_path / "a.log").write_text("2\n")
+    assert path_now(found) == str(tmp_path / "a.log.1")
+    (tmp_path / "a.log.1").unlink()
+    assert path_now(found) is None
+
+
+async def test_a_rename_between_the_look_and_the_opening(tmp_path, monkeypatch):
+    """Both files are shipped, and the old one first."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    rename = [True]
+
+    def scan_and_rename(sources):
+        result = scan(sources)
+        if rename.pop() if rename else False:
+            file.rename(tmp_path / "a.log.1")
+            file.write_text("2\n")
+        return result
+
+    monkeypatch.setattr(shipment_module, "scan", scan_and_rename)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log"):
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+    assert {event["log"]["file"]["path"] for event in receiver.events} == {str(file)}
+
+
+async def test_a_deletion_between_the_look_and_the_opening(tmp_path, monkeypatch):
+    """It is no error under --follow. Without, the file should have been there."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+
+    def scan_and_delete(sources):
+        result = scan(sources)
+        file.unlink(missing_ok=True)
+        return result
+
+    monkeypatch.setattr(shipment_module, "scan", scan_and_delete)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 3)
+        assert shipment.counts.opened == 0
+    file.write_text("1\n")
+    with pytest.raises(FileNotFoundError):
+        await ship_once(tmp_path, receiver, "a.log")
+
+
+async def test_too_many_open_files(tmp_path, monkeypatch, caplog):
+    """The file is named once, and opened as soon as it is possible."""
+    (tmp_path / "a.log").write_text("1\n")
+    real = os.open
+
+    def full(path, *arguments, **options):
+        if str(path).endswith("a.log"):
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", full)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await looked(shipment, 5)
+        assert receiver.seen == []
+        monkeypatch.setattr(os, "open", real)
+        await receiver.until(lambda r: r.messages == ["1"])
+    assert caplog.text.count("Too many open files") == 1
+
+
+async def test_a_newer_file_does_not_wait_for_a_closed_one(tmp_path):
+    """Also if the acknowledgements of the older one are still on the way."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    receiver = Receiver()
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: len(r.seen) == 1)
+        file.rename(tmp_path / "a.log.1")
+        # Longer than `close_after`: only its acknowledgement is missing now.
+        await looked(shipment, 40)
+        assert shipment.counts.files == 1
+        file.write_text("2\n")
+        await receiver.until(lambda r: len(r.seen) == 2)
+        receiver.hold = False
+        await receiver.until(lambda r: sorted(r.messages) == ["1", "2"])
+        await receiver.until(lambda _: shipment.counts.files == 1)
