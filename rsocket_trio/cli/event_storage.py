@@ -19,6 +19,8 @@ __all__ = ["EventStorage"]
 _logger: Final = logging.getLogger("rsocket_trio.cli")
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
+_LOOKS: Final = 3
+"""A spool that is full, or has room, in so many looks is reported: it may alternate quickly."""
 
 
 class EventStorage:
@@ -63,12 +65,14 @@ class EventStorage:
         If cancelled: it ends.
         """
         spool = self._spool
-        was_full = False
+        reported_full = False
+        differing = 0
         try:
             while self._failure is None:
-                if spool.full != was_full:
-                    was_full = not was_full
-                    self._report(full=was_full)
+                differing = differing + 1 if spool.full != reported_full else 0
+                if differing == _LOOKS:
+                    reported_full = not reported_full
+                    self._report(full=reported_full)
                 self._show(server)
                 with trio.move_on_after(_INTERVAL):
                     await self._failed.wait()
@@ -91,6 +95,6 @@ class EventStorage:
         if self._progress.shown:
             numbers, kept = server.statistics(), self._spool.statistics()
             self._progress.show(
-                f"{numbers.acknowledged:,} events from {numbers.connections:,} connections; "
-                f"the spool has {kept.size:,} of {self._spool.max_size:,} bytes"
+                f"events: {numbers.acknowledged:,}  connections: {numbers.connections:,}  "
+                f"spool: {kept.size:,} of {self._spool.max_size:,} bytes"
             )

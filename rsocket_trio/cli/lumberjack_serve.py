@@ -136,9 +136,9 @@ async def _run(
         if running is not None:
             numbers = running.statistics()
             _logger.info(
-                "%d events from %d connections, %d of them acknowledged",
-                numbers.events,
+                "connections: %d, events: %d, acknowledged: %d",
                 numbers.accepted,
+                numbers.events,
                 numbers.acknowledged,
             )
 
