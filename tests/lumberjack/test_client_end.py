@@ -138,7 +138,7 @@ async def test_cancelling_send_at_any_step(network, size):
 
         async def check():
             received.clear()
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await shipper.send(expected)
             assert received[-1:] == expected
             statistics = shipper.statistics()
@@ -167,7 +167,7 @@ async def test_cancelling_the_block_at_any_step(every_task):
                 await shipper.send(counted(1, 2, 3))
 
         async def check():
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while server.statistics().connections:
                     await trio.sleep(0.001)
 
