@@ -67,8 +67,7 @@ class Flight:
     def launch(self, pieces: Iterable[Piece], now: float) -> int:
         """Add a window that is being sent, and return its number of events."""
         if not self._windows:
-            self._first_since = now
-        self._heard = now
+            self._first_since = self._heard = now
         window = _Window(pieces)
         self._windows.append(window)
         self.events += window.progress.count

@@ -121,8 +121,7 @@ async def ship_stream(
             read in the calling task. An async generator is closed at the end, other streams are
             left as they are.
         shipper: The client that `connect` gives.
-        batch_size: The most items of a batch. Up to the 2048 of the default, the order of the items
-            is kept on each connection.
+        batch_size: The most items of a batch. The order of the items is kept on each connection.
         linger: The longest time that an item waits for others before a batch that is not full is
             sent, in seconds; 0 sends as soon as a call of ``send`` is free.
         in_flight: The calls of ``send`` at once: what one of them waits for, the others use.

@@ -78,6 +78,14 @@ def test_ack_timeout():
     assert flight.deadline == inf
 
 
+def test_sending_is_no_sign_of_life():
+    """A second window does not begin the time of the first one again."""
+    flight = Flight(2, 30, None)
+    flight.launch([delivery_of(1).take(1)], 0)
+    flight.launch([delivery_of(1).take(1)], 20)
+    assert flight.deadline == 30
+
+
 def test_ack_deadline():
     """Keep-alives and partial ACKs do not move it; for the second window it begins later."""
     flight, _ = launched(3, 3, total=100)
