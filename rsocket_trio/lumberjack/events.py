@@ -8,7 +8,7 @@ connection can go on. The error never contains a part of the event, which may be
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from rsocket_trio.errors import MalformedFrame, RSocketError
@@ -45,7 +45,7 @@ def _refuse_constant(_name: str) -> NoReturn:
     raise _NotJSON
 
 
-_decode_text: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decoder: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def decode_json(raw: bytes) -> object:
@@ -59,7 +59,14 @@ def decode_json(raw: bytes) -> object:
             contains an integer of more digits than Python converts.
     """
     try:
-        return _decode_text(raw.decode())
+        text = raw.decode()
+        # `JSONDecoder.decode` looks for spaces at both ends of the text. This takes a third of its
+        # time, and Beats send none.
+        if text[:1] == "{":
+            value, end = _decoder.raw_decode(text)
+            if end == len(text):
+                return value
+        return _decoder.decode(text)
     except UnicodeDecodeError as error:
         raise InvalidEvent(f"is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -107,7 +114,10 @@ def decode_event(batch: IncomingBatch, n: int) -> object:
     """
     if not 1 <= n <= len(batch.events):
         raise ValueError(f"there is no event number {n} among {len(batch.events)}")
-    return _decode(batch, n)
+    try:
+        return _decoder_of(batch)(batch.events[n - 1])
+    except InvalidEvent as error:
+        raise InvalidEvent(error.reason, n) from None
 
 
 def decode_events(batch: IncomingBatch) -> Iterator[object]:
@@ -118,18 +128,17 @@ def decode_events(batch: IncomingBatch) -> Iterator[object]:
     Args:
         batch: The batch.
     """
-    for n in range(1, len(batch.events) + 1):
+    decode = _decoder_of(batch)
+    for n, raw in enumerate(batch.events, 1):
         try:
-            event = _decode(batch, n)
+            event = decode(raw)
         except InvalidEvent as error:
-            yield error
+            numbered = InvalidEvent(error.reason, n)
+            numbered.__cause__ = None  # Its context may show the event.
+            yield numbered
         else:
             yield event
 
 
-def _decode(batch: IncomingBatch, n: int) -> object:
-    raw = batch.events[n - 1]
-    try:
-        return decode_json(raw) if batch.is_json else decode_pairs(raw)
-    except InvalidEvent as error:
-        raise InvalidEvent(error.reason, n) from None
+def _decoder_of(batch: IncomingBatch) -> Callable[[bytes], object]:
+    return decode_json if batch.is_json else decode_pairs
