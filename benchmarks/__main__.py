@@ -112,6 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     failed = any(
         result.failure is not None and case.name not in stack.cannot
         for case in cases
+        if case.missing() is None
         for stack in usable
         if (result := results[case.name].get(stack.name)) is not None
     )

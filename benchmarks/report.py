@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from operator import truediv
 from statistics import median
 
-from .cases import GROUPS, Case
+from .cases import GROUPS
 from .harness import Result
-from .stacks import WARM_UP, Stack
+from .model import Case, Stack
+from .stacks import WARM_UP
 
 Results = dict[str, dict[str, Result]]
 Memory = dict[str, dict[str, list[float] | str]]
@@ -91,12 +92,13 @@ def group_lines(
 ) -> list[str]:
     """Return one section: a row per case and stack, each with our ratio to the stack."""
     rows = []
+    end = "server"
     for case in cases:
         if case.group != group:
             continue
         row = results.get(case.name, {})
         title = case.heading
-        ours = row.get("ours", Result())
+        ours = row.get(case.reference, Result())
         for stack in stacks:
             result = row.get(stack.name)
             if result is None or not result.rates:
@@ -107,7 +109,9 @@ def group_lines(
                 cells[3] = ratio(ours.costs, result.costs)
             rows.append([title, stack.title, *cells])
             title = ""
-    header = ["case", "stack", "rate", "ours ÷ it", "processor of the server, µs", "ours ÷ it"]
+        end = case.end
+    processor = f"processor of the {end}, µs"
+    header = ["case", "stack", "rate", "ours ÷ it", processor, "ours ÷ it"]
     lines = table(header, rows, texts=2)
     return [f"## {GROUPS[group]}", "", *lines] if rows else []
 
@@ -119,6 +123,8 @@ def latency_lines(cases: Sequence[Case], stacks: Sequence[Stack], results: Resul
     """Return the section with p50 and p99 of one request at a time."""
     rows = []
     for case in cases:
+        if case.group not in WAYS:
+            continue
         row = results.get(case.name, {})
         way = WAYS[case.group]
         ours = [p50 for p50, _ in row["ours"].latencies] if "ours" in row else []
@@ -163,6 +169,9 @@ def absent_lines(
     titles = {stack.name: stack.title for stack in stacks}
     lines = []
     for case in cases:
+        if (reason := case.missing()) is not None:
+            lines.append(f"* {case.group}, {case.heading}: {reason}")
+            continue
         for name, result in results.get(case.name, {}).items():
             if result.failure is not None:
                 reason = result.failure.splitlines()[0]

@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.cases import CASES
 from benchmarks.harness import pair, takes_part
-from benchmarks.stacks import STACKS, Stack
+from benchmarks.model import Stack
+from benchmarks.stacks import STACKS
 from tests.programs import environment
 
 ROOT = Path(__file__).parent.parent
