@@ -13,7 +13,7 @@ from ..sealed import Sealed
 from ..sockets.byte_stream import TransportInfo
 from .acknowledgements import BatchProgress
 from .batches import IncomingBatch
-from .events import InvalidEvent, decode_events
+from .events import InvalidEvent, decode_slices
 
 __all__ = ["Batch", "Poison", "PoisonHook", "decode_with_hook"]
 
@@ -98,10 +98,11 @@ class Batch(metaclass=Sealed, given="serve calls the handler with one"):
             InvalidEvent: One cannot be decoded, and there is no hook.
         """
         if self._decoded is None:
-            decoded: list[Any] = list(decode_events(self._incoming))
-            for event in decoded:
-                if isinstance(event, InvalidEvent):
-                    raise event
+            decoded: list[Any] = []
+            for events, invalid in decode_slices(self._incoming):
+                if invalid:
+                    raise next(event for event in events if isinstance(event, InvalidEvent))
+                decoded += events
             self._decoded = decoded
         return self._decoded
 
@@ -153,24 +154,35 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     numbers: list[int] = []
     size = 0
     incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
-    for n, event in enumerate(decode_events(incoming), 1):
-        if isinstance(event, InvalidEvent):
-            poison = Poison(
-                raw=batch.raw[n - 1],
-                number=n,
-                reason=event.reason,
-                version=batch.version,
-                transport=batch.transport,
-            )
-            waiting = on_poison(poison)
-            if isawaitable(waiting):
-                await waiting
+    end = 0
+    for events, invalid in decode_slices(incoming):
+        start, end = end, end + len(events)
+        if not invalid:
+            decoded += events
+            numbers += range(start + 1, end + 1)
         else:
-            decoded.append(event)
-            numbers.append(n)
-        size += len(batch.raw[n - 1])
+            for n, event in enumerate(events, start + 1):
+                if isinstance(event, InvalidEvent):
+                    await _give(on_poison, batch, n, event.reason)
+                else:
+                    decoded.append(event)
+                    numbers.append(n)
+        size += sum(map(len, batch.raw[start:end]))
         if size >= _SLICE:
             size = 0
             await trio.lowlevel.checkpoint()
     batch._decoded = decoded  # noqa: SLF001 - as above
     batch._numbers = numbers  # noqa: SLF001 - as above
+
+
+async def _give(on_poison: PoisonHook, batch: Batch, n: int, reason: str) -> None:
+    poison = Poison(
+        raw=batch.raw[n - 1],
+        number=n,
+        reason=reason,
+        version=batch.version,
+        transport=batch.transport,
+    )
+    waiting = on_poison(poison)
+    if isawaitable(waiting):
+        await waiting

@@ -120,6 +120,21 @@ def test_events_of_a_batch():
             decode_event(batch, n)
 
 
+@pytest.mark.parametrize("size", [1, 2000])
+@pytest.mark.parametrize("invalid", [(), (1,), (64,), (65,), (1, 64, 65, 130)])
+def test_a_batch_of_several_slices(size, invalid):
+    """Each event is decoded alone; those that cannot be are in their places."""
+    texts = [b'{"x":"%s"' % (b"y" * size) + (b"" if n in invalid else b"}") for n in range(1, 131)]
+    frames = b"".join(event(n, text) for n, text in enumerate(texts, 1))
+    (batch,) = BatchReader().feed(window(130) + frames)
+    decoded = list(decode_events(batch))
+    found = [each.number for each in decoded if isinstance(each, InvalidEvent)]
+    assert found == list(invalid)
+    assert [each for each in decoded if isinstance(each, dict)] == [{"x": "y" * size}] * (
+        130 - len(invalid)
+    )
+
+
 def test_both_kinds_of_version_1():
     """The batch knows whether its events are JSON or pairs."""
     pairs = DataFrame(1, 1, ((b"line", b"x"),)).encode()
