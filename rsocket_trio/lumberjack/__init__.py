@@ -1,6 +1,6 @@
 """Lumberjack v1 and v2, the protocol by which Beats and others ship log events.
 
-`serve` is the receiver of these events. The protocol without I/O is here too.
+`serve` receives these events, and `connect` ships them. The protocol without I/O is here too.
 
 The receiving end feeds bytes to a `BatchReader` and gets batches. `IncomingBatch.acks_for` says
 which ACK frames to send for them. The sending end writes what `encode_batch` returns, reads ACK
@@ -37,6 +37,22 @@ The server:
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
 - ``farewell``: close so that the last ACKs arrive
+
+The client:
+
+- ``ship_config``: its times and sizes
+- ``shipper``: the block of `connect`, and `send`
+- ``intake``: checks the events of a call, and queues them
+- ``event_encoder``: the caller's events to bytes, and which ones no server accepts
+- ``deliveries``: the events of one call, and ranges of them on the way
+- ``backlog``: the events of all calls that wait, in order
+- ``hosts``: which host comes next, and when
+- ``window_size``: how many events the next window has
+- ``connector``: dials, ships, waits, and dials again
+- ``outgoing``: one connection, and its two tasks
+- ``forming``: forms and encodes one window
+- ``flight``: the windows on the way, and what the server may do
+- ``bell``: wakes the tasks when there may be something to do
 """
 
 from __future__ import annotations
@@ -45,6 +61,7 @@ from .acks import AckProgress, AckReader
 from .batch import Batch, Poison
 from .batches import IncomingBatch
 from .config import LumberjackConfig
+from .deliveries import ShipError
 from .dump import as_fields, cut_frames, describe
 from .encoder import encode_batch
 from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
@@ -63,6 +80,8 @@ from .frames import (
 from .limits import LumberjackLimits
 from .reader import BatchReader, ReaderState
 from .server import LumberjackServer, LumberjackStatistics, serve
+from .ship_config import ShipperConfig
+from .shipper import Shipper, ShipperStatistics, connect
 
 __all__ = [
     "AckFrame",
@@ -82,8 +101,13 @@ __all__ = [
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "ShipError",
+    "Shipper",
+    "ShipperConfig",
+    "ShipperStatistics",
     "WindowFrame",
     "as_fields",
+    "connect",
     "cut_frames",
     "decode",
     "decode_event",

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 from attrs import validators as v
 
 from .limits import LumberjackLimits
 
-__all__ = ["LumberjackConfig", "check_config"]
+__all__ = ["LumberjackConfig", "check_config", "positive"]
 
 
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+def positive(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    """Check that a setting is a number greater than 0; infinity is one.
+
+    Raises:
+        TypeError: It is not a number.
+        ValueError: It is not greater than 0.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{attribute.name} must be a number, not {type(value).__name__}")
     if not value > 0:
@@ -58,14 +66,14 @@ class LumberjackConfig:
     max_waiting_batches: int = attrs.field(default=2, validator=_count)
     max_batches: int = attrs.field(default=256, validator=_count)
     max_held_size: int = attrs.field(default=256 * 2**20, validator=_count)
-    first_byte_timeout: float = attrs.field(default=10.0, validator=_positive)
-    progress_timeout: float = attrs.field(default=30.0, validator=_positive)
-    batch_timeout: float = attrs.field(default=300.0, validator=_positive)
-    idle_timeout: float | None = attrs.field(default=None, validator=v.optional(_positive))
-    flush_delay: float = attrs.field(default=0.5, validator=_positive)
-    keepalive_interval: float = attrs.field(default=5.0, validator=_positive)
-    send_timeout: float = attrs.field(default=30.0, validator=_positive)
-    close_timeout: float = attrs.field(default=2.0, validator=_positive)
+    first_byte_timeout: float = attrs.field(default=10.0, validator=positive)
+    progress_timeout: float = attrs.field(default=30.0, validator=positive)
+    batch_timeout: float = attrs.field(default=300.0, validator=positive)
+    idle_timeout: float | None = attrs.field(default=None, validator=v.optional(positive))
+    flush_delay: float = attrs.field(default=0.5, validator=positive)
+    keepalive_interval: float = attrs.field(default=5.0, validator=positive)
+    send_timeout: float = attrs.field(default=30.0, validator=positive)
+    close_timeout: float = attrs.field(default=2.0, validator=positive)
 
 
 def check_config(config: object) -> None:

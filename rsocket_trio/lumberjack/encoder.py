@@ -17,7 +17,13 @@ from .frames import COMPRESSED, LONG, MAX_U32, SHORT, WINDOW, json_code
 from .limits import DEFAULT_LUMBERJACK_LIMITS, LumberjackLimits
 from .sequences import MAX_SEQUENCE, last_sequence
 
-__all__ = ["DEFAULT_COMPRESSION_LEVEL", "encode_batch"]
+__all__ = [
+    "DEFAULT_COMPRESSION_LEVEL",
+    "compressed_head",
+    "encode_batch",
+    "event_frames",
+    "window_head",
+]
 
 DEFAULT_COMPRESSION_LEVEL: Final = 3
 """As Beats and logstash-forwarder."""
@@ -53,14 +59,11 @@ def encode_batch(
         raise LocalProtocolError(f"there is no Lumberjack version {version!r}")
     if not 0 <= compression_level <= 9:
         raise LocalProtocolError(f"compression_level must be 0 to 9, not {compression_level}")
-    window = SHORT.pack(0x30 + version, WINDOW, len(events))
+    window = window_head(version, len(events))
     if not events:
         return window
     _check(events, first_sequence, limits)
-    if version == 2:
-        pieces = _json_frames(events, first_sequence)
-    else:
-        pieces = _data_frames(events, first_sequence, limits)
+    pieces = event_frames(events, version, limits, first_sequence)
     size = sum(map(len, pieces))
     if size > limits.max_batch_size:
         raise LocalProtocolError(
@@ -80,7 +83,36 @@ def encode_batch(
             f"a compressed frame of {len(payload)} bytes is above the limit of"
             f" {limits.max_compressed_size} (max_compressed_size)"
         )
-    return b"".join((window, SHORT.pack(0x30 + version, COMPRESSED, len(payload)), payload))
+    return b"".join((window, compressed_head(version, len(payload)), payload))
+
+
+def window_head(version: int, count: int) -> bytes:
+    """Return the W frame of a window of ``count`` events."""
+    return SHORT.pack(0x30 + version, WINDOW, count)
+
+
+def compressed_head(version: int, size: int) -> bytes:
+    """Return the head of a C frame with a payload of ``size`` bytes."""
+    return SHORT.pack(0x30 + version, COMPRESSED, size)
+
+
+def event_frames(
+    events: Sequence[bytes], version: int, limits: LumberjackLimits, first_sequence: int = 1
+) -> list[bytes]:
+    """Return the D or J frames of events, in pieces: a few for each event.
+
+    Args:
+        events: See `encode_batch`.
+        version: 1 or 2.
+        limits: Only ``max_pairs`` is checked here.
+        first_sequence: The sequence number of the first event.
+
+    Raises:
+        LocalProtocolError: An event of version 1 has too many pairs.
+    """
+    if version == 2:
+        return _json_frames(events, first_sequence)
+    return _data_frames(events, first_sequence, limits)
 
 
 def _check(events: Sequence[bytes], first_sequence: int, limits: LumberjackLimits) -> None:

@@ -91,7 +91,13 @@ class Attempts:
             yield min(wait, at_most)
             at_most = inf
 
-    def lost(self, lasted: float) -> None:
-        """Record that the connection of the last attempt is lost, after ``lasted`` seconds."""
-        if lasted > max(self._wait, _STEADY):
+    def lost(self, lasted: float) -> bool:
+        """Record that the connection of the last attempt is lost, after ``lasted`` seconds.
+
+        Returns:
+            Whether it was a success, so that the schedule begins anew.
+        """
+        steady = lasted > max(self._wait, _STEADY)
+        if steady:
             self._waits = self._retry.delays(self._random)
+        return steady

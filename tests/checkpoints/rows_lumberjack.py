@@ -6,12 +6,17 @@ from functools import partial
 
 import trio.testing
 
-from rsocket_trio.lumberjack import serve
+from rsocket_trio.lumberjack import ShipperConfig, connect, serve
 from rsocket_trio.lumberjack.acknowledgements import Departure
+from rsocket_trio.lumberjack.backlog import Backlog
+from rsocket_trio.lumberjack.bell import Bell
 from rsocket_trio.lumberjack.bytes_in import TimedReader
+from rsocket_trio.lumberjack.event_encoder import EventEncoder
 from rsocket_trio.lumberjack.farewell import half_close
 from rsocket_trio.lumberjack.handling import handle
+from rsocket_trio.lumberjack.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.receiver import Receiver
+from rsocket_trio.lumberjack.window_size import WindowSize
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.checkpoints.scene import Call, Scene, endless, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
@@ -90,3 +95,27 @@ async def _(scene: Scene) -> Call:
 @row("lumberjack.server.LumberjackServer.aclose")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, nothing, ADDRESS)).aclose
+
+
+@row("lumberjack.shipper.Shipper.send")
+async def _(scene: Scene) -> Call:
+    server = await scene.nursery.start(serve, nothing, ADDRESS)
+    shipper = await scene.enter(connect(server.uris))
+    return partial(shipper.send, [{"message": "hi"}])
+
+
+@row("lumberjack.shipper.Shipper.send", "no events")
+async def _(scene: Scene) -> Call:
+    shipper = await scene.enter(connect("lumberjack://127.0.0.1:1"))
+    return partial(shipper.send, [])
+
+
+@row("lumberjack.outgoing.Outgoing.run")
+async def _(scene: Scene) -> Call:
+    here, there = trio.testing.memory_stream_pair()
+    await there.send_eof()
+    config = ShipperConfig()
+    encoder = EventEncoder(2, 3, config.limits)
+    bell = Bell()
+    load = Load(config=config, encoder=encoder, backlog=Backlog(bell.ring), bell=bell)
+    return Outgoing(here, load, WindowSize(1, 1)).run

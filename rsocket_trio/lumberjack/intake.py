@@ -1,0 +1,118 @@
+"""From a call of `send` into the backlog: events are checked, and queued in order: `Intake`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+import trio
+
+from .backlog import Backlog
+from .bell import Bell
+from .deliveries import Delivery
+from .event_encoder import EventEncoder
+
+__all__ = ["Intake"]
+
+_CHECKED: Final = 2048
+"""Events that are checked before other tasks run."""
+
+_MAX_KEPT: Final = 8 * 2**20
+"""Bytes of encoded events that wait. Checking an event encodes it, and so many of these bytes are
+kept. All other events are encoded again when they are sent."""
+
+
+class Intake:
+    """Checks the events of each call before the first one is sent.
+
+    Checking many events takes turns with other tasks. Yet no later call overtakes an earlier one.
+
+    Args:
+        encoder: Encodes events, and refuses those that can never be sent.
+        backlog: Gets the events.
+
+    Attributes:
+        kept: Bytes of encoded events that are kept.
+    """
+
+    def __init__(self, encoder: EventEncoder, backlog: Backlog) -> None:
+        self.kept = 0
+        self._encoder: Final = encoder
+        self._backlog: Final = backlog
+        self._numbers: Final = count()
+        self._checking: OrderedDict[int, None] = OrderedDict()  # Calls that are not queued yet.
+        self._turn: Final = Bell()
+        self._closed = False
+
+    def check_open(self) -> None:
+        """Check that `close` was not called.
+
+        Raises:
+            trio.ClosedResourceError: It was.
+        """
+        if self._closed:
+            raise trio.ClosedResourceError("the block of lumberjack.connect has ended")
+
+    def close(self) -> None:
+        """Queue nothing more."""
+        self._closed = True
+
+    async def queue(self, events: list[object], finished: Callable[[], None]) -> Delivery:
+        """Check all events of a call, and queue them. Call `over` in the end.
+
+        Args:
+            events: At least one.
+            finished: See `Delivery`.
+
+        Raises:
+            LocalProtocolError: An event can never be sent; nothing is queued.
+            TypeError: An event cannot be encoded; nothing is queued.
+            trio.ClosedResourceError: `close` was called.
+
+        Checkpoint: if there are many events, or an earlier call is not queued yet.
+        If cancelled: nothing is queued.
+        """
+        delivery = Delivery(next(self._numbers), events, finished)
+        self._checking[delivery.number] = None
+        try:
+            await self._check(delivery)
+            await self._turn.wait_until(lambda: next(iter(self._checking)) == delivery.number)
+            self.check_open()
+            self._backlog.add(delivery)
+        except BaseException:
+            self._release(delivery)
+            raise
+        finally:
+            del self._checking[delivery.number]
+            self._turn.ring()
+        return delivery
+
+    def over(self, delivery: Delivery) -> None:
+        """Forget a delivery; what is unsent of it is not sent."""
+        self._release(delivery)
+        self._backlog.fail(delivery, None)
+
+    async def _check(self, delivery: Delivery) -> None:
+        events = delivery.events
+        encoder = self._encoder
+        # JSON texts of the caller are not encoded, so there is nothing to keep.
+        keeping = encoder.version == 1 or not isinstance(events[0], bytes)
+        position = 0
+        while position < len(events):
+            part = encoder.encode(events, position, min(position + _CHECKED, len(events)))
+            position += len(part)
+            if keeping:
+                size = sum(map(len, part))
+                keeping = self.kept + size <= _MAX_KEPT
+                if keeping:
+                    self.kept += size
+                    delivery.encoded += part
+                    delivery.encoded_size += size
+            if position < len(events):
+                await trio.lowlevel.checkpoint()
+
+    def _release(self, delivery: Delivery) -> None:
+        self.kept -= delivery.encoded_size
+        delivery.encoded_size = 0
