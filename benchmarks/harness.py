@@ -238,7 +238,7 @@ def measure(case: Case, server: Program, client: Program, seconds: float, result
     if not units:
         raise ProgramFailed(f"{' '.join(client.command[1:])}: nothing was completed")
     result.rates.append(units / outcome["elapsed"])
-    result.costs.append(spent / units)
+    result.costs.append(spent / (outcome.get("handled", outcome["count"]) * case.scale))
     if "latencies" in outcome:
         result.latencies.append(outcome["latencies"])
 

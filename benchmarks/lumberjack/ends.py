@@ -44,6 +44,10 @@ def _pylogbeat_missing() -> str | None:
     return None if find_spec("pylogbeat") else "the package pylogbeat is not installed"
 
 
+def _orjson_missing() -> str | None:
+    return None if find_spec("orjson") else "the package orjson is not installed"
+
+
 _SENDER: Final = _module("sender")
 _SINK: Final = _module("sink")
 _GO_SERVER: Final = ["benchmarks/lumberjack/go/peer", "server"]
@@ -55,6 +59,14 @@ LUMBERJACK_STACKS: Final = [
         server=_module("ours_server"),
         client=_module("ours_client"),
         groups=frozenset({_SERVER, _CLIENT, _FILEBEAT}),
+    ),
+    Stack(
+        name="lj-orjson",
+        title="rsocket_trio with orjson",
+        server=[*_module("ours_server"), "--orjson"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+        missing=_orjson_missing,
     ),
     Stack(
         name="lj-spool",
@@ -94,11 +106,18 @@ LUMBERJACK_STACKS: Final = [
         groups=frozenset({_SERVER}),
     ),
     Stack(
-        name="lj-limit",
-        title="only ACKs from the server, only prepared bytes from the client",
+        name="lj-sink",
+        title="a server that only acknowledges",
         server=_SINK,
         client=_SENDER,
-        groups=frozenset({_SERVER, _CLIENT, _FILEBEAT}),
+        groups=frozenset({_SERVER, _FILEBEAT}),
+    ),
+    Stack(
+        name="lj-prepared",
+        title="a client with prepared bytes",
+        server=_SINK,
+        client=_SENDER,
+        groups=frozenset({_CLIENT}),
     ),
 ]
 
@@ -109,17 +128,17 @@ def _parameters(level: int, connections: int = 1) -> Mapping[str, object]:
     return {"level": level, "windows": 2, "connections": connections}
 
 
-def _server_case(kind: str, connections: int) -> Case:
+def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Case:
     more = f"-{connections}" if connections > 1 else ""
     return Case(
-        name=f"lumberjack/server-{kind}{more}",
-        title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}",
+        name=f"lumberjack/{'orjson' if title else 'server'}-{kind}{more}",
+        title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}{title}",
         group=_SERVER,
         operation="ship",
         parameters=_parameters(_LEVELS[kind], connections),
-        only=("lj-ours", "lj-go", "lj-raw", "lj-limit"),
+        only=only,
         client=_SENDER,
-        reference="lj-ours",
+        reference=only[0],
     )
 
 
@@ -166,7 +185,12 @@ def _filebeat_case(kind: str) -> Case:
 
 
 LUMBERJACK_CASES: Final = [
-    *(_server_case(kind, connections) for connections in (1, 4) for kind in _LEVELS),
+    *(
+        _server_case(kind, connections, "lj-ours", "lj-go", "lj-raw", "lj-sink")
+        for connections in (1, 4)
+        for kind in _LEVELS
+    ),
+    *(_server_case(kind, 1, "lj-orjson", "lj-go", title=", with orjson") for kind in _LEVELS),
     *(_spool_case(kind, "lj-spool", "lj-ours", "with a spool and without") for kind in _LEVELS),
     *(
         _spool_case(kind, "lj-raw-spool", "lj-raw", "not decoded, with a spool and without")
@@ -175,13 +199,13 @@ LUMBERJACK_CASES: Final = [
     *(
         _client_case(
             *(kind, "sink", "to a server that only acknowledges", _SINK),
-            *("lj-ours", "lj-go", "lj-pylogbeat", "lj-limit"),
+            *("lj-ours", "lj-go", "lj-pylogbeat", "lj-prepared"),
         )
         for kind in _LEVELS
     ),
     *(
         _client_case(
-            kind, "go", "to the server of go-lumber", _GO_SERVER, "lj-ours", "lj-go", "lj-limit"
+            kind, "go", "to the server of go-lumber", _GO_SERVER, "lj-ours", "lj-go", "lj-prepared"
         )
         for kind in _LEVELS
     ),

@@ -31,17 +31,18 @@ _START: Final = 30.0
 _POLL: Final = 0.02
 
 
-def filebeat_path() -> Path:
-    """Return where the program is kept; see tests/interop."""
+def filebeat_path() -> Path | None:
+    """Return the program that tests/interop/go/build.sh has built last, if any."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "rsocket_trio" / "peers" / f"filebeat-{VERSION}" / "filebeat"
+    found = (cache / "rsocket_trio/peers").glob(f"filebeat-{VERSION}-*/filebeat")
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def filebeat_missing() -> str | None:
     """Return why Filebeat cannot run here, or ``None``."""
-    if filebeat_path().is_file():
+    if filebeat_path():
         return None
-    return f"Filebeat {VERSION} is not built: see tests/interop/setup.sh (it needs Go)"
+    return f"Filebeat {VERSION} is not built: run tests/interop/setup.sh (it needs Go)"
 
 
 class FilebeatFailed(Exception):
@@ -134,7 +135,7 @@ def ship(log: Path, server: str, command: dict[str, Any], lines: int) -> dict[st
         ended, count = filebeat.wait_until(filebeat.acknowledged() + 1, _START)
         if count >= lines:
             raise FilebeatFailed(f"the file of {lines} lines is too short")
-        return {"count": count - before, "elapsed": ended - begun}
+        return {"count": count - before, "elapsed": ended - begun, "handled": count}
 
 
 def main() -> None:
