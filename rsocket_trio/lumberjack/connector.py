@@ -66,7 +66,7 @@ class Connector:
                 stream = await self._dial(place.host)
             except ConnectFailed as error:
                 place.failed(trio.current_time())
-                logger.warning("%s; %d events wait", error, load.backlog.waiting)
+                logger.warning("%s; events that wait: %d", error, load.backlog.waiting)
                 self._failed(str(error))
             else:
                 await self._ship(stream, place.host)
@@ -103,10 +103,10 @@ class Connector:
             logger.debug("closed the connection to %s: its time is over", host.uri)
             self.place.closed()
             return
-        if outgoing.returned:
+        if outgoing.busy:
             host.window.trouble()
             logger.warning(
-                "the connection to %s is lost: %s; %d events that were on the way are sent again",
+                "the connection to %s is lost: %s; events that are sent again: %d",
                 host.uri,
                 outgoing.trouble,
                 outgoing.returned,
@@ -114,7 +114,7 @@ class Connector:
         else:
             logger.info("the connection to %s is over: %s", host.uri, outgoing.trouble)
         self.place.lost(
-            now, now - began, useful=outgoing.flight.acknowledged > 0, idle=not outgoing.returned
+            now, now - began, useful=outgoing.flight.acknowledged > 0, idle=not outgoing.busy
         )
         if self.place.failures:
             self._failed(f"the connection to {host.uri} is lost: {outgoing.trouble}")

@@ -67,14 +67,17 @@ class Place:
     def lost(self, now: float, lasted: float, *, useful: bool, idle: bool) -> None:
         """Take note that a connection was lost.
 
+        It was a success if it acknowledged events. If nothing was on the way, it was one if it
+        lasted. So a server that accepts connections, and acknowledges nothing, is a failure.
+
         Args:
             now: The time.
             lasted: How long it lasted, in seconds.
-            useful: Whether it acknowledged events: then it was a success, however short.
-            idle: Whether nothing was on the way. Servers close idle connections, so the next
-                attempt is at the same host, if this one was a success.
+            useful: Whether it acknowledged events.
+            idle: Whether nothing was on the way. Servers close idle connections, so after a success
+                the next attempt is at the same host.
         """
-        if not self._attempts.lost(inf if useful else lasted):
+        if not (useful or idle) or not self._attempts.lost(inf if useful else lasted):
             self.failed(now)
             return
         self.failures = 0

@@ -30,6 +30,11 @@ _READ_SIZE: Final = 4096
 _CHUNK: Final = 128 * 2**10
 """Bytes of one write. Each one that a slow network has taken is a sign of life of the server."""
 
+_STRANGE: Final = (
+    " without an answer: check that it speaks this version of Lumberjack, that it uses TLS exactly "
+    "for addresses lumberjacks://, and that it accepts the certificate of this client"
+)
+
 
 @attrs.define(kw_only=True)
 class Totals:
@@ -76,7 +81,8 @@ class Outgoing:
     Attributes:
         flight: The windows on the way.
         trouble: Why the connection is lost; ``None`` if its time is over.
-        returned: How many events were on the way, and will be sent again.
+        busy: Whether windows were on the way at the end.
+        returned: How many of their events will be sent again: those of callers that still wait.
     """
 
     def __init__(self, stream: trio.abc.Stream, load: Load, window: WindowSize) -> None:
@@ -87,6 +93,7 @@ class Outgoing:
         self._acks: Final = AckReader(config.version)
         self.flight: Final = Flight(config.pipelining, config.ack_timeout, config.ack_deadline)
         self.trouble: str | None = None
+        self.busy = False
         self.returned = 0
         self._forming: list[Piece] = []
         ttl = inf if config.connection_ttl is None else config.connection_ttl
@@ -94,6 +101,7 @@ class Outgoing:
         self._most: Final = min(
             config.limits.max_window, config.limits.max_compressed_frames, config.max_window
         )
+        self._answered = False  # Whether anything has arrived.
         self._everything: Final = trio.CancelScope()
         self._watch: trio.CancelScope | None = None  # While the reader waits.
 
@@ -113,6 +121,7 @@ class Outgoing:
                     nursery.cancel_scope.cancel(reason="the time of the connection is over")
         finally:
             load = self._load
+            self.busy = bool(self.flight)
             self.returned = load.backlog.give_back(self.flight.land())
             load.totals.resent += self.returned
             load.backlog.give_back(self._forming)
@@ -150,10 +159,10 @@ class Outgoing:
     async def _wait_due(self) -> bool:
         """Wait until a window is to be sent; return false if the time of the connection is over."""
         flight, backlog = self.flight, self._load.backlog
+        await trio.lowlevel.checkpoint()  # Others run between windows, and may add events.
         with trio.CancelScope(deadline=self._expires):
             await self._load.bell.wait_until(lambda: flight.has_room and backlog.waiting)
         if trio.current_time() < self._expires:
-            await trio.lowlevel.checkpoint_if_cancelled()
             return True
         await self._load.bell.wait_until(lambda: not flight)
         return False
@@ -178,8 +187,10 @@ class Outgoing:
                 if data is None:
                     return
                 if not data:
-                    self._lose("the server closed the connection")
+                    strange = self.flight and not self._answered
+                    self._lose(f"the server closed the connection{_STRANGE if strange else ''}")
                     return
+                self._answered = True
                 self._take(self._acks.feed(data))
             self._acks.feed(b"")  # Raises the error, now that the numbers before it are taken.
         except RemoteProtocolError as error:

@@ -43,7 +43,8 @@ class ShipperConfig:
         retry: The waits before attempts to connect again. With ``max_attempts``, `Shipper.send`
             raises `ShipError` when so many attempts in a row have failed; with load balancing, at
             each host. By default there is no limit. An attempt succeeds if an event is
-            acknowledged, or if the connection lasts longer than a second and than the wait before.
+            acknowledged. It also does if nothing is sent, and the connection lasts longer than a
+            second and than the wait before it.
         connection_ttl: Connect again after this time, so that load balancers and changes of names
             take effect. The windows on the way are finished before. ``None``: never.
         connect_timeout: The time for connecting, with the TLS handshake. 10 s.

@@ -40,7 +40,7 @@ class ShipperStatistics:
     Attributes:
         acknowledged: Events that were acknowledged.
         sent: Events that were written to a connection, each time that they were.
-        resent: Events that were on the way when their connection was lost, and are sent again.
+        resent: Events that were on the way when their connection was lost, and queued again.
         waiting: Events that are not on the way yet.
         in_flight: Events that are on the way, and not acknowledged.
         connections: Connections that are open.

@@ -83,7 +83,7 @@ class Network:
     def __init__(self, *uris, version=2):
         self.up = set(uris)
         self.attempts = []  # (time, address)
-        self._version = version
+        self.version = version
         self._send, self._receive = trio.open_memory_channel(1000)
 
     async def dial(self, uri, shake_hands, *, ssl_context, handshake_timeout):
@@ -92,7 +92,7 @@ class Network:
         if str(uri) not in self.up:
             raise ConnectFailed(f"cannot connect to {uri}: Connection refused")
         ours, theirs = trio.testing.memory_stream_pair()
-        self._send.send_nowait(Peer(theirs, str(uri), trio.current_time(), self._version))
+        self._send.send_nowait(Peer(theirs, str(uri), trio.current_time(), self.version))
         return await shake_hands(ByteStream(ours, TransportInfo(scheme="memory", peer=str(uri))))
 
     async def peer(self):

@@ -42,13 +42,25 @@ def test_failures_lead_to_the_next_host():
 
 
 def test_a_success_begins_anew():
-    """It is one if it lasted, or if it acknowledged events."""
-    for lasted, useful in ((60, False), (0.01, True)):
+    """It is one if it acknowledged events; or if it lasted, and nothing was on the way."""
+    for lasted, useful, idle, host in (
+        (60, False, True, HOSTS[2]),
+        (0.01, True, False, HOSTS[0]),
+        (0.01, True, True, HOSTS[2]),
+    ):
         place = place_for()
         place.failed(0)
         place.failed(0)
-        place.lost(100, lasted, useful=useful, idle=False)
-        assert (place.failures, place.not_before, place.host) == (0, 101, HOSTS[0])
+        place.lost(100, lasted, useful=useful, idle=idle)
+        assert (place.failures, place.not_before, place.host) == (0, 101, host)
+
+
+def test_a_server_that_acknowledges_nothing():
+    """It is a failure, however long it took."""
+    place = place_for()
+    place.lost(100, 60, useful=False, idle=False)
+    place.lost(200, 60, useful=False, idle=False)
+    assert (place.failures, place.not_before, place.host) == (2, 202, HOSTS[2])
 
 
 def test_a_short_connection_is_no_success():

@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.lumberjack import ShipperConfig, connect
+from rsocket_trio.lumberjack import BatchReader, ShipperConfig, connect, decode_events
 from tests.lumberjack.shipping import HOST, counted, shipping
+from tests.lumberjack.vectors import ack
 
 settled = trio.testing.wait_all_tasks_blocked
 
@@ -72,3 +73,132 @@ async def test_nothing_to_send(network):
 def test_settings_are_checked(setting):
     with pytest.raises(ValueError, match=setting):
         ShipperConfig(**{setting: 0})
+
+
+async def test_windows_are_in_the_order_of_the_calls(network, autojump_clock):
+    """Also while an earlier call has many events to check; small calls share a window."""
+    async with shipping(initial_window=5000, max_window=5000, pipelining=1) as (shipper, nursery):
+        nursery.start_soon(shipper.send, counted(0))
+        peer = await network.peer()
+        assert await peer.numbers() == [0]
+        begun = []
+
+        async def send(first, count):
+            begun.append(first)
+            await shipper.send([{"n": n} for n in range(first, first + count)])
+
+        for first, count in ((1, 1), (2, 10_000), (20_000, 2), (30_000, 2)):
+            nursery.start_soon(send, first, count)
+            while first not in begun:
+                await trio.lowlevel.checkpoint()
+        await settled()
+        assert shipper.statistics().waiting == 10_005
+        await peer.ack(1)
+        expected = [1, *range(2, 10_002), 20_000, 20_001, 30_000, 30_001]
+        assert await peer.accept(10_005) == expected
+
+
+async def test_a_bad_call_lets_later_ones_go_on(network, autojump_clock):
+    """A call that is refused, or cancelled while it is checked, holds nothing up."""
+    async with shipping() as (shipper, nursery):
+
+        async def bad():
+            with pytest.raises(TypeError):
+                await shipper.send([*({"n": n} for n in range(5000)), {"n": object()}])
+
+        async def cancelled():
+            with trio.CancelScope() as scope:
+                nursery.start_soon(cancel, scope)
+                await shipper.send([{"n": n} for n in range(5000)])
+            assert scope.cancelled_caught
+
+        async def cancel(scope):
+            scope.cancel()
+
+        nursery.start_soon(bad)
+        nursery.start_soon(cancelled)
+        await trio.lowlevel.checkpoint()
+        nursery.start_soon(shipper.send, counted(1))
+        peer = await network.peer()
+        while 1 not in (found := await peer.accept(1)):
+            pass
+        assert found[-1] == 1
+
+
+async def test_encoded_events_that_wait_are_bounded(network, autojump_clock):
+    """Each call keeps its own events; of their encoded form some MiB wait at most."""
+    network.up.clear()
+    async with shipping() as (shipper, nursery):
+        intake = shipper._intake
+        for _ in range(20):
+            nursery.start_soon(shipper.send, [{"message": "x" * 100_000}] * 10)
+        await settled()
+        assert shipper.statistics().waiting == 200
+        assert 7 * 2**20 < intake.kept <= 8 * 2**20
+        network.up.add(HOST)
+        peer = await network.peer()
+        received = 0
+        while received < 200:
+            batch = await peer.batch()
+            received += len(batch)
+            await peer.ack(len(batch))
+        await settled()
+    assert intake.kept == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("acknowledged", range(13))
+async def test_a_loss_after_each_number_of_acks(
+    network, autojump_clock, acknowledged, level, version
+):
+    """Exactly the rest is sent again, in order, in windows that begin at sequence 1."""
+    settings = {"initial_window": 4, "max_window": 4, "compression_level": level}
+    network.version = version
+    async with shipping(version=version, **settings) as (shipper, nursery):
+        events = [{"n": str(n)} for n in range(12)]
+        nursery.start_soon(shipper.send, events)
+        peer = await network.peer()
+        left = acknowledged
+        while left:
+            batch = await peer.batch()
+            await peer.ack(min(left, len(batch)))
+            left -= min(left, len(batch))
+        await settled()
+        await peer.close()
+        if acknowledged < 12:
+            peer = await network.peer()
+            received = []
+            while len(received) < 12 - acknowledged:
+                batch = await peer.batch()
+                assert next(iter(batch.sequences)) == 1
+                assert batch.window == len(batch)
+                received += decode_events(batch)
+                await peer.ack(len(batch))
+            assert received == events[acknowledged:]
+        await settled()
+        assert shipper.statistics().acknowledged == 12
+        assert not nursery.child_tasks
+
+
+@pytest.mark.parametrize("cut", [*range(0, 114, 7), 57, 58, 113, 114])
+async def test_a_loss_after_each_number_of_bytes(slow_hosts, autojump_clock, cut):
+    """The connection breaks while a window is being written."""
+    async with shipping(initial_window=3, compression_level=0) as (shipper, nursery):
+        nursery.start_soon(shipper.send, counted(*range(6)))
+        await settled()
+        _, reading, answers = slow_hosts[0]
+        received = 0
+        while received < cut:
+            received += len(await reading.receive_some(min(7, cut - received)))
+        await reading.aclose()
+        await answers.aclose()
+        while len(slow_hosts) < 2:
+            await trio.sleep(0.1)
+        _, reading, answers = slow_hosts[1]
+        reader, numbers = BatchReader(), []
+        while len(numbers) < 6:
+            for batch in reader.feed(await reading.receive_some(50)):
+                numbers += [event["n"] for event in decode_events(batch)]
+                await answers.send_all(ack(len(batch)))
+        assert numbers == list(range(6))
