@@ -47,8 +47,8 @@ NOTES = [
     "  names nothing else. go-lumber decodes with Go's `encoding/json`, on all cores. The programs",
     "  of rsocket_trio call `gc.freeze()` after the start. Compressed means level 3.",
     "* In a spool, batches are stored as they came. An ACK leaves when its batch is on the disk.",
-    "* Each Lumberjack client encodes events from dicts or maps. pylogbeat always compresses, at",
-    "  level 6, and has one window in flight.",
+    "* Each Lumberjack client encodes events from dicts or maps, unless the row says that they are",
+    "  JSON texts. pylogbeat always compresses, at level 6, and has one window in flight.",
     "* Filebeat reads a file and adds its own fields, so its events are larger. It is started for",
     "  each measurement, and measured after its first 40000 events.",
 ]

@@ -153,7 +153,7 @@ def test_an_error_of_a_client_is_its_outcome() -> None:
     """A sender whose server is gone says so, and does not hang."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.lumberjack.sender", "tcp://127.0.0.1:1"],
-        input=b'{"operation":"ship","seconds":0.1,"level":0,"windows":2,"connections":1}\n',
+        input=b'{"operation":"ship","seconds":0.1,"level":0,"windows":2,"connections":1,"texts":false}\n',
         capture_output=True,
         timeout=60,
         check=True,

@@ -12,5 +12,6 @@
     go                  server and client of go-lumber
 
 Clients know one operation, ``ship``, with these parameters: ``level`` (of zlib; 0 is no
-compression), ``windows`` (how many of them are in flight on a connection) and ``connections``.
+compression), ``windows`` (how many of them are in flight on a connection), ``connections``, and
+``texts`` (whether the application gives JSON texts to the client, and not dicts).
 """

@@ -124,8 +124,8 @@ LUMBERJACK_STACKS: Final = [
 _LEVELS: Final = {"plain": 0, "compressed": 3}
 
 
-def _parameters(level: int, connections: int = 1) -> Mapping[str, object]:
-    return {"level": level, "windows": 2, "connections": connections}
+def _parameters(level: int, connections: int = 1, *, texts: bool = False) -> Mapping[str, object]:
+    return {"level": level, "windows": 2, "connections": connections, "texts": texts}
 
 
 def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Case:
@@ -161,7 +161,7 @@ def _client_case(kind: str, name: str, title: str, server: list[str], *only: str
         title=f"{kind}, {title}",
         group=_CLIENT,
         operation="ship",
-        parameters=_parameters(_LEVELS[kind]),
+        parameters=_parameters(_LEVELS[kind], texts=name.endswith("texts")),
         only=only,
         server=server,
         server_args={"lj-pylogbeat": ["--running"]},
@@ -200,6 +200,13 @@ LUMBERJACK_CASES: Final = [
         _client_case(
             *(kind, "sink", "to a server that only acknowledges", _SINK),
             *("lj-ours", "lj-go", "lj-pylogbeat", "lj-prepared"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "texts", "to a server that only acknowledges, events are JSON texts", _SINK),
+            *("lj-ours", "lj-go", "lj-pylogbeat"),
         )
         for kind in _LEVELS
     ),

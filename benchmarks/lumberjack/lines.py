@@ -86,9 +86,11 @@ def event_windows(count: int = WINDOWS) -> list[list[dict[str, Any]]]:
     return [events[start : start + WINDOW] for start in range(0, len(events), WINDOW)]
 
 
+def text_windows(count: int = WINDOWS) -> list[list[bytes]]:
+    """Return the same events as JSON texts."""
+    return [[as_json(event) for event in events] for events in event_windows(count)]
+
+
 def prepared_windows(level: int, count: int = WINDOWS) -> list[bytes]:
     """Return windows of version 2 as bytes, ready to be sent."""
-    return [
-        encode_batch([as_json(event) for event in events], compression_level=level)
-        for events in event_windows(count)
-    ]
+    return [encode_batch(texts, compression_level=level) for texts in text_windows(count)]

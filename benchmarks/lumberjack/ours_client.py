@@ -11,11 +11,11 @@ from typing import Any
 import trio
 
 from benchmarks.control import Stopwatch, read_command, write_outcome
-from benchmarks.lumberjack.lines import event_windows
+from benchmarks.lumberjack.lines import event_windows, text_windows
 from rsocket_trio import lumberjack
 from rsocket_trio.errors import RSocketError
 
-Windows = Iterator[list[Mapping[str, Any]]]
+Windows = Iterator[list[Mapping[str, Any]]] | Iterator[list[bytes]]
 
 
 async def ship(uri: str, watch: Stopwatch, windows: Windows, *, level: int, in_flight: int) -> None:
@@ -37,8 +37,9 @@ async def ship(uri: str, watch: Stopwatch, windows: Windows, *, level: int, in_f
 
 async def main() -> None:
     uri = sys.argv[1].replace("tcp://", "lumberjack://")
-    windows = cycle(event_windows())
+    events, texts = cycle(event_windows()), cycle(text_windows())
     while (command := await trio.to_thread.run_sync(read_command)) is not None:
+        windows = texts if command["texts"] else events
         watch = Stopwatch(command["seconds"])
         try:
             await ship(uri, watch, windows, level=command["level"], in_flight=command["windows"])

@@ -9,20 +9,21 @@ from time import perf_counter
 from pylogbeat import ConnectionException, PyLogBeatClient
 
 from benchmarks.control import Stopwatch, read_command, write_outcome
-from benchmarks.lumberjack.lines import event_windows
+from benchmarks.lumberjack.lines import event_windows, text_windows
 
 
 def main() -> None:
     host, _, port = sys.argv[1].rpartition("/")[2].rpartition(":")
-    windows = cycle(event_windows())
+    events, texts = cycle(event_windows()), cycle(text_windows())
     with PyLogBeatClient(host, int(port), timeout=30) as client:
         while (command := read_command()) is not None:
+            windows = texts if command["texts"] else events
             watch = Stopwatch(command["seconds"])
             try:
                 while perf_counter() < watch.deadline:
-                    events = next(windows)
-                    client.send(events)
-                    watch.count += len(events)
+                    window = next(windows)
+                    client.send(window)
+                    watch.count += len(window)
             except (OSError, ConnectionException) as error:
                 write_outcome({"error": f"{type(error).__name__}: {error}"})
             else:

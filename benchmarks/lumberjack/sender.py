@@ -113,7 +113,7 @@ def main() -> None:
     """Obey commands until there are no more."""
     sender = Sender(sys.argv[1])
     while (command := read_command()) is not None:
-        del command["operation"]
+        del command["operation"], command["texts"]
         watch = Stopwatch(command.pop("seconds"))
         try:
             sender.ship(watch, **command)

@@ -19,6 +19,7 @@ type command struct {
 	Seconds float64 `json:"seconds"`
 	Level   int     `json:"level"`
 	Windows int     `json:"windows"`
+	Texts   bool    `json:"texts"`
 }
 
 // outcome is the answer to it.
@@ -29,7 +30,7 @@ type outcome struct {
 
 // runClient obeys the harness until there are no more commands.
 func runClient(uri, path string) error {
-	windows, err := readWindows(path)
+	decoded, texts, err := readWindows(path)
 	if err != nil {
 		return err
 	}
@@ -39,6 +40,10 @@ func runClient(uri, path string) error {
 		var asked command
 		if err := json.Unmarshal(commands.Bytes(), &asked); err != nil {
 			return err
+		}
+		windows := decoded
+		if asked.Texts {
+			windows = texts
 		}
 		var answer interface{}
 		if answer, err = ship(address, asked, windows); err != nil {
@@ -53,33 +58,42 @@ func runClient(uri, path string) error {
 	return commands.Err()
 }
 
-// readWindows reads the events of all windows.
-func readWindows(path string) ([][]interface{}, error) {
+// readWindows reads the events of all windows, decoded and as texts.
+func readWindows(path string) (decoded, texts [][]interface{}, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer file.Close()
-	var windows [][]interface{}
-	var events []interface{}
+	var events, raw []interface{}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var event map[string]interface{}
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if events = append(events, event); len(events) == window {
-			windows = append(windows, events)
-			events = nil
+		events = append(events, event)
+		raw = append(raw, append([]byte(nil), lines.Bytes()...))
+		if len(events) == window {
+			decoded, texts = append(decoded, events), append(texts, raw)
+			events, raw = nil, nil
 		}
 	}
-	return windows, lines.Err()
+	return decoded, texts, lines.Err()
+}
+
+// asItIs is the encoder for events that are JSON texts.
+func asItIs(event interface{}) ([]byte, error) {
+	return event.([]byte), nil
 }
 
 // ship sends windows until the time is over, and waits until all are acknowledged. It gives the
 // number of windows to the library as Beats give it their option `pipelining`.
 func ship(address string, asked command, windows [][]interface{}) (outcome, error) {
 	options := []v2.Option{v2.CompressionLevel(asked.Level), v2.Timeout(30 * time.Second)}
+	if asked.Texts {
+		options = append(options, v2.JSONEncoder(asItIs))
+	}
 	begun := time.Now()
 	deadline := begun.Add(time.Duration(asked.Seconds * float64(time.Second)))
 	client, err := v2.AsyncDial(address, asked.Windows, options...)
