@@ -48,7 +48,7 @@ add_module_names = False
 nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
-    r"(trio|trio_websocket|ssl|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"(trio|trio_websocket|ssl|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
 )

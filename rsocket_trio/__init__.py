@@ -4,9 +4,9 @@
 # tests/rules/test_layers.py reads the imports and checks this.
 #
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
-#       < log_text < log_policy os_support < sockets < transports < reactivesocket
+#       < log_text < log_policy os_support < process_lock < sockets < transports < reactivesocket
 #       < interactions < connection < tracing arguments < requester responder < service
-#       < client server routing codecs < lumberjack spool < cli testing
+#       < client server routing codecs < lumberjack spool logfiles < cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging. In
 # `lumberjack` only the modules of the server do.
@@ -67,6 +67,7 @@ from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
 from .routing import (
     Authenticate,
     Caller,
+    Delivery,
     Interaction,
     ItemStream,
     OnResume,
@@ -105,6 +106,7 @@ __all__ = [
     "ConnectionStatistics",
     "CustomAuthentication",
     "CustomError",
+    "Delivery",
     "Dial",
     "ErrorCode",
     "FrameTransport",

@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Final
@@ -32,7 +32,7 @@ import trio
 
 from .log_text import SafeTracebacks, safe
 
-__all__ = ["PeerLog", "RateLimit", "Suppressed", "logger"]
+__all__ = ["PeerLog", "RateLimit", "Suppressed", "logger", "reached_handlers"]
 
 BURST: Final = 5
 """Lines of a kind that are logged as they come, in each interval: enough to see what happens."""
@@ -174,6 +174,16 @@ class PeerLog:
         """Return whether lines of this level are logged at all."""
         return self._logger.isEnabledFor(level)
 
+    def remember_levels(self) -> None:
+        """Have the logger remember which levels are enabled.
+
+        Otherwise it takes a lock of `logging` when a level is used for the first time. The thread
+        that closes the handlers may hold this lock (`logging.config` does), and wait for another
+        thread that logs.
+        """
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+            self._logger.isEnabledFor(level)
+
     def debug(self, message: str, *args: object, exc_info: _ExcInfo = None) -> None:
         """Log at the level DEBUG, without a limit."""
         if self._logger.isEnabledFor(logging.DEBUG):
@@ -244,6 +254,15 @@ class PeerLog:
                 None,
                 1,
             )
+
+
+def reached_handlers(name: str) -> Iterator[logging.Handler]:
+    """Iterate over the handlers that records of a logger reach. This takes no lock of `logging`."""
+    found = logging.Logger.manager.loggerDict.get(name)
+    at: logging.Logger | None = found if isinstance(found, logging.Logger) else logging.root
+    while at is not None:
+        yield from at.handlers
+        at = at.parent if at.propagate else None
 
 
 def _complain(error: Exception) -> None:

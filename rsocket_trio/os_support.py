@@ -26,6 +26,7 @@ __all__ = [
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
+    "POSITIONED_READS",
     "PROCESSES",
     "STOP_SIGNALS",
     "UNIX_SOCKETS",
@@ -60,6 +61,9 @@ addresses raise an error that says so."""
 POLLED_FILES: bool = hasattr(select, "poll") and os.name == "posix"
 """Pipes and files can be polled. If not, the command line reads and writes standard input and
 output in threads."""
+
+POSITIONED_READS: bool = hasattr(os, "pread")
+"""A file can be read at an offset (pread). If not, ``lumberjack ship`` says so and ends."""
 
 PROCESSES: bool = os.path.isdir("/proc/self")
 """``/proc`` describes processes. If not, `rsocket_trio.testing` cannot measure the memory that a

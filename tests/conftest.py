@@ -30,6 +30,7 @@ PARTS = {
     "programs": [
         "docs/test_code_blocks.py",
         "examples",
+        "lumberjack/log_handler/test_processes.py",
         "spool/test_kill.py",
         "spool/test_limited_file.py",
         "spool/test_processes.py",

@@ -4,6 +4,9 @@ The modules, in reading order. Every run uses these:
 
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
+- ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``spool_grammar``: those of the group ``spool``
+- ``commands``: add a command, or a group of commands, with its help
 - ``wire_formats``: the protocols that ``decode`` knows
 - ``command_parser``: a parser that takes options anywhere
 - ``options``: options and argument types that several commands share
@@ -16,16 +19,25 @@ The commands. Each module is imported when its command runs:
 - ``stream``: print the items of a stream as they arrive
 - ``bench``: measure the throughput and the latency of a peer
 - ``decode``: print frames, one per line
+- ``lumberjack_serve``: receive log events, and print them or keep them in a spool
+- ``lumberjack_ship``: ship the lines of log files
+- ``spool_info``: print what a spool holds
+- ``spool_read``: print the events of a spool
 
 The commands share these:
 
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
+- ``serving``: run a server until a signal stops it
 - ``target``: import the object that ``serve`` serves
 - ``payloads``: read payloads from arguments, files and standard input
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name
 - ``output``: print items as text or JSON
+- ``event_printer``: print the batches of Lumberjack senders, one after the other
+- ``event_storage``: keep them in a spool, and report how full it is
+- ``event_lines``: log events as lines of JSON
+- ``progress``: a line of the terminal that shows progress
 - ``stdio``: standard input and output without blocking trio
 - ``standard_streams``: standard streams that may be closed
 - ``logs``: logging on standard error
@@ -35,4 +47,11 @@ The parts of ``bench``:
 - ``bench_operations``: one operation for each interaction
 - ``tally``: the counts and latencies
 - ``histogram``: latencies in bounded memory
+
+The parts of ``lumberjack ship``:
+
+- ``ship_grammar``: its options
+- ``ship_run``: one run: signals, the time limit, the end
+- ``ship_status``: its state as JSON, and on a terminal
+- ``pair_writer``: events of Lumberjack version 1
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,7 @@ from .client import run_client
 from .exits import DONE, PEER_ERROR
 from .output import json_line
 from .payloads import read_value
+from .progress import Progress
 from .stdio import Writer
 from .tally import Tally
 
@@ -55,8 +55,9 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
             nursery.cancel_scope.cancel(reason="a request failed")
 
     async with trio.open_nursery() as nursery:
-        if sys.stderr is not None and sys.stderr.isatty() and not args.quiet:
-            nursery.start_soon(_show_progress, tally, sys.stderr.write)
+        progress = Progress(sys.stderr, quiet=args.quiet)
+        if progress.shown:
+            nursery.start_soon(_show_progress, tally, progress)
         for _ in range(args.concurrency):
             nursery.start_soon(worker)
         await trio.sleep(args.warmup)
@@ -73,17 +74,14 @@ async def _bench(args: argparse.Namespace, payload: Payload, requester: Requeste
     return PEER_ERROR if tally.errors else DONE
 
 
-async def _show_progress(tally: Tally, show: Callable[[str], object]) -> None:
-    # Rewrites one line of the terminal, and clears it at the end.
+async def _show_progress(tally: Tally, progress: Progress) -> None:
     try:
         while True:
             await trio.sleep(_PROGRESS_INTERVAL)
             rate, items = tally.per_second(tally.requests), tally.per_second(tally.items)
-            show(f"\r\x1b[K{tally.phase}: {rate:,.0f} requests/s, {items:,.0f} items/s")
-            sys.stderr.flush()
+            progress.show(f"{tally.phase}: {rate:,.0f} requests/s, {items:,.0f} items/s")
     finally:
-        show("\r\x1b[K")
-        sys.stderr.flush()
+        progress.clear()
 
 
 def _figures(tally: Tally, args: argparse.Namespace) -> dict[str, object]:

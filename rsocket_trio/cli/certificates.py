@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .exits import USAGE, Failure
 
-__all__ = ["load_certificate", "trusting"]
+__all__ = ["load_authority", "load_certificate", "trusting"]
 
 
 def trusting(ca: str | None) -> ssl.SSLContext:
@@ -21,8 +21,20 @@ def trusting(ca: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError as error:
-        text = f"cannot use {ca!r}: it contains no certificate in PEM format"
-        raise Failure(text, USAGE) from error
+        raise _no_authority(ca) from error
+
+
+def load_authority(context: ssl.SSLContext, ca: str) -> None:
+    """Make a context trust the certificates in ``ca``, in addition to those it trusts already.
+
+    Raises:
+        Failure: The file cannot be read, or contains no certificate.
+    """
+    _check_readable(ca)
+    try:
+        context.load_verify_locations(ca)
+    except ssl.SSLError as error:
+        raise _no_authority(ca) from error
 
 
 def load_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
@@ -44,6 +56,10 @@ def load_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> Non
         else:
             text = f"cannot use {cert!r} with the key {key!r}: one of them is not in PEM format"
         raise Failure(text, USAGE) from error
+
+
+def _no_authority(ca: str | None) -> Failure:
+    return Failure(f"cannot use {ca!r}: it contains no certificate in PEM format", USAGE)
 
 
 def _check_readable(name: str) -> None:

@@ -17,13 +17,14 @@ __all__ = [
 
 DONE: Final = 0
 PEER_ERROR: Final = 1
-"""The peer answered a request with an error; ``decode``: some input is malformed."""
+"""The peer answered a request with an error; ``decode``, ``spool read``: some input is
+malformed."""
 USAGE: Final = 2
 """The command line is wrong, or a file or target that it names."""
 UNREACHABLE: Final = 3
 """The connection failed, was refused or was lost; ``serve``: cannot listen."""
 LOCAL_IO: Final = 4
-"""Standard input cannot be read, or standard output cannot be written."""
+"""Standard input, standard output, a file or the spool failed."""
 INTERRUPTED: Final = 130
 """Ctrl-C, as a shell reports it: 128 plus the number of the signal."""
 BROKEN_PIPE: Final = 141

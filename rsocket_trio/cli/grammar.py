@@ -7,11 +7,12 @@ is light on purpose: nothing here imports trio.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
 
 from rsocket_trio._version import __version__
 
 from .command_parser import CommandParser
+from .commands import STATUSES, Commands, add_command
+from .lumberjack_grammar import add_lumberjack
 from .options import (
     above_zero,
     add_connection_options,
@@ -28,25 +29,10 @@ from .options import (
     rate,
     seconds,
 )
+from .spool_grammar import add_spool
 from .wire_formats import summaries
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001  it has no public name
-
 __all__ = ["build_parser"]
-
-_STATUSES: Final = """\
-exit status:
-  0    success
-  1    the peer answered with an error; decode: some input is malformed
-  2    wrong usage: an argument, or a file or target that it names
-  3    the connection failed, was refused or was lost; serve: cannot listen
-  4    standard input or standard output failed
-  130  stopped by Ctrl-C (143: by SIGTERM)
-  141  the program that reads the output has closed the pipe
-
-Put a value that begins with "-" after "--":  rsocket-trio request URI -- -5
-"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -56,11 +42,12 @@ def build_parser() -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="rsocket-trio",
-        description="RSocket from the command line: serve, send requests, measure, decode frames.",
+        description="RSocket from the command line: serve, send requests, measure, decode frames;"
+        " and log events by Lumberjack.",
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
-        '  rsocket-trio decode "00000001 1000 70696e67"\n\n' + _STATUSES,
+        '  rsocket-trio decode "00000001 1000 70696e67"\n\n' + STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -76,27 +63,13 @@ def build_parser() -> argparse.ArgumentParser:
     _add_push(commands)
     _add_decode(commands)
     _add_bench(commands)
-    return parser
-
-
-def _add(
-    commands: Commands, name: str, module: str, summary: str, details: str, *examples: str
-) -> CommandParser:
-    lines = "".join(f"  rsocket-trio {name} {example}\n" for example in examples)
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}".rstrip(),
-        epilog=f"examples:\n{lines}\n{_STATUSES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(module=module)
+    add_lumberjack(commands)
+    add_spool(commands)
     return parser
 
 
 def _add_serve(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "serve",
         "serve",
@@ -162,7 +135,7 @@ def _add_serve(commands: Commands) -> None:
 
 
 def _add_request(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "request",
         "request",
@@ -177,7 +150,7 @@ def _add_request(commands: Commands) -> None:
 
 
 def _add_fnf(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "fnf",
         "request",
@@ -191,7 +164,7 @@ def _add_fnf(commands: Commands) -> None:
 
 
 def _add_stream(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "stream",
         "stream",
@@ -207,7 +180,7 @@ def _add_stream(commands: Commands) -> None:
 
 
 def _add_channel(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "channel",
         "stream",
@@ -226,7 +199,7 @@ def _add_channel(commands: Commands) -> None:
 
 
 def _add_push(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "push",
         "request",
@@ -245,7 +218,7 @@ def _add_push(commands: Commands) -> None:
 
 
 def _add_decode(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "decode",
         "decode",
@@ -280,7 +253,7 @@ def _add_decode(commands: Commands) -> None:
 
 
 def _add_bench(commands: Commands) -> None:
-    parser = _add(
+    parser = add_command(
         commands,
         "bench",
         "bench",

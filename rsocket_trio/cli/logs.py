@@ -4,22 +4,74 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rsocket_trio.log_text import escaped
+
+from .output import json_line, utc
+from .progress import CLEAR_LINE
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["log_to_stderr"]
 
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-def log_to_stderr(args: argparse.Namespace, *, normally: int = logging.WARNING) -> None:
+
+def log_to_stderr(
+    args: argparse.Namespace,
+    *,
+    normally: int = logging.WARNING,
+    as_json: bool = False,
+    expected: tuple[type[Exception], ...] = (),
+    over_progress: bool = False,
+) -> None:
     """Send the log of the whole process to standard error.
 
     Args:
         args: ``verbose`` logs everything, ``quiet`` only errors.
         normally: The level without these options.
+        as_json: Print each message as a JSON object on one line.
+        expected: Exceptions that are the fault of a peer: they are logged without a traceback,
+            unless there is ``verbose``.
+        over_progress: On a terminal, a message takes the place of the line that shows progress.
     """
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else normally
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    before = CLEAR_LINE if over_progress and sys.stderr.isatty() else ""
+    handler.setFormatter(_JsonLines() if as_json else logging.Formatter(before + _TEXT))
+    if expected and not args.verbose:
+        handler.addFilter(_Brief(expected))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class _Brief(logging.Filter):
+    """Puts the text of some exceptions behind the message, in place of a traceback."""
+
+    def __init__(self, expected: tuple[type[Exception], ...]) -> None:
+        super().__init__()
+        self._expected = expected
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, self._expected):
+            record.msg = f"{record.getMessage()}: {escaped(str(error))}"
+            record.args = None
+            record.exc_info = record.exc_text = None
+        return True
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object for each message, in UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": utc(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["traceback"] = record.exc_text or self.formatException(record.exc_info)
+        return json_line(fields).decode().rstrip("\n")

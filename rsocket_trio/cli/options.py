@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from typing import Final
 
 from rsocket_trio.transports.origins import normal_origin
@@ -26,10 +27,13 @@ __all__ = [
     "add_verbosity",
     "address",
     "header",
+    "lumberjack_address",
+    "offset",
     "origin",
     "positive",
     "rate",
     "seconds",
+    "size",
 ]
 
 _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
@@ -192,9 +196,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     add_verbosity(parser)
 
 
-def add_tls(parser: argparse.ArgumentParser, certificate: str) -> argparse._ArgumentGroup:
+def add_tls(
+    parser: argparse.ArgumentParser, certificate: str, schemes: str = "tls:// and wss://"
+) -> argparse._ArgumentGroup:
     """Add ``--cert``, which is this ``certificate``, and ``--key``; return their group."""
-    group = parser.add_argument_group("TLS (tls:// and wss://)")
+    group = parser.add_argument_group(f"TLS ({schemes})")
     group.add_argument("--cert", metavar="FILE", help=f"{certificate}, in PEM format")
     group.add_argument(
         "--key",
@@ -280,3 +286,31 @@ def address(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def lumberjack_address(text: str) -> str:
+    """An argument type: an address of Lumberjack, unchanged."""
+    # Importing it takes time, which the other commands do not need.
+    from rsocket_trio.lumberjack.addresses import lumberjack_uri
+
+    try:
+        lumberjack_uri(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def size(text: str) -> int:
+    """An argument type: bytes, at least 1, as ``4096``, or in units of 1024 as ``64K``, ``2G``."""
+    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text, re.ASCII | re.IGNORECASE)
+    number = 0 if found is None else int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
+    if not 1 <= number < 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size in bytes, such as 4096 or 64M")
+    return number
+
+
+def offset(text: str) -> int:
+    """An argument type: an offset in a spool, a whole number from 0 on."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an offset: a whole number from 0 on")
+    return int(text)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
 
-__all__ = ["json_line", "render"]
+__all__ = ["json_line", "render", "utc"]
 
 
 def render(payload: Payload, *, as_json: bool) -> bytes:
@@ -37,3 +38,9 @@ def json_line(fields: object) -> bytes:
     if not text.isprintable():
         text = "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in text])
     return text.encode() + b"\n"
+
+
+def utc(moment: float) -> str:
+    """Return a time as text: the seconds since 1970 as ``2026-01-31T23:59:59.999Z``."""
+    text = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -12,7 +12,7 @@ import sys
 
 from .exits import LOCAL_IO, Failure
 
-__all__ = ["discard_output", "flush_output", "occupy_closed", "print_bytes"]
+__all__ = ["discard_output", "flush_output", "occupy_closed", "print_bytes", "print_error_bytes"]
 
 
 def occupy_closed() -> None:
@@ -46,6 +46,20 @@ def print_bytes(line: bytes) -> None:
         raise
     except OSError as error:
         raise _unwritable(error) from error
+
+
+def print_error_bytes(line: bytes) -> None:
+    """Write to standard error.
+
+    Raises:
+        Failure: It cannot be written.
+    """
+    try:
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+    except OSError as error:
+        text = f"cannot write to standard error: {error.strerror}"
+        raise Failure(text, LOCAL_IO) from error
 
 
 def flush_output() -> None:

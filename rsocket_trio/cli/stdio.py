@@ -82,8 +82,9 @@ class Writer:
         Failure: The file descriptor cannot be written for another reason.
     """
 
-    def __init__(self, fd: int = 1) -> None:
+    def __init__(self, fd: int = 1, name: str = "standard output") -> None:
         self._fd = fd
+        self._name = name
 
     async def write(self, data: bytes) -> None:
         """Write all of ``data``, waiting while the reader is behind.
@@ -100,7 +101,7 @@ class Writer:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                text = f"cannot write to standard output: {error.strerror}"
+                text = f"cannot write to {self._name}: {error.strerror}"
                 raise Failure(text, LOCAL_IO) from error
 
 

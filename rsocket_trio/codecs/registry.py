@@ -177,13 +177,19 @@ class Codecs:
 
         return decode
 
-    def check_decode(self, annotation: Any) -> None:
-        """Refuse an annotation that data cannot be converted to, in any MIME type.
+    def check_decode(self, annotation: Any, mime_type: str | None = None) -> None:
+        """Refuse an annotation that data cannot be converted to.
+
+        Args:
+            annotation: The annotation.
+            mime_type: The MIME type of the data; ``None`` if it may be any.
 
         Raises:
-            TypeError: None of the codecs converts to it.
+            TypeError: None of the codecs converts to it, or not that of the MIME type.
+            CodecError: There is no codec for the MIME type.
         """
-        self._check("check_decode", annotation)
+        codecs = self._codecs.values() if mime_type is None else (self._find(mime_type),)
+        self._check("check_decode", annotation, codecs)
 
     def check_encode(self, annotation: Any) -> None:
         """Refuse an annotation whose values cannot be written, in any MIME type.
@@ -191,13 +197,13 @@ class Codecs:
         Raises:
             TypeError: None of the codecs writes them.
         """
-        self._check("check_encode", annotation)
+        self._check("check_encode", annotation, self._codecs.values())
 
-    def _check(self, method: str, annotation: Any) -> None:
+    def _check(self, method: str, annotation: Any, codecs: Iterable[Codec]) -> None:
         if is_bytes(annotation):
             return
         refusal: TypeError | None = None
-        for codec in self._codecs.values():
+        for codec in codecs:
             check = getattr(codec, method, None)
             try:
                 if check is not None:

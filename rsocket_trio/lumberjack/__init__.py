@@ -33,10 +33,17 @@ The server:
 - ``bytes_in``: read from a sender within the deadlines
 - ``room``: the batches that all connections hold together
 - ``waiting``: the batches of one connection that wait
+- ``routed``: call the handler and the guards of a router
 - ``handling``: call the application for one batch
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
 - ``farewell``: close so that the last ACKs arrive
+
+With a spool:
+
+- ``stored``: batches in a spool, and their events out of it
+- ``spooling``: receive into a spool
+- ``forwarding``: ship out of a spool
 
 The client:
 
@@ -53,6 +60,15 @@ The client:
 - ``forming``: forms and encodes one window
 - ``flight``: the windows on the way, and what the server may do
 - ``bell``: wakes the tasks when there may be something to do
+
+Bridges to streams:
+
+- ``relay``: republish received events as a stream with demand
+- ``stream_source``: ship the items of a stream
+
+For programs that do not use trio:
+
+- ``log_handler``: a handler of `logging` that ships records (has a map of its own)
 """
 
 from __future__ import annotations
@@ -65,6 +81,7 @@ from .deliveries import ShipError
 from .dump import as_fields, cut_frames, describe
 from .encoder import encode_batch
 from .events import InvalidEvent, decode_event, decode_events, decode_json, decode_pairs
+from .forwarding import ship_from
 from .frames import (
     AckFrame,
     CompressedFrame,
@@ -78,10 +95,15 @@ from .frames import (
     split_pairs,
 )
 from .limits import LumberjackLimits
+from .log_handler import LogStatistics, LumberjackHandler, ToEvent
 from .reader import BatchReader, ReaderState
+from .relay import EventRelay, RelayedEvents, RelayStatistics
 from .server import LumberjackServer, LumberjackStatistics, serve
 from .ship_config import ShipperConfig
 from .shipper import Shipper, ShipperStatistics, connect
+from .spooling import store_in
+from .stored import StoredEvents, UnknownEncoding, stored_events, to_store
+from .stream_source import EventSender, ship_stream
 
 __all__ = [
     "AckFrame",
@@ -91,20 +113,29 @@ __all__ = [
     "BatchReader",
     "CompressedFrame",
     "DataFrame",
+    "EventRelay",
+    "EventSender",
     "IncomingBatch",
     "InvalidEvent",
     "JsonFrame",
+    "LogStatistics",
     "LumberjackConfig",
     "LumberjackFrame",
+    "LumberjackHandler",
     "LumberjackLimits",
     "LumberjackServer",
     "LumberjackStatistics",
     "Poison",
     "ReaderState",
+    "RelayStatistics",
+    "RelayedEvents",
     "ShipError",
     "Shipper",
     "ShipperConfig",
     "ShipperStatistics",
+    "StoredEvents",
+    "ToEvent",
+    "UnknownEncoding",
     "WindowFrame",
     "as_fields",
     "connect",
@@ -119,5 +150,10 @@ __all__ = [
     "encode_batch",
     "encode_pairs",
     "serve",
+    "ship_from",
+    "ship_stream",
     "split_pairs",
+    "store_in",
+    "stored_events",
+    "to_store",
 ]

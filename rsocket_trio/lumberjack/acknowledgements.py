@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 from ..errors import ConnectionLost
+from ..sockets.dial import describe_failure
 from .batches import IncomingBatch
 from .frames import AckFrame
 
@@ -171,7 +172,7 @@ class AckWriter:
             try:
                 await self._stream.send_all(frames)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                why = str(error)
+                why = describe_failure(error)
             else:
                 return True
         self._lost(why)

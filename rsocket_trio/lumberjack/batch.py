@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, final
 
 import attrs
 import trio
 
+from ..routing.kinds import EventBatch
 from ..sealed import Sealed
 from ..sockets.byte_stream import TransportInfo
 from .acknowledgements import BatchProgress
 from .batches import IncomingBatch
-from .events import InvalidEvent, decode_slices
+from .events import InvalidEvent, decode_event, decode_slices
 
-__all__ = ["Batch", "Poison", "PoisonHook", "decode_with_hook"]
+__all__ = ["Batch", "Poison", "PoisonHook", "convert", "decode_with_hook"]
 
 _SLICE: Final = 256 * 2**10
 """Bytes of events that are decoded before other tasks run."""
+_PER_EVENT: Final = 64
+"""Bytes that count for an event besides its own, as small events take time, too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +48,7 @@ PoisonHook: TypeAlias = Callable[[Poison], Awaitable[None] | None]
 
 
 @final
-class Batch(metaclass=Sealed, given="serve calls the handler with one"):
+class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with one"):
     """The events of one window, and their acknowledgement.
 
     The sender keeps its events until they are acknowledged, and sends those that are not again on
@@ -98,6 +101,9 @@ class Batch(metaclass=Sealed, given="serve calls the handler with one"):
             InvalidEvent: One cannot be decoded, and there is no hook.
         """
         if self._decoded is None:
+            if self._numbers is not None:
+                self._decoded = [decode_event(self._incoming, n) for n in self._numbers]
+                return self._decoded
             decoded: list[Any] = []
             for events, invalid in decode_slices(self._incoming):
                 if invalid:
@@ -150,29 +156,54 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     Checkpoint: now and then, as decoding takes time.
     If cancelled: some events have been given to the hook.
     """
-    decoded: list[Any] = []
-    numbers: list[int] = []
-    size = 0
     incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
-    end = 0
-    for events, invalid in decode_slices(incoming):
+    decoded = await convert(batch, decode_slices(incoming), on_poison)
+    batch._decoded = decoded  # noqa: SLF001 - as above
+
+
+async def convert(
+    batch: Batch, slices: Iterable[tuple[Sequence[Any], bool]], on_poison: PoisonHook | None
+) -> list[Any]:
+    """Collect the converted events of a batch, and give those that cannot be to the hook.
+
+    The events that the hook gets are missing in `Batch.events` from then on.
+
+    Args:
+        batch: The batch.
+        slices: All events, some at a time; see `decode_slices`.
+        on_poison: The hook, or ``None``.
+
+    Raises:
+        InvalidEvent: An event cannot be converted, and there is no hook.
+        Exception: The hook's error.
+
+    Checkpoint: now and then, as converting takes time.
+    If cancelled: some events have been given to the hook.
+    """
+    converted: list[Any] = []
+    numbers: list[int] = []
+    size = end = 0
+    for events, invalid in slices:
         start, end = end, end + len(events)
         if not invalid:
-            decoded += events
+            converted += events
             numbers += range(start + 1, end + 1)
         else:
             for n, event in enumerate(events, start + 1):
-                if isinstance(event, InvalidEvent):
-                    await _give(on_poison, batch, n, event.reason)
-                else:
-                    decoded.append(event)
+                if not isinstance(event, InvalidEvent):
+                    converted.append(event)
                     numbers.append(n)
-        size += sum(map(len, batch.raw[start:end]))
+                elif on_poison is None:
+                    raise event
+                else:
+                    await _give(on_poison, batch, n, event.reason)
+        size += sum(map(len, batch.raw[start:end])) + _PER_EVENT * len(events)
         if size >= _SLICE:
             size = 0
             await trio.lowlevel.checkpoint()
-    batch._decoded = decoded  # noqa: SLF001 - as above
-    batch._numbers = numbers  # noqa: SLF001 - as above
+    if on_poison is not None:
+        batch._numbers = numbers  # noqa: SLF001 - same module; applications must not use it
+    return converted
 
 
 async def _give(on_poison: PoisonHook, batch: Batch, n: int, reason: str) -> None:

@@ -44,7 +44,8 @@ class LumberjackConfig:
             What a connection has read and found no room for does not count: the batches of one
             read, and an incomplete one. `LumberjackLimits` bound these.
         first_byte_timeout: A sender must send its first byte within this time, and finish the TLS
-            handshake before. 10 s.
+            handshake before. The guards of a `rsocket_trio.Router` must answer within the same
+            time. 10 s.
         progress_timeout: The longest silence inside a batch or a frame. 30 s.
         batch_timeout: The time for the whole of one batch, from its first byte. It ends senders
             that send a byte now and then. 300 s.

@@ -16,13 +16,17 @@ from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_o
 from ..log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
-__all__ = ["Handler", "handle"]
+__all__ = ["Handler", "RefusedBatch", "handle", "isolated"]
 
 _LONGEST_WAIT: Final = 1.0
 """Seconds for the tasks in a nursery that a handler has left open, before it is abandoned."""
 
 Handler: TypeAlias = Callable[[Batch], Awaitable[None]]
 """An async function that is called with each batch."""
+
+
+class RefusedBatch(Exception):
+    """A guard has refused a batch. This is no failure of the handler, which is not called."""
 
 
 async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -> bool:
@@ -34,15 +38,32 @@ async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -
     Checkpoint: always.
     If cancelled: the handler is cancelled.
     """
+
+    async def call() -> None:
+        if on_poison is not None:
+            await decode_with_hook(batch, on_poison)
+        await handler(batch)
+
+    error = await isolated(call)
+    return error is None or _judge(error, batch)
+
+
+async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """Call a function of the application in a task of its own.
+
+    Returns:
+        The error that it raised or caused; ``None`` if it returned.
+
+    Checkpoint: always.
+    If cancelled: the function is cancelled.
+    """
     error: BaseException | None = None
 
     async def call() -> None:
         nonlocal error
         try:
-            if on_poison is not None:
-                await decode_with_hook(batch, on_poison)
-            await handler(batch)
-        except BaseException as raised:  # judged below, where no scope of the handler is open
+            await function()
+        except BaseException as raised:  # the caller judges it, out of the scopes of this
             error = raised
         task = trio.lowlevel.current_task()
         if task.child_nurseries:
@@ -54,9 +75,9 @@ async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(call)
-    except BaseException as raised:  # judged below, as above
+    except BaseException as raised:  # judged by the caller, as above
         error = error or raised
-    return error is None or _judge(error, batch)
+    return error
 
 
 def _judge(error: BaseException, batch: Batch) -> bool:
@@ -68,7 +89,15 @@ def _judge(error: BaseException, batch: Batch) -> bool:
     """
     lost = being_cancelled()
     cancelled, rest = split(error, trio.Cancelled) if lost else (None, error)
-    if rest is not None and not (lost and isinstance(single_error(rest), ConnectionLost)):
+    alone = None if rest is None else single_error(rest)
+    if isinstance(alone, RefusedBatch):
+        logger.info(
+            "refused a batch of %d events from %s; the connection is closed: %s",
+            len(batch),
+            batch.transport.peer or "a peer",
+            alone,
+        )
+    elif rest is not None and not (lost and isinstance(alone, ConnectionLost)):
         logger.error(
             "the handler failed with %d of %d events of a batch from %s not acknowledged; the "
             "connection is closed, and the sender will send them again",

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from ..errors import RemoteProtocolError
+from ..sockets.dial import describe_failure
 from .acks import AckReader
 from .backlog import Backlog
 from .bell import Bell
@@ -152,7 +153,7 @@ class Outgoing:
             try:
                 await self._send(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                self._lose(str(error))
+                self._lose(describe_failure(error))
                 return
             del data
 
@@ -196,7 +197,7 @@ class Outgoing:
         except RemoteProtocolError as error:
             self._lose(str(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self._lose(str(error))
+            self._lose(describe_failure(error))
 
     async def _receive(self) -> bytes | bytearray | None:
         """Wait for bytes; ``None``: the server is overdue."""

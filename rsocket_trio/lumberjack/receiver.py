@@ -16,6 +16,7 @@ from ..errors import ConnectionLost, RemoteProtocolError
 from ..log_policy import logger
 from ..sealed import make
 from ..sockets.byte_stream import ByteStream
+from ..sockets.dial import describe_failure
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
 from .batches import IncomingBatch
@@ -146,7 +147,7 @@ class Receiver:
                     await self._take(batches)
                     del batches  # Do not hold the events while waiting for the next ones.
         except trio.BrokenResourceError as error:
-            self._lose(str(error))
+            self._lose(describe_failure(error))
         except RemoteProtocolError as error:
             logger.warning(
                 "closing the connection of the sender %s: %s%s",

@@ -12,8 +12,10 @@ import trio
 
 from ..interactions.isolation import being_cancelled, outcome_of, split
 from ..log_policy import logger
+from ..routing.events import handler_of_events
+from ..routing.router import Router
 from ..sealed import Sealed, make
-from ..sockets.byte_stream import ByteStream
+from ..sockets.byte_stream import ByteStream, TransportInfo
 from ..sockets.connection_limit import counts_of
 from ..sockets.listen import Arrivals, listen_for
 from ..sockets.serving import Serving
@@ -24,6 +26,7 @@ from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
 from .receiver import Receiver, Shared
 from .room import Room
+from .routed import admit
 
 __all__ = ["LumberjackServer", "LumberjackStatistics", "serve"]
 
@@ -58,8 +61,9 @@ class LumberjackStatistics:
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, router: Router | None) -> None:
         self.shared: Final = shared
+        self.router: Final = router
         self.receivers: set[Receiver] = set()
         self.accepted = 0
         self.stopping = False
@@ -71,13 +75,10 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        if self.stopping:
-            return
-        receiver = Receiver(stream, self.shared)
-        self.receivers.add(receiver)
-        self.accepted += 1
         try:
-            await receiver.run()
+            shared = await self._shared_by(stream.info)
+            if shared is not None and not self.stopping:
+                await self._run(Receiver(stream, shared))
         except BaseException as error:  # `outcome_of` re-raises those that end the program
             cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
             if rest is not None:
@@ -88,8 +89,26 @@ class _Registry:
                 )
             if cancelled is not None:
                 raise cancelled from None
+
+    async def _run(self, receiver: Receiver) -> None:
+        self.receivers.add(receiver)
+        self.accepted += 1
+        try:
+            await receiver.run()
         finally:
             self.receivers.discard(receiver)
+
+    async def _shared_by(self, info: TransportInfo) -> Shared | None:
+        """Return what a connection shares with the others; ``None`` if a guard refuses it."""
+        shared = self.shared
+        if self.router is None or self.stopping:
+            return shared
+        patience = shared.config.first_byte_timeout
+        handler = await admit(self.router, info, shared.on_poison, patience)
+        if handler is None:
+            return None
+        # The handler calls the hook itself: not before the guards have admitted the batch.
+        return attrs.evolve(shared, handler=handler, on_poison=None)
 
     def stop(self) -> None:
         """Read no more from any connection."""
@@ -151,7 +170,7 @@ class LumberjackServer(metaclass=Sealed, given="serve gives one to task_status")
 
 
 async def serve(
-    handler: Callable[[Batch], Awaitable[None]],
+    handler: Callable[[Batch], Awaitable[None]] | Router,
     *uris: str | Uri,
     config: LumberjackConfig = _DEFAULT_CONFIG,
     on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
@@ -170,7 +189,8 @@ async def serve(
             acknowledged. If it raises, the error is logged and the connection is closed: the sender
             sends the events that are not acknowledged again. The batches of one connection are
             handled one after the other, those of several connections at the same time. The handler
-            is cancelled if its sender leaves.
+            is cancelled if its sender leaves. Or a `rsocket_trio.Router`, whose events handler
+            (`Router.events`) and guards are called.
         uris: Where to listen: ``lumberjack://host:port``, or with TLS ``lumberjacks://host:port``.
             Port 0 is any free port; without a port it is 5044. Both versions of the protocol are
             served on each address.
@@ -179,7 +199,9 @@ async def serve(
             is called. The event is not in `Batch.events`, and it is acknowledged with the batch.
             Without this hook, `Batch.events` raises `InvalidEvent` if there is one; if the handler
             does not catch that, the sender sends the same batch again and again. With the hook,
-            the events of each batch are decoded, whether the handler uses them or not.
+            the events of each batch are decoded, whether the handler uses them or not. An event
+            that does not fit the type that a handler of a router takes counts as one that cannot be
+            decoded.
         ssl_context: TLS: needed for ``lumberjacks``; an error if no address uses TLS. To require
             certificates of the senders, set its ``verify_mode`` to `ssl.CERT_REQUIRED`.
         max_connections: The connections that may be open at once over all addresses, handshakes
@@ -189,8 +211,8 @@ async def serve(
     Raises:
         OSError: An address cannot be listened on.
         TypeError: An argument is of a wrong type.
-        ValueError: A URI is wrong or there is none, the TLS context is missing or has no use, or
-            ``max_connections`` is less than 1.
+        ValueError: A URI is wrong or there is none, the TLS context is missing or has no use,
+            ``max_connections`` is less than 1, or the router has no events handler.
 
     Checkpoint: always.
     If cancelled: at once, handlers are cancelled and connections closed. ACKs that were handed over
@@ -198,14 +220,20 @@ async def serve(
     """
     if not uris:
         raise ValueError('name an address to listen on, e.g. "lumberjack://127.0.0.1:5044"')
+    router = handler if isinstance(handler, Router) else None
+    if isinstance(handler, Router):
+        handler_of_events(handler)
+        handler = _not_admitted
     for name, function in (("handler", handler), ("on_poison", on_poison)):
         if not callable(function) and (function is not None or name == "handler"):
-            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+            kinds = "a function or a Router" if name == "handler" else "a function"
+            raise TypeError(f"{name} must be {kinds}, not {type(function).__name__}")
     check_config(config)
     parsed = [lumberjack_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
     room = Room(config.max_batches, config.max_held_size)
-    registry = _Registry(Shared(handler=handler, on_poison=on_poison, config=config, room=room))
+    shared = Shared(handler=handler, on_poison=on_poison, config=config, room=room)
+    registry = _Registry(shared, router)
     arrivals = Arrivals(
         shake_hands=_as_it_is,
         handle=registry.receive,
@@ -217,6 +245,11 @@ async def serve(
     server = make(LumberjackServer, serving, registry)
     listen = partial(listen_for, arrivals)
     await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+
+
+async def _not_admitted(_batch: Batch) -> None:
+    """Stands for the handler of a router until the guards have admitted a connection."""
+    raise AssertionError("a connection was not admitted")
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:

@@ -69,7 +69,12 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
         self._connectors = connectors
         self._intake = Intake(load.encoder, load.backlog)
 
-    async def send(self, events: Iterable[Mapping[str, object] | bytes]) -> None:
+    async def send(
+        self,
+        events: Iterable[Mapping[str, object] | bytes],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Ship events, and return when all of them are acknowledged.
 
         When a connection is lost, the events that are not acknowledged are sent again: they may
@@ -85,6 +90,9 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
                 of a generator, so an endless one is an error. Do not change an event while this
                 waits: it is encoded again when it has to be sent again. A mapping is encoded in
                 one step, in which no other task runs: encode those of many MB in a thread.
+            task_status: Told when the events have their place in the line. So several calls of
+                ``await nursery.start(shipper.send, events)`` keep their order, and are on the way
+                at the same time.
 
         Raises:
             LocalProtocolError: An event can never be sent: it is too large, empty, or has a value
@@ -105,11 +113,13 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
         self._intake.check_open()
         await trio.lowlevel.checkpoint_if_cancelled()
         if not listed:
+            task_status.started()
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
         done = trio.Event()
         delivery = await self._intake.queue(listed, done.set)
         try:
+            task_status.started()
             await done.wait()
         finally:
             self._intake.over(delivery)

@@ -5,6 +5,8 @@ The modules, in reading order:
 - ``router``: `Router`, as applications use it
 - ``table``: the handlers of a router, and the routers it includes
 - ``registered``: a handler with its settings and its guards
+- ``kinds``: what handlers answer: interactions, and deliveries of other protocols
+- ``parameters``: the parameters of handlers, and where their values come from
 - ``signature``: what a handler takes and returns, read once from its annotations
 - ``principal``: the mark of a parameter that receives the principal
 - ``access``: what an authenticator is asked about
@@ -14,6 +16,8 @@ The modules, in reading order:
 - ``finder``: from the metadata of a request to its handler
 - ``request``: what a router knows of a request
 - ``handler``: a handler on one connection, with what fills its parameters and writes its result
+- ``events``: the handler of events, on one connection of their sender
+- ``mute``: a requester for peers that take no requests
 - ``converted_streams``: streams of payloads as streams of objects, and back
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
 - ``caller``: the client's side of a router
@@ -25,13 +29,15 @@ from ..protocol.interaction import Interaction
 from .access import Authenticate, RequestFacts
 from .caller import Caller, ItemStream
 from .guards import OnResume, OnSetup
+from .kinds import Delivery
+from .parameters import Route
 from .principal import Principal
 from .router import RegisteredRoute, Router
-from .signature import Route
 
 __all__ = [
     "Authenticate",
     "Caller",
+    "Delivery",
     "Interaction",
     "ItemStream",
     "OnResume",

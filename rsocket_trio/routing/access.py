@@ -8,14 +8,15 @@ from typing import Any, TypeAlias
 import attrs
 
 from ..config import DEFAULT_LIMITS, Limits
-from ..metadata.authentication import Authentication
+from ..metadata.authentication import Authentication, decode_authentication
 from ..metadata.composite import CompositeMetadata, MetadataEntry
 from ..metadata.mime_types import MIME, same_mime_type
 from ..protocol.interaction import Interaction
 from ..responder import ResumeFacts, Setup
-from .signature import Route
+from .kinds import Delivery
+from .parameters import Route
 
-__all__ = ["Authenticate", "RequestFacts", "as_composite"]
+__all__ = ["Authenticate", "RequestFacts", "as_composite", "read_auth"]
 
 
 @attrs.frozen(kw_only=True)
@@ -23,14 +24,14 @@ class RequestFacts:
     """What an authenticator learns of a request.
 
     Attributes:
-        interaction: The interaction.
+        interaction: The interaction; ``Delivery.EVENTS`` for a batch of events.
         route: The route of the request, which may have no handler.
         setup: The connection's SETUP, with the principal that this authenticator has returned.
         outer_principal: The principal that the authenticator of the router around this one has
             returned for this request (see `Router.include`); ``None`` if there is none.
     """
 
-    interaction: Interaction
+    interaction: Interaction | Delivery
     route: Route
     setup: Setup
     outer_principal: Any = None
@@ -56,3 +57,13 @@ def as_composite(
     if same_mime_type(mime_type, MIME.COMPOSITE_METADATA):
         return CompositeMetadata.decode(metadata, limits=limits)
     return CompositeMetadata([MetadataEntry(mime_type, metadata)])
+
+
+def read_auth(metadata: CompositeMetadata) -> Authentication | None:
+    """The authentication in a request's metadata.
+
+    Raises:
+        MetadataError: It is damaged.
+    """
+    content = metadata.first(MIME.AUTHENTICATION)
+    return None if content is None else decode_authentication(content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable
 from typing import TYPE_CHECKING, Any
 
-from ..codecs.mismatch import UNAWAITED, unawaited
 from ..errors import StreamError
 from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
@@ -19,13 +18,15 @@ from .handler import Context, Handler
 from .refusals import noted
 from .registered import Registrations
 from .request import Request
+from .signature import check_unheard
 
 if TYPE_CHECKING:
     import trio
 
+    from ..metadata.authentication import Authentication
     from ..requester import Requester
 
-__all__ = ["BoundRouter"]
+__all__ = ["BoundRouter", "principal_of"]
 
 
 class BoundRouter(Responder):
@@ -114,7 +115,7 @@ class BoundRouter(Responder):
             await self.take(request, payload)
             return
         try:
-            _nothing(request, await request.plain(payload))
+            check_unheard(request.signature, await request.plain(payload))
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -170,7 +171,7 @@ class BoundRouter(Responder):
         If cancelled: as `respond`.
         """
         try:
-            _nothing(request, (await self._run(request, arrived))[1])
+            check_unheard(request.signature, (await self._run(request, arrived))[1])
         except Exception as error:  # to be raised again, with a note
             self._note(request, error)
             raise
@@ -222,15 +223,32 @@ class BoundRouter(Responder):
 
     async def _admit(self, request: Request) -> tuple[Handler, Any]:
         """Ask the guards, then return handler and principal of a request."""
-        principal = None
-        said: dict[Visit | None, Any] = {None: None}
-        for visit in request.visits:
-            principal = said[visit] = await visit.admit(request.auth, said[visit.before])
+        principal = await principal_of(request.visits, request.auth)
         return request.handler or self._finder.complete(request), principal
 
     def _note(self, request: Request, error: Exception) -> None:
         """Add a note with the request to an error."""
         noted(error, self._context, request.interaction, request.route, request.signature)
+
+
+async def principal_of(visits: tuple[Visit, ...], auth: Authentication | None) -> Any:
+    """Ask guards about a request, and return its principal.
+
+    Args:
+        visits: The visits to the guards, from the outside to the inside.
+        auth: The authentication of the request.
+
+    Raises:
+        StreamError: It is refused.
+
+    Checkpoint: as the authenticators do.
+    If cancelled: as the authenticators do.
+    """
+    principal = None
+    said: dict[Visit | None, Any] = {None: None}
+    for visit in visits:
+        principal = said[visit] = await visit.admit(auth, said[visit.before])
+    return principal
 
 
 async def _in_place(
@@ -242,16 +260,6 @@ async def _in_place(
     if handler.takes_body:
         return Payload(b"", arrived.metadata), arrived
     return await whole(arrived), None
-
-
-def _nothing(request: Request, result: object) -> None:
-    """Refuse a coroutine in place of a result: it would not run, and nothing would say so.
-
-    Raises:
-        TypeError: It is one.
-    """
-    if result is not None and isinstance(result, UNAWAITED) and request.signature is not None:
-        raise TypeError(f"{request.signature.name} returned {unawaited(result)}")
 
 
 class _RequestOfBody(BodyResponder):

@@ -12,13 +12,14 @@ from ..metadata.data_mime_types import DataMimeType, each_mime_type
 from ..metadata.mime_types import MIME, IdOrName, mime_type_name, same_mime_type
 from ..metadata.routing import decode_route
 from ..protocol.interaction import Interaction
-from .access import as_composite
-from .guards import Guards, read_auth
+from .access import as_composite, read_auth
+from .guards import Guards
 from .handler import Context, Handler, decode_trace
+from .parameters import Route
 from .refusals import named, unreadable
 from .registered import Registered, Registrations
 from .request import Request
-from .signature import Route, Signature
+from .signature import Signature
 
 __all__ = ["Finder"]
 

@@ -31,21 +31,19 @@ from ..errors import (
     single_error,
 )
 from ..log_policy import logger
-from ..metadata.authentication import Authentication, decode_authentication
-from ..metadata.mime_types import MIME
-from ..protocol.interaction import Interaction
+from ..metadata.authentication import Authentication
 from ..requester import Requester
 from ..responder import ResumeFacts, Setup
-from .access import Authenticate, RequestFacts, as_composite
+from .access import Authenticate, RequestFacts, as_composite, read_auth
 from .hooks import NOT_ADMITTED, ask, failed, said
+from .kinds import Kind
+from .parameters import Route
 from .refusals import shown
-from .signature import Route
 
 if TYPE_CHECKING:
-    from ..metadata.composite import CompositeMetadata
     from .registered import Registered
 
-__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Visit", "read_auth"]
+__all__ = ["Fence", "Guard", "Guards", "OnResume", "OnSetup", "Visit"]
 
 OnSetup: TypeAlias = Callable[[Setup, Requester], Awaitable[None]]
 """See `rsocket_trio.Router`."""
@@ -55,16 +53,6 @@ OnResume: TypeAlias = Callable[[ResumeFacts], Awaitable[None]]
 
 _UNREADABLE: Final = "the metadata of SETUP cannot be read"
 _REQUEST_NOT_ADMITTED: Final = "this request was not admitted"
-
-
-def read_auth(metadata: CompositeMetadata) -> Authentication | None:
-    """The authentication in a request's metadata.
-
-    Raises:
-        MetadataError: It is damaged.
-    """
-    content = metadata.first(MIME.AUTHENTICATION)
-    return None if content is None else decode_authentication(content)
 
 
 @attrs.frozen(eq=False)
@@ -198,9 +186,7 @@ class Visit:
 
     __slots__ = ("_facts", "_post", "before")
 
-    def __init__(
-        self, post: _Post, interaction: Interaction, route: Route, before: Visit | None
-    ) -> None:
+    def __init__(self, post: _Post, interaction: Kind, route: Route, before: Visit | None) -> None:
         self._post = post
         self._facts = RequestFacts(interaction=interaction, route=route, setup=post.setup)
         self.before = before
@@ -289,7 +275,7 @@ class Guards:
         return guards
 
     def visits(
-        self, registered: Registered | None, interaction: Interaction, route: Route, routed: bool
+        self, registered: Registered | None, interaction: Kind, route: Route, routed: bool
     ) -> tuple[Visit, ...]:
         """Return the visits of a request to its guards, from the outside to the inside.
 
@@ -324,6 +310,11 @@ class Guards:
             return (registered.guards,)
         name = route.name if routed else None
         return [fence.guards for fence in self._fences if fence.encloses(name)]
+
+    def refusal_of(self, registered: Registered) -> bytes | None:
+        """Return the text of the guard that has refused this connection to a handler, if any."""
+        refusals = [self._posts[guard].refusal for guard in registered.guards]
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def nearest(self, registered: Registered) -> tuple[Setup, bool]:
         """Return the SETUP as the nearest authenticator of a handler sees it.

@@ -9,7 +9,7 @@ from ..codecs import DEFAULT_CODECS, CodecError
 from ..codecs.mismatch import UNAWAITED, kind_of, unawaited
 from ..codecs.registry import allows_none, is_bytes
 from ..config import DEFAULT_LIMITS, Limits
-from ..errors import MetadataError, Rejected
+from ..errors import MetadataError
 from ..interactions.payload_body import PayloadBody, body_of
 from ..log_policy import logger
 from ..metadata.builder import Metadata
@@ -21,9 +21,11 @@ from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
+from .parameters import EMPTY, Parameter, Route, Source
+from .principal import check_known
 from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
-from .signature import EMPTY, Parameter, Route, Signature, Source
+from .signature import Signature
 
 if TYPE_CHECKING:
     import trio
@@ -252,8 +254,7 @@ def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:
         return lambda _payload, _arriving, principal: principal
 
     def known(_payload: Payload, _arriving: Arriving, principal: Any) -> Any:
-        if principal is None:
-            raise Rejected("authentication is needed")
+        check_known(principal)
         return principal
 
     return known

@@ -19,7 +19,7 @@ from ..errors import (
     single_error,
 )
 from ..log_policy import logger
-from .signature import name_of
+from .parameters import name_of
 
 __all__ = ["NOT_ADMITTED", "Refusal", "ask", "check_answer", "check_hook", "failed", "said"]
 

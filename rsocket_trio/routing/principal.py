@@ -16,8 +16,9 @@ from ..codecs.annotations import (
     typed_dict_fields,
 )
 from ..codecs.mismatch import Unconvertible
+from ..errors import Rejected
 
-__all__ = ["Principal", "marked", "marks_a_part", "plain"]
+__all__ = ["Principal", "check_known", "marked", "marks_a_part", "plain"]
 
 _MAX_PARTS: Final = 1000
 """The types that are looked at: a type may contain a new type at each level, without an end."""
@@ -30,6 +31,16 @@ class Principal:
     If that is ``None``, the request is refused with REJECTED, unless the annotation allows it:
     ``Annotated[User | None, Principal]``.
     """
+
+
+def check_known(principal: Any) -> None:
+    """Refuse a request without a principal, whose handler needs one.
+
+    Raises:
+        Rejected: There is none.
+    """
+    if principal is None:
+        raise Rejected("authentication is needed")
 
 
 def plain(annotation: Any) -> Any:

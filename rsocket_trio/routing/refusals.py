@@ -16,11 +16,12 @@ from ..log_policy import logger
 from ..log_text import Block
 
 if TYPE_CHECKING:
-    from ..protocol.interaction import Interaction
     from .handler import Context
-    from .signature import Parameter, Route, Signature
+    from .kinds import Kind
+    from .parameters import Parameter, Route
+    from .signature import Signature
 
-__all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreadable"]
+__all__ = ["answer_refused", "data_refused", "named", "noted", "shown", "unreadable", "why"]
 
 _MAX_SHOWN: Final = 64
 """Characters of a text of the peer that we send back."""
@@ -34,7 +35,7 @@ def shown(text: str) -> str:
 
 
 def named(
-    context: Context, interaction: Interaction, route: Route, signature: Signature | None = None
+    context: Context, interaction: Kind, route: Route, signature: Signature | None = None
 ) -> str:
     """Return the name of a request for the log."""
     asked = f"{interaction.value} {shown(route.name)}" if route.name else interaction.value
@@ -59,15 +60,19 @@ def data_refused(
         )
         return Invalid(f"{where} cannot read these data: {error}")
     text = f"{where} expects {annotation_name(parameter.annotation)} as {shown(mime_type)}"
-    reason = explain(error, parameter.name)
-    if len(reason) > _MAX_REASON:
-        reason = f"{reason[:_MAX_REASON]}..."
+    reason = why(error, parameter.name)
     request = named(context, signature.interaction, route, signature)
     logger.info("data refused: %s, as %s: %s", request, shown(mime_type), reason)
     # Tracebacks only at level DEBUG: a peer must not be able to fill the log.
     if logger.enabled_for(logging.DEBUG):
         logger.debug("data refused: %s\n%s", request, Block(_places(error)))
     return Invalid(f"{text}: {reason}" if context.explains else text)
+
+
+def why(error: CodecError, root: str) -> str:
+    """Return where and why data were refused, without values; the place begins with ``root``."""
+    reason = explain(error, root)
+    return reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}..."
 
 
 def answer_refused(
@@ -109,7 +114,7 @@ def unreadable(error: MetadataError, request: str) -> Invalid:
 def noted(
     error: Exception,
     context: Context,
-    interaction: Interaction,
+    interaction: Kind,
     route: Route,
     signature: Signature | None,
 ) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from ..codecs import Codecs
-from ..protocol.interaction import Interaction
 from ..responder import Setup
 from ..tracing import Tracing
+from .kinds import Kind
 from .signature import Signature
 
 if TYPE_CHECKING:
@@ -64,5 +64,5 @@ class Registered:
     guards: tuple[Guard, ...] = ()
 
 
-Registrations: TypeAlias = dict[Interaction, dict[str | None, Registered]]
+Registrations: TypeAlias = dict[Kind, dict[str | None, Registered]]
 """Handlers by interaction and route; ``None`` is for requests without a route."""

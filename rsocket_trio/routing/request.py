@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from ..tracing import Tracing
     from .guards import Visit
     from .handler import Handler
+    from .parameters import Route
     from .registered import Registered
-    from .signature import Route, Signature
+    from .signature import Signature
 
 __all__ = ["Request"]
 

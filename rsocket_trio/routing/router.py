@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import attrs
 
@@ -18,6 +18,7 @@ from .bound import BoundRouter
 from .guards import Guard, Guards, OnResume, OnSetup
 from .handler import Context
 from .hooks import check_hook
+from .kinds import Delivery, Kind
 from .registered import Registered, Settings
 from .signature import read_signature
 from .table import Table
@@ -25,7 +26,7 @@ from .table import Table
 if TYPE_CHECKING:
     from ..requester import Requester
 
-__all__ = ["RegisteredRoute", "Router"]
+__all__ = ["RegisteredRoute", "Router", "check_own_accept"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,12 +36,12 @@ class RegisteredRoute:
     """One line of `Router.routes`.
 
     Attributes:
-        interaction: The interaction.
+        interaction: The interaction, or ``Delivery.EVENTS``.
         route: The route; ``None`` for requests without one.
         handler: The handler's name, with its module.
     """
 
-    interaction: Interaction
+    interaction: Interaction | Delivery
     route: str | None
     handler: str
 
@@ -192,6 +193,36 @@ class Router(Responder):
         """
         return self._register(Interaction.METADATA_PUSH, None)
 
+    @overload
+    def events(self, /) -> Callable[[F], F]: ...
+
+    @overload
+    def events(self, function: F, /) -> F: ...
+
+    def events(self, function: Any = None, /) -> Any:
+        """Register the async function that takes batches of events, with or without parentheses.
+
+        `rsocket_trio.lumberjack.serve` calls it for the router that it serves. When it returns, the
+        events of the batch are acknowledged. Events come without a route, so a router has one such
+        handler, those of the included routers counted. Parameters are filled by annotation:
+
+        * ``list[T]`` (or ``Sequence[T]``, ``Iterable[T]``) receives the events of the batch, each
+          converted from JSON to ``T`` by the codecs of the router. ``bytes`` are the events as they
+          came.
+        * `rsocket_trio.lumberjack.Batch` receives the batch, to acknowledge a part of it.
+        * `TransportInfo` receives facts about the connection, ``Annotated[User, Principal]`` the
+          principal.
+
+        Raises:
+            TypeError: The function cannot be such a handler.
+            ValueError: There is one already.
+        """
+        if function is None:
+            return self._register(Delivery.EVENTS, None)
+        if not callable(function):
+            raise TypeError(f"write @router.events(): events come without a route {function!r}")
+        return self._register(Delivery.EVENTS, None)(function)
+
     def include(self, other: Router, prefix: str = "") -> None:
         """Serve the handlers of another router, too: those it has now, and those it gets later.
 
@@ -222,12 +253,7 @@ class Router(Responder):
             raise TypeError(f"include takes a Router, not {type(other).__name__}")
         if not isinstance(prefix, str):
             raise TypeError(f"a prefix is a str, not {type(prefix).__name__}")
-        for method, option in (("accept", "on_setup"), ("accept_resume", "on_resume")):
-            if getattr(getattr(other, method), "__func__", None) is not getattr(Router, method):
-                raise TypeError(
-                    f"{type(other).__name__}.{method} would not be called, so nothing would be "
-                    f"refused that it refuses: give the router {option}= instead, which is included"
-                )
+        check_own_accept(other, ("accept", "accept_resume"))
         self._table.include(other._table, prefix)
 
     @property
@@ -241,7 +267,7 @@ class Router(Responder):
             ]
         )
 
-    def _register(self, interaction: Interaction, route: str | None) -> Callable[[F], F]:
+    def _register(self, interaction: Kind, route: str | None) -> Callable[[F], F]:
         if isinstance(route, Payload):
             raise TypeError(
                 "a Router is given to serve or returned by an acceptor. To call a handler without "
@@ -262,3 +288,20 @@ class Router(Responder):
             return function
 
         return register
+
+
+_HOOKS: Final = {"accept": "on_setup", "accept_resume": "on_resume"}
+
+
+def check_own_accept(router: Router, methods: tuple[str, ...]) -> None:
+    """Refuse a router whose class has a method of its own that would not be called.
+
+    Raises:
+        TypeError: It has one.
+    """
+    for method in methods:
+        if getattr(getattr(router, method), "__func__", None) is not getattr(Router, method):
+            raise TypeError(
+                f"{type(router).__name__}.{method} would not be called, so nothing would be "
+                f"refused that it refuses: give the router {_HOOKS[method]}= instead"
+            )

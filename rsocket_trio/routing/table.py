@@ -11,6 +11,7 @@ from ..errors import MetadataError
 from ..metadata.routing import encode_route
 from ..protocol.interaction import Interaction
 from .guards import Fence, Guard
+from .kinds import Delivery, Kind
 from .registered import Registered, Registrations, Settings
 from .signature import check_conversions
 
@@ -23,7 +24,7 @@ MAX_NESTED: Final = 64
 """The most routers of which each includes the next one. Each level costs stack frames when a
 handler is registered and when a connection is accepted."""
 
-_Added: TypeAlias = "tuple[Table, Interaction, str | None, Registered]"
+_Added: TypeAlias = "tuple[Table, Kind, str | None, Registered]"
 """A table, and a handler that is to be added to it."""
 
 
@@ -40,7 +41,7 @@ class Table:
     """
 
     def __init__(self, settings: Settings, guard: Guard) -> None:
-        self.handlers: Registrations = {interaction: {} for interaction in Interaction}
+        self.handlers: Registrations = {kind: {} for kind in (*Interaction, *Delivery)}
         self.settings = settings
         self.guard = guard
         self.included: list[tuple[Table, str]] = []
@@ -48,7 +49,7 @@ class Table:
         # Weak: an acceptor may make a router for each connection, and include a common one.
         self.included_in: WeakKeyDictionary[Table, list[str]] = WeakKeyDictionary()
 
-    def add(self, interaction: Interaction, route: str | None, registered: Registered) -> None:
+    def add(self, interaction: Kind, route: str | None, registered: Registered) -> None:
         """Add a handler here and to the tables that include this one.
 
         Raises:
@@ -95,13 +96,13 @@ class Table:
             self._snapshot = {i: dict(routes) for i, routes in self.handlers.items()}
         return self._snapshot
 
-    def put(self, interaction: Interaction, route: str | None, registered: Registered) -> None:
+    def put(self, interaction: Kind, route: str | None, registered: Registered) -> None:
         """Add a handler here only, without a check."""
         self.handlers[interaction][route] = registered
         self._snapshot = None
 
     def reached(
-        self, interaction: Interaction, route: str | None, registered: Registered
+        self, interaction: Kind, route: str | None, registered: Registered
     ) -> Iterator[_Added]:
         """Yield a new handler, with its route, for this table and for each that includes it."""
         yield self, interaction, route, registered
@@ -153,7 +154,8 @@ class Table:
                 routeless = any(
                     None in routes
                     for interaction, routes in other.handlers.items()
-                    if interaction is not Interaction.METADATA_PUSH  # which has no routes at all
+                    # These have no routes at all.
+                    if interaction not in (Interaction.METADATA_PUSH, Delivery.EVENTS)
                 )
                 yield Fence(prefix, other.guards, routeless)
 
@@ -164,7 +166,7 @@ class Table:
         for other, _ in self.included:
             yield from other.tracings()
 
-    def check_free(self, interaction: Interaction, route: str | None) -> None:
+    def check_free(self, interaction: Kind, route: str | None) -> None:
         """Refuse a route that has a handler already, or that is too long.
 
         Raises:
@@ -199,7 +201,7 @@ def _nested(
 
 def _add(added: list[_Added]) -> None:
     """Add handlers to the tables that get them: all of them or none."""
-    seen: dict[tuple[Table, Interaction, str | None], Registered] = {}
+    seen: dict[tuple[Table, Kind, str | None], Registered] = {}
     for table, interaction, route, registered in added:
         table.check_free(interaction, route)
         twin = seen.setdefault((table, interaction, route), registered)
@@ -215,6 +217,11 @@ def _check(registered: Registered) -> None:
     check_conversions(registered.signature, DEFAULT_CODECS if codecs is None else codecs)
 
 
-def _taken(interaction: Interaction, route: str | None, by: Registered) -> ValueError:
+def _taken(interaction: Kind, route: str | None, by: Registered) -> ValueError:
+    if interaction is Delivery.EVENTS:
+        return ValueError(
+            f"there is an events handler already, {by.signature.name}: events come without a "
+            "route, so there can be one; serve another Router for them at another address"
+        )
     which = "requests without a route have" if route is None else f"route {route!r} has"
     return ValueError(f"{which} a {interaction.value} handler already: {by.signature.name}")

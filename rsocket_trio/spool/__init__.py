@@ -17,6 +17,7 @@ The modules, in reading order:
 - ``extent``: what a spool holds, in numbers
 - ``reader``: reading within trio
 - ``offline``: reading without trio, also in other processes
+- ``description``: what a spool holds, in numbers, for any process
 - ``queries``: the query of both kinds of readers
 - ``schema``: the database: tables, settings, versions
 - ``directory``: the files, and the lock against a second writer
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from .batch import Batch, StoredBatch
 from .config import Retention, SpoolConfig
+from .description import SpoolDescription, describe_spool
 from .errors import (
     BatchTooLarge,
     NotASpool,
@@ -52,6 +54,7 @@ __all__ = [
     "Spool",
     "SpoolClosed",
     "SpoolConfig",
+    "SpoolDescription",
     "SpoolError",
     "SpoolFailed",
     "SpoolLocked",
@@ -60,6 +63,7 @@ __all__ = [
     "SpoolTooNew",
     "StoredBatch",
     "WrongSpool",
+    "describe_spool",
     "open_spool",
     "read_range",
 ]

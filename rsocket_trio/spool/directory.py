@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .. import os_support
+from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .errors import NotASpool, SpoolError, SpoolLocked
 
 __all__ = ["WriterLock", "database_of", "prepare", "sync_directory"]
@@ -62,9 +61,6 @@ def sync_directory(directory: Path) -> None:
 class WriterLock:
     """The lock of a directory against a second writer, in any process.
 
-    The lock is the kernel's (flock), so it ends with the process that holds it, also after a crash.
-    The file stays. It has the id of the process, for the error text only.
-
     Raises:
         SpoolLocked: Another block holds the lock, in this process or in another.
         SpoolError: The system has no file locks.
@@ -72,46 +68,16 @@ class WriterLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        if not os_support.FILE_LOCKS:
-            raise SpoolError("this system has no file locks (flock), which a spool needs")
-        import fcntl  # Windows does not have it.
-
-        path = directory / LOCK
-        # Python's descriptors are closed in programs that are started.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
-                raise SpoolLocked(
-                    f"{directory} is open for writing in process {holder or 'unknown'}, and a "
-                    "spool has one writer: stop that process, or use another directory"
-                ) from None
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
-        except BaseException:  # closed before the error goes on
-            os.close(self._descriptor)
-            raise
-        _held.add(self._descriptor)
+            self._lock = ProcessLock(directory / LOCK)
+        except LockHeld as held:
+            raise SpoolLocked(
+                f"{directory} is open for writing in process {held.holder}, and a spool has one"
+                " writer: stop that process, or use another directory"
+            ) from None
+        except NoFileLocks:
+            raise SpoolError("this system has no file locks (flock), which a spool needs") from None
 
     def release(self) -> None:
         """Release the lock."""
-        _held.discard(self._descriptor)
-        os.close(self._descriptor)
-
-
-_held: Final[set[int]] = set()
-"""The descriptors of the locks that this process holds."""
-
-
-def _leave_to_parent() -> None:
-    """Close the locks in a forked child: otherwise the child holds them after its parent ends."""
-    for descriptor in _held:
-        with suppress(OSError):
-            os.close(descriptor)
-    _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
+        self._lock.release()

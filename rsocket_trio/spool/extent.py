@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import attrs
 
 from .errors import SpoolFailed
 
-__all__ = ["Extent", "read_extent", "read_identity"]
+__all__ = ["Extent", "extent_within", "read_extent", "read_identity", "snapshot"]
 
 
 @attrs.frozen(kw_only=True)
@@ -67,16 +69,27 @@ def read_extent(connection: sqlite3.Connection) -> Extent:
     Raises:
         SpoolFailed: The tables contradict each other.
     """
-    # One transaction, as another connection may delete batches meanwhile.
+    with snapshot(connection):
+        return extent_within(connection)
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read in one transaction, as another connection may delete batches meanwhile."""
     connection.execute("BEGIN")
     try:
-        return _read_extent(connection)
+        yield
     finally:
         if connection.in_transaction:  # Some errors have ended it already.
             connection.execute("ROLLBACK")
 
 
-def _read_extent(connection: sqlite3.Connection) -> Extent:
+def extent_within(connection: sqlite3.Connection) -> Extent:
+    """Read the extent, within a transaction.
+
+    Raises:
+        SpoolFailed: The tables contradict each other.
+    """
     _, oldest = read_identity(connection)
     row = connection.execute(f"{_EDGE} LIMIT 1").fetchone()
     if row is None:

@@ -6,18 +6,26 @@ from functools import partial
 
 import trio.testing
 
-from rsocket_trio.lumberjack import ShipperConfig, connect, serve
+from rsocket_trio.lumberjack import (
+    EventRelay,
+    ShipperConfig,
+    connect,
+    serve,
+    ship_from,
+    ship_stream,
+)
 from rsocket_trio.lumberjack.acknowledgements import Departure
 from rsocket_trio.lumberjack.backlog import Backlog
 from rsocket_trio.lumberjack.bell import Bell
 from rsocket_trio.lumberjack.bytes_in import TimedReader
 from rsocket_trio.lumberjack.event_encoder import EventEncoder
 from rsocket_trio.lumberjack.farewell import half_close
-from rsocket_trio.lumberjack.handling import handle
+from rsocket_trio.lumberjack.handling import handle, isolated
 from rsocket_trio.lumberjack.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.receiver import Receiver
 from rsocket_trio.lumberjack.window_size import WindowSize
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
 
@@ -66,6 +74,11 @@ async def _(scene: Scene) -> Call:
     return partial(handle, nothing, None, await held(scene))
 
 
+@row("lumberjack.handling.isolated")
+async def _(scene: Scene) -> Call:
+    return partial(isolated, partial(nothing, None))
+
+
 @row("lumberjack.bytes_in.TimedReader.read")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
@@ -110,6 +123,13 @@ async def _(scene: Scene) -> Call:
     return partial(shipper.send, [])
 
 
+@row("lumberjack.forwarding.ship_from")
+async def _(scene: Scene) -> Call:
+    shipper = await scene.enter(connect("lumberjack://127.0.0.1:1"))
+    spool = await scene.enter(open_spool(scene.directory / "spool"))
+    return partial(ship_from, spool, shipper, follow=False)
+
+
 @row("lumberjack.outgoing.Outgoing.run")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
@@ -119,3 +139,59 @@ async def _(scene: Scene) -> Call:
     bell = Bell()
     load = Load(config=config, encoder=encoder, backlog=Backlog(bell.ring), bell=bell)
     return Outgoing(here, load, WindowSize(1, 1)).run
+
+
+@row("lumberjack.relay.EventRelay.publish", "no events")
+async def _(scene: Scene) -> Call:
+    return partial(EventRelay().publish, [])
+
+
+@row("lumberjack.relay.EventRelay.publish", "a subscriber that takes them")
+async def _(scene: Scene) -> Call:
+    relay = EventRelay()
+
+    async def subscribe() -> None:
+        async for _ in relay.subscribe():
+            pass
+
+    scene.nursery.start_soon(subscribe)
+    return partial(relay.publish, [1])
+
+
+@row("lumberjack.relay.RelayedEvents.receive")
+async def _(scene: Scene) -> Call:
+    relay = EventRelay()
+    scene.nursery.start_soon(relay.publish, [1, 2])
+    return relay.subscribe().receive
+
+
+@row("lumberjack.relay.RelayedEvents.aclose")
+async def _(scene: Scene) -> Call:
+    return EventRelay().subscribe().aclose
+
+
+class Accepting:
+    """Takes the place of a shipper, and never waits."""
+
+    async def send(self, events) -> None:
+        """Take events."""
+
+
+async def two_items():
+    yield b"1"
+    yield b"2"
+
+
+async def no_items():
+    for item in ():
+        yield item
+
+
+@row("lumberjack.stream_source.ship_stream")
+async def _(scene: Scene) -> Call:
+    return partial(ship_stream, two_items(), Accepting(), linger=0)
+
+
+@row("lumberjack.stream_source.ship_stream", "an empty stream")
+async def _(scene: Scene) -> Call:
+    return partial(ship_stream, no_items(), Accepting())

@@ -14,13 +14,16 @@ from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.main import main
 
 COMMANDS = ["serve", "request", "fnf", "stream", "channel", "push", "decode", "bench"]
+GROUPS = {"lumberjack": ["serve", "ship"], "spool": ["info", "read"]}
+IN_GROUPS = [f"{group} {name}" for group, names in GROUPS.items() for name in names]
+ALL = [*COMMANDS, *GROUPS, *IN_GROUPS]
 URI = "tcp://127.0.0.1:7878"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ALL)
 def test_the_help_of_each_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each command has a help with examples and the exit statuses."""
-    assert main([command, "--help"]) == 0
+    """Each command has a help with examples and the exit statuses; so has each group."""
+    assert main([*command.split(), "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"\nexamples:\n  rsocket-trio {command} " in shown
     assert "exit status:" in shown
@@ -30,17 +33,26 @@ def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     """The help of the program names every command."""
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(re.search(rf"^    {command} ", shown, re.MULTILINE) for command in COMMANDS)
+    for command in (*COMMANDS, *GROUPS):
+        assert re.search(rf"^    {command}\s", shown, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [None, *COMMANDS])
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_help_of_a_group(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of a group names every command in it."""
+    assert main([group, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^    {command} ", shown, re.MULTILINE) for command in GROUPS[group])
+
+
+@pytest.mark.parametrize("command", [None, *ALL])
 def test_the_examples_of_the_help(command: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     """They are right usage."""
-    assert main([command, "--help"] if command else ["--help"]) == 0
+    assert main([*(command or "").split(), "--help"]) == 0
     examples = re.findall(r"^  rsocket-trio (.+ .*)$", capsys.readouterr().out, re.MULTILINE)
     assert len(examples) >= 2
     for example in examples:
-        words = shlex.split(re.sub(r" [<|] .*", "", example))
+        words = shlex.split(re.sub(r" [<>|] .*", "", example))
         assert build_parser().parse_args(words).command == words[0]
 
 
@@ -65,6 +77,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         ([], "required: COMMAND"),
+        (["lumberjack"], "required: COMMAND"),
+        (["lumberjack", "unknown"], "invalid choice: 'unknown'"),
         (["unknown"], "invalid choice: 'unknown'"),
         (["decode"], "required: HEX"),
         (["decode", "--protocol", "smtp", "00"], "invalid choice: 'smtp'"),
@@ -72,6 +86,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["request"], "required: URI"),
         (["request", "localhost"], "argument URI: 'localhost' is not an address"),
         (["serve", "app.py"], "required: --listen"),
+        (["lumberjack", "serve"], "required: --listen"),
+        (["lumberjack", "serve", "--listen", URI], "argument --listen: 'tcp://127.0.0.1:7878' is"),
         (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
         (["serve", "app.py", "--listen", URI, "--grace", "-1"], "'-1' is not a number of seconds"),
         (

@@ -10,7 +10,7 @@ and by what the HTML comment above it says:
     text    <!-- output -->    what the program above printed; ``...`` stands for anything
     text                       an illustration
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
-                               goes on in the background
+                               and ``rsocket-trio lumberjack serve`` go on in the background
     sh                         not run: every line is in NOT_RUN, with the reason
 
 The ports 7878 and 7879 of the pages become free ones.
@@ -41,6 +41,7 @@ PATIENCE = 30.0
 NOT_RUN = {
     "make demo": "examples have tests of their own",
     "make test": "this is one of its tests",
+    "make interop": "its tests are a part of this suite",
     "make bench": "it takes minutes",
     "python -m benchmarks.compare --base ../before": "as above, and there is no such checkout",
     "pip install .": "tests install nothing",
@@ -140,7 +141,7 @@ class Runner:
         commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
         assert commands, "a console block without a command"
         for command, shown in commands:
-            if command.startswith("rsocket-trio serve"):
+            if command.startswith(("rsocket-trio serve", "rsocket-trio lumberjack serve")):
                 self.serve(command)
                 assert self.server is not None
                 assert self.server.stdout is not None

@@ -17,6 +17,7 @@ INTERACTIONS = (
     "fire_and_forget",
     "metadata_push",
 )
+PARTS = ("demo.py", "demo_logs.py", "demo_processes.py")
 
 
 def test_the_demo_works(run):
@@ -24,7 +25,8 @@ def test_the_demo_works(run):
     done = run("demo.py")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    _, tcp, ws = done.stdout.split("\nclient over ")
+    telemetry, logs = done.stdout.split("\na log file: ")
+    _, tcp, ws = telemetry.split("\nclient over ")
     assert tcp.startswith("tcp://")
     assert ws.startswith("ws://")
     for part in (tcp, ws):
@@ -37,7 +39,28 @@ def test_the_demo_works(run):
         for items, peak, window in streams:
             assert 0 < int(peak) <= int(window)
             assert int(items) > 0
+    check_logs(logs)
     assert done.stdout.endswith("everything worked\n")
+
+
+def check_logs(shown: str) -> None:
+    """The counts in the output agree."""
+    written = re.match(r"([\d,]+) records with ([\d,]+) lines\n", shown)
+    assert re.search(r"\n  killed \(SIGKILL\) with [\d,]+ events in the spool", shown)
+    shipped = re.search(r"\n  the shipper says: ([\d,]+) lines are acknowledged, after 1 ", shown)
+    kept = re.search(
+        r"\n  the spool: ([\d,]+) events, ([\d,]+) of them distinct, with ([\d,]+) lines; "
+        r"([\d,]+) came twice\n",
+        shown,
+    )
+    assert written is not None
+    assert shipped is not None
+    assert kept is not None
+    records, lines = written.groups()
+    assert (kept[2], kept[3], shipped[1]) == (records, lines, lines)
+    events, distinct, again = (int(kept[n].replace(",", "")) for n in (1, 2, 4))
+    assert events == distinct + again
+    assert int(lines.replace(",", "")) > distinct
 
 
 @pytest.fixture
@@ -45,7 +68,7 @@ def broken_demo(examples, tmp_path, run):
     """Run a copy of the demo with some text of a file replaced."""
 
     def broken_demo(file: str, old: str, new: str):
-        for name in ("demo.py", "demo_client.py", "host_telemetry.py"):
+        for name in (*PARTS, "demo_client.py", "host_telemetry.py"):
             shutil.copy(examples / name, tmp_path)
         text = (tmp_path / file).read_text()
         assert text.count(old) == 1
@@ -83,6 +106,50 @@ def test_a_failing_part_is_reported(broken_demo, file, old, new, says):
     for port in re.findall(r"^a server .* tcp://127.0.0.1:(\d+)", done.stdout):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(port)))
+
+
+LOGS_ONLY = """
+import sys, tempfile, trio
+from pathlib import Path
+from demo_logs import ship_a_log
+from demo_processes import Failed
+
+with tempfile.TemporaryDirectory() as directory:
+    try:
+        trio.run(ship_a_log, Path(directory))
+    except Failed as failed:
+        sys.exit(f"demo: {failed}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"serve", "--quiet"', '"serve", "--absent"',
+         "the receiver ended: .*unrecognized arguments: --absent"),
+        ("str(log.path), ", '"absent.log", ',
+         "the shipper ended: .*absent.log.*"),
+        # The counts do not agree.
+        ('event["message"]', 'event["message"][:9]', "the file has 40000 records with .* lines"),
+        # All of the file comes twice.
+        ("range(before - len(again), before)", "range(before + 1)",
+         "not only the last events before the kill came twice"),
+        ("log.path.read_text", "__file__ and Path(__file__).read_text",
+         "the spool has other lines than the file"),
+    ],
+    ids=["no receiver", "no file", "too few lines", "duplicates", "other lines"],
+)  # fmt: skip
+def test_a_failing_part_of_the_logs(examples, tmp_path, run, old, new, says):
+    """Each failure is one line on stderr and status 1."""
+    for name in PARTS:
+        shutil.copy(examples / name, tmp_path)
+    text = (tmp_path / "demo_logs.py").read_text()
+    assert text.count(old) == 1
+    (tmp_path / "demo_logs.py").write_text(text.replace(old, new))
+    (tmp_path / "logs_only.py").write_text(LOGS_ONLY)
+    done = run(tmp_path / "logs_only.py")
+    assert done.returncode == 1, done
+    assert re.fullmatch(rf"demo: {says}\n", done.stderr), done.stderr
 
 
 def test_control_c_ends_the_demo(examples, environment):

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the interoperability tests need beside Python: Node, Chromium and the npm modules,
-# Java and its libraries. What cannot be installed is named at the end, the rest is there then.
-# Says nothing where all is there. (rsocket-py comes with the extra: pip install '.[peers]'.)
+# Java and its libraries, and the programs in Go: Filebeat takes two minutes, once for all checkouts
+# (go/build.sh). What cannot be installed is named at the end, the rest is there then. Says nothing
+# where all is there. (The Python peers come with the extra: pip install '.[peers]'.)
 set -eu
 cd "$(dirname "$0")"
 
@@ -54,7 +55,14 @@ if have javac && have mvn &&
         -cp "$PWD/java/target/peer.jar" peer.Rehearsal
 fi
 
+# Debian's Go is too old for Filebeat, so apt-get cannot help.
+if have go; then
+    ./go/build.sh
+else
+    absent="$absent go(1.22.12)"
+fi
+
 if [ -n "$absent" ]; then
-    echo "setup.sh: install these first, apt-get cannot be used here:$absent" >&2
+    echo "setup.sh: install these first, apt-get cannot be used:$absent" >&2
     exit 1
 fi

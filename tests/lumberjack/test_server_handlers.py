@@ -372,7 +372,7 @@ async def test_arguments():
 
     for arguments, options, error, text in [
         ((handler,), {}, ValueError, "name an address"),
-        ((None, ADDRESS), {}, TypeError, "handler must be a function"),
+        ((None, ADDRESS), {}, TypeError, "handler must be a function or a Router"),
         ((handler, ADDRESS), {"on_poison": 1}, TypeError, "on_poison must be a function"),
         ((handler, "tcp://127.0.0.1:1"), {}, ValueError, "'tcp' is not one of lumberjack, lumber"),
         ((handler, ADDRESS), {"config": None}, TypeError, "must be a LumberjackConfig"),

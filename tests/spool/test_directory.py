@@ -11,7 +11,7 @@ import sys
 import pytest
 import trio
 
-from rsocket_trio import os_support
+from rsocket_trio import os_support, process_lock
 from rsocket_trio.spool import (
     NotASpool,
     SpoolError,
@@ -129,9 +129,9 @@ def test_a_forked_child_does_not_hold_the_lock(tmp_path):
 def test_a_child_closes_only_locks(tmp_path):
     """The number of a lock that was released may belong to another file by now."""
     lock = directory_module.WriterLock(tmp_path)
-    held = set(directory_module._held)
+    held = set(process_lock._held)
     lock.release()
-    assert len(held - directory_module._held) == 1
+    assert len(held - process_lock._held) == 1
 
 
 async def test_a_system_without_locks(directory, monkeypatch):

@@ -16,11 +16,43 @@ import trio
 
 from tests.programs import environment
 
+from .installed import JAVA
+
 LONGEST = 30.0
 """Seconds that a peer's program may run: one that does not answer fails its test.
 
 This is no measurement, and many times what any test takes.
 """
+
+
+def java(program: str, *arguments: str) -> list[str]:
+    """Return the command that runs a program of ``java/``."""
+    return [
+        "java",
+        # Options for a quick start: the programs run for less than a second.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-XX:SharedArchiveFile={JAVA / 'peer.jsa'}",
+        # If there is no archive of classes it starts slowly, and must not say so on stdout.
+        "-Xlog:disable",
+        "-cp",
+        str(JAVA / "peer.jar"),
+        f"peer.{program}",
+        *arguments,
+    ]
+
+
+def ends_with_stdin(argv: Sequence[str]) -> list[str]:
+    """Return the command for a program that does not look at its stdin, but ends with it."""
+    # The shell becomes the program; the part in the background waits for the end of stdin. It looks
+    # whether the process is still the program, because another may have its number by then.
+    script = """
+        exec 3<&0
+        (cat <&3; [ "$(readlink /proc/$$/exe)" = "$(readlink -f "$1")" ] && kill -9 $$) \
+            >/dev/null 2>&1 &
+        exec "$@" </dev/null 3<&-
+    """
+    return ["sh", "-c", script, "sh", *argv]
 
 
 class Peer:
@@ -39,7 +71,7 @@ class Peer:
             searched = len(self._received)
             chunk = await self._process.stdout.receive_some()
             if not chunk:
-                raise EOFError("the peer has ended:\n" + self._errors.read_text())
+                raise EOFError("the peer has ended:\n" + self.errors())
             self._received += chunk
         line, self._received = self._received[:end], self._received[end + 1 :]
         return line.decode()
@@ -48,10 +80,18 @@ class Peer:
         assert self._process.stdin is not None
         await self._process.stdin.send_all(line.encode() + b"\n")
 
+    def errors(self) -> str:
+        """Return what it has written to stderr."""
+        return self._errors.read_text()
+
     async def kill(self) -> None:
         """Kill it, as a crash would: the system closes its sockets."""
         self._process.kill()
         await self._process.wait()
+
+
+def tail_of(file: Path) -> str:
+    return file.read_text(errors="replace")[-4000:]
 
 
 @asynccontextmanager
@@ -70,6 +110,9 @@ async def running(argv: Sequence[str]) -> AsyncIterator[Peer]:
         try:
             with trio.fail_after(LONGEST):
                 yield Peer(process, errors)
+        except BaseException as error:
+            error.add_note(f"the end of what {argv[0]} said on stderr:\n{tail_of(errors)}")
+            raise
         finally:
             process.kill()
             # A killed program ends at once; the deadline is for a machine where it does not.

@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import attrs
-import pytest
 import trio
 
 from .driver import Client
-from .processes import Peer, running
-
-HERE = Path(__file__).parent.parent
-JS = HERE / "js"
-JAVA = HERE / "java/target"
-PY = HERE / "py_peer"
-SETUP = "tests/interop/setup.sh"
-
-
-def missing(name: str) -> str | None:
-    """Return how to install that peer, or ``None`` if it is installed."""
-    match name:
-        case "rsocket-js":
-            there = shutil.which("node") and (JS / "node_modules/rsocket-core").is_dir()
-            return None if there else f"Node or its modules are not installed: run {SETUP}"
-        case "rsocket-java":
-            there = shutil.which("java") and (JAVA / "peer.jar").is_file()
-            return None if there else f"Java or its programs are not installed: run {SETUP}"
-        case "rsocket-py":
-            try:
-                importlib.metadata.version("rsocket")
-            except importlib.metadata.PackageNotFoundError:
-                return "not installed: pip install 'rsocket-trio[peers]'"
-            return None
-        case "chromium":
-            return None if shutil.which("chromium") else f"not installed: run {SETUP}"
-    raise ValueError(name)
-
-
-def require(*names: str) -> None:
-    """Skip the test if a peer is absent, or fail if the environment requires the peers."""
-    for name in names:
-        if how := missing(name):
-            if os.environ.get("INTEROP") == "required":
-                pytest.fail(f"{name}: {how}", pytrace=False)
-            pytest.skip(f"{name}: {how}")
+from .installed import JS, PY, require
+from .processes import Peer, java, running
 
 
 @attrs.frozen
@@ -117,22 +78,6 @@ def _python(program: str, *arguments: str) -> list[str]:
     return [sys.executable, str(PY / program), *arguments]
 
 
-def _java(program: str, *arguments: str) -> list[str]:
-    return [
-        "java",
-        # Options for a quick start: the programs run for less than a second.
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        f"-XX:SharedArchiveFile={JAVA / 'peer.jsa'}",
-        # If there is no archive of classes it starts slowly, and must not say so on stdout.
-        "-Xlog:disable",
-        "-cp",
-        str(JAVA / "peer.jar"),
-        f"peer.{program}",
-        *arguments,
-    ]
-
-
 def stacks() -> Iterator[Stack]:
     """Every stack over each transport that it is tested on."""
     for transport in "tcp", "ws":
@@ -147,8 +92,8 @@ def stacks() -> Iterator[Stack]:
         yield Stack(
             "rsocket-java",
             transport,
-            lambda *arguments, transport=transport: _java("Server", transport, *arguments),
-            lambda *arguments: _java("Client", *arguments),
+            lambda *arguments, transport=transport: java("Server", transport, *arguments),
+            lambda *arguments: java("Client", *arguments),
             {},
         )
     yield Stack(

@@ -1,0 +1,66 @@
+"""Log events as lines of output: `event_line`, and `invalid_line` for those that are not JSON."""
+
+from __future__ import annotations
+
+import json
+
+from rsocket_trio.log_text import escaped
+from rsocket_trio.lumberjack import InvalidEvent, decode_json, decode_pairs
+
+from .output import json_line
+
+__all__ = ["event_line", "invalid_line", "text_or_hex"]
+
+
+def event_line(raw: bytes, *, is_json: bool) -> bytes:
+    """Return an event as JSON on one line, with a line end.
+
+    The JSON text of the sender is not changed, so numbers keep their digits and objects their
+    order. Only line ends between its parts become blanks, and characters that cannot be printed are
+    escaped: a terminal obeys some of them. Key-value pairs become an object.
+
+    Args:
+        raw: The event as it arrived.
+        is_json: Whether it is a JSON text. If not, it is a list of key-value pairs.
+
+    Raises:
+        InvalidEvent: It cannot be decoded.
+    """
+    if not is_json:
+        return json_line(decode_pairs(raw))
+    decode_json(raw)
+    text = raw.decode()
+    if text.isprintable():
+        return raw + b"\n"
+    return "".join([c if c.isprintable() else _printable(c) for c in text]).encode() + b"\n"
+
+
+def _printable(character: str) -> str:
+    # JSON allows these three between its parts only, and other control characters nowhere. So what
+    # is left is in a string, where an escape means the same.
+    return " " if character in "\t\n\r" else json.dumps(character)[1:-1]
+
+
+def invalid_line(raw: bytes, error: InvalidEvent, where: str, *, as_json: bool) -> bytes:
+    """Return a line about an event that cannot be decoded, with all of its bytes.
+
+    Args:
+        raw: The event as it arrived.
+        error: Why it cannot be decoded.
+        where: Where it comes from.
+        as_json: Return a JSON object: ``invalid_event`` is the event as text, or
+            ``invalid_event_hex`` in hexadecimal if it is not UTF-8.
+    """
+    if as_json:
+        event = text_or_hex("invalid_event", raw)
+        return json_line({**event, "reason": error.reason, "from": where})
+    text = escaped(raw.decode(errors="backslashreplace"))
+    return f"rsocket-trio: an event from {escaped(where)} {error.reason}: {text}\n".encode()
+
+
+def text_or_hex(name: str, data: bytes) -> dict[str, str]:
+    """Return bytes as a field for JSON: as text, or with ``_hex`` behind its name."""
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_hex": data.hex()}

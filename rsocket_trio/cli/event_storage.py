@@ -1,0 +1,96 @@
+"""Keep the events of Lumberjack senders in a spool: `EventStorage`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final
+
+import trio
+
+from rsocket_trio.lumberjack import Batch, LumberjackServer, store_in
+from rsocket_trio.spool import Spool, SpoolFailed
+
+from .exits import LOCAL_IO, Failure
+from .progress import Progress
+
+__all__ = ["EventStorage"]
+
+_logger: Final = logging.getLogger("rsocket_trio.cli")
+_INTERVAL: Final = 0.5
+"""Seconds between two looks at the spool."""
+
+
+class EventStorage:
+    """Stores batches in a spool.
+
+    Args:
+        spool: Where to store them.
+        quiet: Show no progress.
+    """
+
+    def __init__(self, spool: Spool, *, quiet: bool) -> None:
+        self._spool: Final = spool
+        self._store: Final = store_in(spool)
+        self._progress: Final = Progress(sys.stderr, quiet=quiet)
+        self._failure: SpoolFailed | None = None
+        self._failed: Final = trio.Event()
+
+    async def handle(self, batch: Batch) -> None:
+        """Store a batch: the handler of the server.
+
+        Raises:
+            BatchTooLarge: It is larger than the spool.
+            SpoolFailed: The database failed for good. `watch` raises then too.
+
+        Checkpoint: always.
+        If cancelled: the batch may be stored or not.
+        """
+        try:
+            await self._store(batch)
+        except SpoolFailed as error:
+            self._failure = error
+            self._failed.set()
+            raise
+
+    async def watch(self, server: LumberjackServer) -> None:
+        """Report how full the spool is, until it fails.
+
+        Raises:
+            Failure: The database failed for good.
+
+        Checkpoint: always.
+        If cancelled: it ends.
+        """
+        spool = self._spool
+        was_full = False
+        try:
+            while self._failure is None:
+                if spool.full != was_full:
+                    was_full = not was_full
+                    self._report(full=was_full)
+                self._show(server)
+                with trio.move_on_after(_INTERVAL):
+                    await self._failed.wait()
+        finally:
+            self._progress.clear()
+        raise Failure(str(self._failure), LOCAL_IO) from self._failure
+
+    def _report(self, *, full: bool) -> None:
+        if full:
+            _logger.warning(
+                "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
+                "until it is started with more --spool-size, or with --keep-size or --keep-age",
+                self._spool.directory,
+                self._spool.max_size,
+            )
+        else:
+            _logger.info("the spool in %s has room again", self._spool.directory)
+
+    def _show(self, server: LumberjackServer) -> None:
+        if self._progress.shown:
+            numbers, kept = server.statistics(), self._spool.statistics()
+            self._progress.show(
+                f"{numbers.acknowledged:,} events from {numbers.connections:,} connections; "
+                f"the spool has {kept.size:,} of {self._spool.max_size:,} bytes"
+            )

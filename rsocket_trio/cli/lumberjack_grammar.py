@@ -1,0 +1,153 @@
+"""The grammar of the group ``lumberjack``: its commands, options, defaults, help."""
+
+from __future__ import annotations
+
+from .commands import Commands, add_command, add_group
+from .options import (
+    above_zero,
+    add_tls,
+    add_verbosity,
+    lumberjack_address,
+    positive,
+    seconds,
+    size,
+)
+from .ship_grammar import add_ship
+
+__all__ = ["add_lumberjack"]
+
+
+def add_lumberjack(commands: Commands) -> None:
+    """Add the group and its commands."""
+    group = add_group(
+        commands,
+        "lumberjack",
+        "receive or ship log events by Lumberjack, the protocol of Beats and Logstash",
+        "",
+        "serve --listen lumberjack://127.0.0.1:5044",
+        "serve --listen lumberjack://0.0.0.0:5044 --spool /var/spool/events",
+        "ship app.log --to lumberjack://127.0.0.1:5044",
+    )
+    _add_serve(group)
+    add_ship(group)
+
+
+def _add_serve(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "lumberjack serve",
+        "lumberjack_serve",
+        "receive events, and print them or keep them in a spool",
+        'The command prints "listening on URI" for each address when it accepts connections.\n'
+        "Then it prints each event as JSON, one per line. A batch is acknowledged when its events\n"
+        "are printed; with --spool, when it is on the disk. If the reader of the output is slow,\n"
+        "or the spool is full, the senders wait.\n\n"
+        "SIGTERM or Ctrl-C stops the command: it reads nothing more, prints or stores what it has\n"
+        "read, acknowledges it, and ends with status 0. A second signal, or the end of --grace,\n"
+        "stops it at once. The senders send events that are not acknowledged again.",
+        "--listen lumberjack://127.0.0.1:5044",
+        "--listen lumberjack://127.0.0.1:5044 --json > events.jsonl 2> messages.jsonl",
+        "--listen lumberjack://0.0.0.0:5044 --spool events --spool-size 20G --keep-age 86400",
+        "--listen lumberjacks://0.0.0.0:5044 --cert cert.pem --key key.pem --ca senders.pem",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="URI",
+        type=lumberjack_address,
+        action="append",
+        required=True,
+        help="address to listen on, lumberjack://HOST:PORT, or with TLS lumberjacks://HOST:PORT;"
+        " port 0 means any free port, and the default is 5044; may be repeated",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print log messages and invalid events on standard error as JSON, one object per line;"
+        " the events on standard output are JSON in any case",
+    )
+    parser.add_argument(
+        "--invalid",
+        choices=["print", "close"],
+        help="what to do with an event that is not valid JSON: print it on standard error and"
+        " acknowledge it (print, the default), or close the connection (close): the sender then"
+        " sends it again, without end; a spool keeps such events, so not with --spool",
+    )
+    parser.add_argument(
+        "--take",
+        metavar="N",
+        type=positive,
+        help="end after N events; the senders keep the others; not with --spool",
+    )
+    parser.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=seconds,
+        default=5.0,
+        help="time after the first signal to print or store the events that have been read, and to"
+        " acknowledge them (default 5)",
+    )
+    spool = parser.add_argument_group("spool")
+    spool.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="keep the events in the spool in this directory and print none; it is made if there is"
+        " none. rsocket-trio spool read DIR prints them",
+    )
+    spool.add_argument(
+        "--spool-size",
+        metavar="SIZE",
+        type=size,
+        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
+        " wait when it is full",
+    )
+    spool.add_argument(
+        "--keep-size",
+        metavar="SIZE",
+        type=size,
+        help="delete the oldest events when the spool stores more than this",
+    )
+    spool.add_argument(
+        "--keep-age",
+        metavar="SECONDS",
+        type=above_zero,
+        help="delete events this long after they were stored; without --keep-age and --keep-size,"
+        " only events are deleted that all consumers of the spool have behind them",
+    )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=positive,
+        help="accept at most N connections at the same time; further ones are closed",
+    )
+    limits.add_argument(
+        "--max-event-size",
+        metavar="SIZE",
+        type=size,
+        help="bytes of one event (default 16M); a larger one closes its connection",
+    )
+    limits.add_argument(
+        "--max-batch-size",
+        metavar="SIZE",
+        type=size,
+        help="bytes of the events of one batch (default 64M); a larger one closes its connection",
+    )
+    limits.add_argument(
+        "--idle-timeout",
+        metavar="SECONDS",
+        type=above_zero,
+        help="close connections that send nothing for this time (default: no limit)",
+    )
+    tls = add_tls(parser, "certificate chain of the server", "lumberjacks://")
+    tls.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="accept only senders with a certificate that these authorities have issued, in PEM"
+        " format",
+    )
+    tls.add_argument(
+        "--client-cert",
+        choices=["required", "optional"],
+        help="with --ca: whether senders need a certificate (default required)",
+    )
+    add_verbosity(parser)

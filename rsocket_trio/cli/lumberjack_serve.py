@@ -1,0 +1,194 @@
+"""``lumberjack serve``: receive log events, and print them or keep them in a spool."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+
+from rsocket_trio.lumberjack import (
+    Batch,
+    InvalidEvent,
+    LumberjackConfig,
+    LumberjackLimits,
+    LumberjackServer,
+    serve,
+)
+from rsocket_trio.lumberjack.addresses import lumberjack_uri
+from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError, open_spool
+
+from .certificates import load_authority, load_certificate
+from .event_printer import EventPrinter
+from .event_storage import EventStorage
+from .exits import DONE, USAGE, Failure
+from .logs import log_to_stderr
+from .serving import serve_until_stopped
+from .stdio import Writer
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_logger: Final = logging.getLogger("rsocket_trio.cli")
+_DEFAULT_SPOOL_SIZE: Final = 2**30
+
+
+def run(args: argparse.Namespace) -> int:
+    """Receive events on every ``--listen`` address until a signal, or ``--take`` events.
+
+    Returns:
+        0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
+
+    Raises:
+        Failure: The options are wrong, an address or a spool cannot be used, or the output or the
+            spool has failed.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    log_to_stderr(
+        args,
+        normally=logging.INFO,
+        as_json=args.json,
+        expected=(InvalidEvent, BatchTooLarge),
+        over_progress=True,
+    )
+    _check_spool(args)
+    context = _ssl_context(args)
+    config = _config(args)
+    run_with = _print_events if args.spool is None else _spool_events
+    return trio.run(partial(run_with, args, partial(_run, args, config, context)))
+
+
+_Run = Callable[
+    [Callable[[Batch], Awaitable[None]], Callable[[LumberjackServer], Awaitable[None]]],
+    Awaitable[int],
+]
+
+
+async def _print_events(args: argparse.Namespace, run: _Run) -> int:
+    printer = EventPrinter(
+        Writer(),
+        Writer(2, "standard error"),
+        as_json=args.json,
+        close_at_invalid=args.invalid == "close",
+        take=args.take,
+    )
+
+    async def work(server: LumberjackServer) -> None:
+        await printer.run()
+        await server.aclose(grace=0)
+
+    return await run(printer.handle, work)
+
+
+async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
+    retention = None
+    if args.keep_size is not None or args.keep_age is not None:
+        retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
+    opened = open_spool(
+        args.spool, max_size=args.spool_size or _DEFAULT_SPOOL_SIZE, retention=retention
+    )
+    status = DONE
+    async with AsyncExitStack() as stack:
+        try:
+            spool = await stack.enter_async_context(opened)
+        except SpoolError as error:
+            raise Failure(str(error), USAGE) from error
+        except OSError as error:
+            text = f"cannot use the spool {args.spool!r}: {error.strerror}"
+            raise Failure(text, USAGE) from error
+        storage = EventStorage(spool, quiet=args.quiet)
+        status = await run(storage.handle, storage.watch)
+    return status  # noqa: RET504  mypy does not know that the stack suppresses no exception
+
+
+async def _run(
+    args: argparse.Namespace,
+    config: LumberjackConfig,
+    context: ssl.SSLContext | None,
+    handler: Callable[[Batch], Awaitable[None]],
+    work: Callable[[LumberjackServer], Awaitable[None]],
+) -> int:
+    running: LumberjackServer | None = None
+
+    async def watched(server: LumberjackServer) -> None:
+        nonlocal running
+        running = server
+        await work(server)
+
+    start = partial(
+        serve,
+        handler,
+        *args.listen,
+        config=config,
+        ssl_context=context,
+        max_connections=args.max_connections,
+    )
+    try:
+        return await serve_until_stopped(start, args.grace, "events that have been read", watched)
+    finally:
+        if running is not None:
+            numbers = running.statistics()
+            _logger.info(
+                "%d events from %d connections, %d of them acknowledged",
+                numbers.events,
+                numbers.accepted,
+                numbers.acknowledged,
+            )
+
+
+def _check_spool(args: argparse.Namespace) -> None:
+    with_spool, without = ("spool-size", "keep-size", "keep-age"), ("take", "invalid")
+    if args.spool is None:
+        for name in with_spool:
+            if _given(args, name):
+                raise Failure(f"--{name} needs --spool", USAGE)
+        return
+    for name in without:
+        if _given(args, name):
+            raise Failure(f"--{name} does not work with --spool", USAGE)
+    room = args.spool_size or _DEFAULT_SPOOL_SIZE
+    if (args.keep_size or 0) > room:
+        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --spool-size)", USAGE)
+
+
+def _config(args: argparse.Namespace) -> LumberjackConfig:
+    limits = LumberjackLimits()
+    try:
+        if args.max_event_size is not None:
+            limits = attrs.evolve(limits, max_event_size=args.max_event_size)
+        if args.max_batch_size is not None:
+            limits = attrs.evolve(limits, max_batch_size=args.max_batch_size)
+    except ValueError as error:
+        raise Failure(f"--max-event-size, --max-batch-size: {error.args[0]}", USAGE) from error
+    return LumberjackConfig(limits=limits, idle_timeout=args.idle_timeout)
+
+
+def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
+    encrypted = [uri for uri in args.listen if lumberjack_uri(uri).is_encrypted]
+    given = [f"--{name}" for name in ("key", "ca", "client-cert") if _given(args, name)]
+    if args.cert is None:
+        if encrypted or given:
+            raise Failure(f"{encrypted[0] if encrypted else given[0]} needs --cert", USAGE)
+        return None
+    if not encrypted:
+        raise Failure("--cert works only with lumberjacks:// addresses", USAGE)
+    if args.client_cert is not None and args.ca is None:
+        raise Failure("--client-cert needs --ca", USAGE)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_certificate(context, args.cert, args.key)
+    if args.ca is not None:
+        load_authority(context, args.ca)
+        optional = args.client_cert == "optional"
+        context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
+    return context
+
+
+def _given(args: argparse.Namespace, name: str) -> bool:
+    return getattr(args, name.replace("-", "_")) is not None

@@ -1,0 +1,172 @@
+"""``lumberjack ship``: ship the lines of log files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio import os_support
+from rsocket_trio.logfiles import (
+    EXPANSION,
+    EventWriter,
+    Following,
+    MultilineRule,
+    Reading,
+    Registry,
+    RegistryError,
+    Source,
+    check_encoding,
+)
+from rsocket_trio.lumberjack import LumberjackLimits, ShipperConfig
+from rsocket_trio.lumberjack.addresses import lumberjack_uri
+
+from .certificates import load_certificate, trusting
+from .exits import USAGE, Failure
+from .logs import log_to_stderr
+from .pair_writer import PairWriter
+from .ship_run import ShipRun
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_MAX_LINE: Final = 2 * 2**20
+"""The largest ``--max-line``. Its event is then below 16 MiB, the limit of most servers."""
+_MAX_FIELDS: Final = 64 * 2**10
+"""Bytes of all ``--field`` and ``--host`` together: each event has them."""
+_CHUNK_OF_EVENTS: Final = 2048
+"""Events of one call of `Shipper.send`, at most."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ship the files to the end, or until a signal.
+
+    Returns:
+        0 if everything is acknowledged, else 128 plus the number of the signal that stopped it.
+
+    Raises:
+        Failure: The options are wrong, a file cannot be read, or no server acknowledges in time.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    log_to_stderr(args, over_progress=True)
+    if not os_support.POSITIONED_READS:
+        raise Failure("this system cannot read files in the way that this command needs", USAGE)
+    context = _ssl_context(args)
+    config = _config(args)
+    reading = _reading(args)
+    sources = [Source.of(each) for each in args.files]
+    registry_file = None if args.no_registry else _registry_file(args.registry)
+    try:
+        registry = Registry(registry_file)
+    except RegistryError as error:
+        raise Failure(str(error), USAGE) from error
+    try:
+        ship = ShipRun(
+            args,
+            sources,
+            registry=registry,
+            registry_file=registry_file,
+            reading=reading,
+            following=_following(args),
+            config=config,
+            ssl_context=context,
+        )
+        return trio.run(ship.run)
+    finally:
+        registry.close()
+
+
+def _registry_file(given: str | None) -> Path:
+    if given is not None:
+        return Path(given).absolute()
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # By the specification of these variables, a path that is not absolute is ignored.
+    try:
+        base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise Failure(f"give --registry or --no-registry: {error}", USAGE) from error
+    return base / "rsocket-trio" / "ship.json"
+
+
+def _reading(args: argparse.Namespace) -> Reading:
+    if args.max_line > _MAX_LINE:
+        raise Failure(
+            "--max-line may be 2M at most: servers refuse events above 16 MiB, and a byte of a line"
+            f" can become {EXPANSION} bytes",
+            USAGE,
+        )
+    host = socket.gethostname() if args.host is None else args.host
+    fields = dict(args.fields)
+    if sum(map(len, [host, *fields, *fields.values()])) > _MAX_FIELDS:
+        raise Failure("--field and --host are too long: 64K characters in all", USAGE)
+    try:
+        encoding = check_encoding(args.encoding)
+    except ValueError as error:
+        raise Failure(f"--encoding: {error}", USAGE) from error
+    return Reading(
+        max_events=min(args.window, _CHUNK_OF_EVENTS),
+        max_line=args.max_line,
+        multiline=_multiline(args),
+        writer=partial(
+            EventWriter if args.lumberjack_version == 2 else PairWriter,
+            host=host,
+            fields=fields,
+            encoding=encoding,
+            invalid="replace" if args.invalid_bytes == "replace" else "backslashreplace",
+        ),
+    )
+
+
+def _multiline(args: argparse.Namespace) -> MultilineRule | None:
+    if args.multiline_start is None and args.multiline_continue is None:
+        return None
+    if args.multiline_start is not None and args.multiline_continue is not None:
+        raise Failure("give either --multiline-start or --multiline-continue", USAGE)
+    return MultilineRule(
+        start=args.multiline_start,
+        continues=args.multiline_continue,
+        max_lines=args.multiline_max_lines,
+        timeout=args.multiline_timeout,
+    )
+
+
+def _following(args: argparse.Namespace) -> Following | None:
+    if not args.follow:
+        return None
+    return Following(poll=args.poll, close_after=args.close_after)
+
+
+def _config(args: argparse.Namespace) -> ShipperConfig:
+    most = LumberjackLimits().max_window
+    if args.window > most:
+        raise Failure(f"--window may be {most} at most", USAGE)
+    return ShipperConfig(
+        version=args.lumberjack_version,
+        compression_level=args.compression_level,
+        max_window=args.window,
+        load_balance=args.load_balance,
+    )
+
+
+def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
+    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
+    if not any(lumberjack_uri(uri).is_encrypted for uri in args.to):
+        if wanted:
+            raise Failure(f"--{wanted[0]} works only with lumberjacks:// addresses", USAGE)
+        return None
+    if args.key is not None and args.cert is None:
+        raise Failure("--key needs --cert", USAGE)
+    context = trusting(args.ca)
+    if args.cert is not None:
+        load_certificate(context, args.cert, args.key)
+    if args.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

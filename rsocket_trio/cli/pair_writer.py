@@ -1,0 +1,51 @@
+"""Events of Lumberjack version 1 from lines of files: `PairWriter`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rsocket_trio.logfiles import Entry, EventWriter, InvalidBytes
+from rsocket_trio.lumberjack import encode_pairs
+
+__all__ = ["PairWriter"]
+
+
+class PairWriter(EventWriter):
+    """Makes key-value pairs, with the keys of logstash-forwarder, which speaks version 1.
+
+    The arguments are those of `EventWriter`. The further fields are keys of their own.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        host: str,
+        fields: Mapping[str, str],
+        encoding: str = "utf-8",
+        invalid: InvalidBytes = "replace",
+    ) -> None:
+        super().__init__(path, host=host, fields=fields, encoding=encoding, invalid=invalid)
+        common = {**fields, "file": path, "host": host}
+        self._common: Final = [
+            (_bytes(key, "replace"), _bytes(value, "surrogateescape"))
+            for key, value in common.items()
+        ]
+
+    def write(self, entries: list[Entry]) -> list[bytes]:
+        """Return the pairs of each entry as bytes."""
+        return [
+            encode_pairs(
+                [
+                    *self._common,
+                    ("offset", str(entry.start)),
+                    ("line", _bytes(self.text(entry.data), "replace")),
+                ]
+            )
+            for entry in entries
+        ]
+
+
+def _bytes(text: str, errors: str) -> bytes:
+    return text.encode("utf-8", errors)

@@ -1,0 +1,114 @@
+"""Run a server until a signal stops it: `serve_until_stopped`. A second signal stops it at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import trio
+
+from rsocket_trio.os_support import STOP_SIGNALS
+
+from .exits import DONE, UNREACHABLE, Failure
+from .stdio import Writer
+
+__all__ = ["RunningServer", "serve_until_stopped"]
+
+_logger: Final = logging.getLogger("rsocket_trio.cli")
+
+
+class RunningServer(Protocol):
+    """What the servers of this package have in common."""
+
+    @property
+    def uris(self) -> Any:
+        """The addresses it listens on."""
+
+    async def aclose(self, *, grace: float = ...) -> None:
+        """Stop gracefully."""
+
+
+async def serve_until_stopped(
+    start: Callable[..., Awaitable[None]],
+    grace: float,
+    rest: str,
+    work: Callable[[Any], Awaitable[None]] | None = None,
+) -> int:
+    """Start a server, print its addresses, and wait until signals stop it.
+
+    Args:
+        start: Runs the server, and gives it to ``task_status``.
+        grace: How long it may go on after the first signal, in seconds.
+        rest: What may go on then, for the log.
+        work: Runs while the server runs, and gets it. When it returns, the server is stopped.
+
+    Returns:
+        0 after a graceful stop or the end of ``work``, else 128 plus the number of the signal that
+        stopped it at once.
+
+    Raises:
+        Failure: An address cannot be used, or ``work`` has failed.
+        BrokenPipeError: The reader of the output has closed the pipe.
+
+    Checkpoint: always.
+    If cancelled: the server is stopped at once.
+    """
+    failure: Exception | None = None
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+            stop = _Stop(nursery, grace, rest)
+            nursery.start_soon(stop.watch, signals)
+            try:
+                server = stop.server = await _start(nursery, start)
+                lines = "".join(f"listening on {uri}\n" for uri in server.uris)
+                await Writer().write(lines.encode())
+                if work is not None:
+                    await work(server)
+                    nursery.cancel_scope.cancel(reason="the work is done")
+            # Raised below: the nursery would wrap it in a group.
+            except (Failure, BrokenPipeError) as error:
+                failure = error
+                nursery.cancel_scope.cancel(reason="cannot listen, or cannot print")
+    if failure is not None:
+        raise failure
+    return stop.status
+
+
+async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -> RunningServer:
+    try:
+        server: RunningServer = await nursery.start(start)
+    except OSError as error:
+        raise Failure(str(error.strerror or error), UNREACHABLE) from error
+    return server
+
+
+class _Stop:
+    """Stops the server when signals arrive.
+
+    Attributes:
+        server: The server, or ``None`` until it accepts connections.
+        status: The exit status after the signals so far.
+    """
+
+    def __init__(self, nursery: trio.Nursery, grace: float, rest: str) -> None:
+        self.server: RunningServer | None = None
+        self.status = DONE
+        self._nursery = nursery
+        self._grace = grace
+        self._rest = rest
+        self._stopping = False
+
+    async def watch(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            if self._stopping or self.server is None:
+                self.status = 128 + number
+                self._nursery.cancel_scope.cancel(reason="a signal came")
+            else:
+                self._stopping = True
+                self._nursery.start_soon(self._close, self.server)
+
+    async def _close(self, server: RunningServer) -> None:
+        _logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
+        await server.aclose(grace=self._grace)
+        self._nursery.cancel_scope.cancel(reason="stopped")

@@ -1,0 +1,77 @@
+"""The grammar of the group ``spool``: its commands, options, defaults, help."""
+
+from __future__ import annotations
+
+import argparse
+
+from .commands import Commands, add_command, add_group
+from .options import add_json, offset, positive
+
+__all__ = ["add_spool"]
+
+
+def add_spool(commands: Commands) -> None:
+    """Add the group and its commands."""
+    group = add_group(
+        commands,
+        "spool",
+        "look into a spool, in which lumberjack serve keeps events",
+        "The commands only read, also while another process writes. The process must be allowed\n"
+        "to write to the directory, because the database keeps its locks there.",
+        "info events",
+        "read events --follow",
+    )
+    _add_info(group)
+    _add_read(group)
+
+
+def _add_info(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "spool info",
+        "spool_info",
+        "print what a spool holds: offsets, size, consumers",
+        "",
+        "events",
+        "events --json | jq .head",
+    )
+    _add_directory(parser)
+    add_json(parser)
+
+
+def _add_read(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "spool read",
+        "spool_read",
+        "print the events of a spool as JSON, one per line",
+        "The events stay in the spool. Each event has an offset: 0 for the first one ever, and\n"
+        "one more for each that follows.\n\n"
+        "An event that is not valid JSON is printed on standard error, or with --json like the\n"
+        "others, as text or in hexadecimal. The exit status is 1 then.",
+        "events",
+        "events --from 1000 --take 10",
+        "events --follow --json | jq 'select(.peer) | .event.message'",
+    )
+    _add_directory(parser)
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="OFFSET",
+        type=offset,
+        help="offset of the first event to print (default: the oldest one that is kept)",
+    )
+    parser.add_argument("--take", metavar="N", type=positive, help="end after N events")
+    parser.add_argument(
+        "--follow", action="store_true", help="at the end, wait for more events, until Ctrl-C"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print each event with its facts: an object with offset, stored_at (the time), peer"
+        " and event",
+    )
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="directory of the spool")

@@ -1,0 +1,59 @@
+"""``spool info``: print what a spool holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rsocket_trio.log_text import escaped
+from rsocket_trio.spool import SpoolError, describe_spool
+
+from .exits import DONE, USAGE, Failure
+from .output import json_line, utc
+from .standard_streams import print_bytes
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio.spool import SpoolDescription
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line for each number, or one JSON object.
+
+    Raises:
+        Failure: The directory has no spool, or it cannot be read.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    try:
+        found = describe_spool(args.directory)
+    except SpoolError as error:
+        raise Failure(str(error), USAGE) from error
+    fields = _fields(found)
+    print_bytes(json_line(fields) if args.json else _table(fields))
+    return DONE
+
+
+def _fields(found: SpoolDescription) -> dict[str, object]:
+    return {
+        "spool_id": found.spool_id,
+        "created_at": utc(found.created_at),
+        "oldest": found.oldest,
+        "head": found.head,
+        "events": found.head - found.oldest,
+        "batches": found.batches,
+        "size": found.size,
+        "consumers": dict(found.positions),
+    }
+
+
+def _table(fields: dict[str, object]) -> bytes:
+    lines = []
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            shown = "  ".join(f"{escaped(key)} {item:,}" for key, item in value.items()) or "none"
+        else:
+            shown = f"{value:,}" if isinstance(value, int) else str(value)
+        lines.append(f"{name.replace('_', ' '):12} {shown}\n")
+    return "".join(lines).encode()

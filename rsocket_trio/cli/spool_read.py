@@ -1,0 +1,116 @@
+"""``spool read``: print the events of a spool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from rsocket_trio.errors import RSocketError
+from rsocket_trio.lumberjack import InvalidEvent, StoredEvents, stored_events
+from rsocket_trio.spool import OffsetTrimmed, describe_spool, read_range
+
+from .event_lines import event_line, invalid_line, text_or_hex
+from .exits import DONE, PEER_ERROR, USAGE, Failure
+from .output import json_line, utc
+from .standard_streams import print_bytes, print_error_bytes
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rsocket_trio.spool import StoredBatch
+
+__all__ = ["run"]
+
+_INTERVAL: Final = 0.25
+"""Seconds between two looks for more events."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the events from an offset on, up to the present end or without end.
+
+    Returns:
+        0, or 1 if an event is not valid JSON.
+
+    Raises:
+        Failure: The directory has no spool, it cannot be read, the offset is not kept, or there are
+            batches that no Lumberjack receiver has stored.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    status = DONE
+    left = args.take
+    try:
+        for batch in _batches(args.directory, args.start, follow=args.follow):
+            events = stored_events(batch)
+            if not _print(events, batch, args, left):
+                status = PEER_ERROR
+            if left is not None:
+                left -= min(left, len(events.raw))
+                if left == 0:
+                    break
+    except RSocketError as error:
+        raise Failure(str(error), USAGE) from error
+    return status
+
+
+def _batches(directory: str, start: int | None, *, follow: bool) -> Iterator[StoredBatch]:
+    spool_id: str | None = None
+    at = start
+    while True:
+        found = describe_spool(directory)
+        spool_id = spool_id or found.spool_id
+        begin = found.oldest if at is None else at
+        if begin < found.head or not follow:
+            try:
+                # Also for an empty range: a start that is not stored is an error.
+                end = max(begin, found.head)
+                for batch in read_range(directory, begin, end, spool_id=spool_id):
+                    at = batch.stop
+                    yield batch
+            except OffsetTrimmed:
+                if at is None:  # The oldest event was deleted meanwhile: begin with the next one.
+                    continue
+                raise
+        if not follow:
+            return
+        time.sleep(_INTERVAL)
+
+
+def _print(
+    events: StoredEvents, batch: StoredBatch, args: argparse.Namespace, left: int | None
+) -> bool:
+    """Print at most ``left`` events; return whether all of them are valid."""
+    lines: list[bytes] = []
+    valid = True
+    raw = events.raw if left is None else events.raw[:left]
+    for offset, each in enumerate(raw, events.first):
+        try:
+            line = event_line(each, is_json=events.is_json)
+            if args.json:
+                line = _with_facts(offset, batch, line)
+        except InvalidEvent as error:
+            valid = False
+            if not args.json:
+                print_bytes(b"".join(lines))  # first, as a terminal shows both
+                lines.clear()
+                print_error_bytes(invalid_line(each, error, f"offset {offset}", as_json=False))
+                continue
+            text = text_or_hex("invalid_event", each)
+            line = json_line({**_facts(offset, batch), **text, "reason": error.reason})
+        lines.append(line)
+    print_bytes(b"".join(lines))
+    return valid
+
+
+def _facts(offset: int, batch: StoredBatch) -> dict[str, object]:
+    return {
+        "offset": offset,
+        "stored_at": utc(batch.stored_at),
+        "peer": batch.facts.get("peer"),
+    }
+
+
+def _with_facts(offset: int, batch: StoredBatch, line: bytes) -> bytes:
+    # The event is put in as it is: decoding and encoding it may change its numbers.
+    facts = json_line(_facts(offset, batch)).removesuffix(b"}\n")
+    return facts + b', "event": ' + line.removesuffix(b"\n") + b"}\n"

@@ -1,0 +1,98 @@
+"""Make the JSON text of an event from an entry: `EventWriter`."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from .entry import Entry
+
+__all__ = ["EXPANSION", "EventWriter", "InvalidBytes", "check_encoding"]
+
+InvalidBytes = Literal["replace", "backslashreplace"]
+"""What becomes of bytes that the encoding does not allow: U+FFFD, or ``\\xNN``."""
+
+EXPANSION: Final = 6
+"""A byte of a file becomes this many bytes of JSON, at most: a control character is ``\\u0000``."""
+
+_BOM: Final = codecs.BOM_UTF8
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def check_encoding(name: str) -> str:
+    """Return the usual name of an encoding whose line ends are the byte LF.
+
+    Raises:
+        ValueError: There is no such encoding of text, or its line ends are other bytes.
+    """
+    try:
+        line_end = "\n".encode(name)
+        usual = codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(f"there is no encoding of text with the name {name!r}") from None
+    if line_end != b"\n":
+        raise ValueError(
+            f"{name} is not supported: a line must end with the byte 0x0A, as in UTF-8"
+        )
+    return usual
+
+
+class EventWriter:
+    """Makes the JSON text of each event of one file. The fields are those of Filebeat.
+
+    Args:
+        path: The path of the file.
+        host: The name of this host.
+        fields: Further fields, in ``fields``; without any, there is no such field.
+        encoding: The encoding of the file, as `check_encoding` returns it.
+        invalid: See `InvalidBytes`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        host: str,
+        fields: Mapping[str, str],
+        encoding: str = "utf-8",
+        invalid: InvalidBytes = "replace",
+    ) -> None:
+        self._encoding = encoding
+        self._invalid = invalid
+        more = f',"fields":{_quoted(dict(fields))}' if fields else ""
+        # Paths that are not UTF-8 have surrogates.
+        path = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        self._head = (
+            f',"host":{{"name":{_quoted(host)}}}{more},"log":{{"file":{{"path":{_quoted(path)}}}'
+        )
+
+    def text(self, data: bytes) -> str:
+        """Return the text of a line."""
+        return data.decode(self._encoding, self._invalid)
+
+    def write(self, entries: list[Entry]) -> list[bytes]:
+        """Return the JSON text of each entry. ``@timestamp`` is the time now."""
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        head = f'{{"@timestamp":"{moment}"{self._head},"offset":'
+        text = self.text
+        return [
+            f"{head}{start}{'' if lines == 1 and not cut else _flags(cut, lines)}"
+            # Encodings such as UTF-7 can contain half a surrogate pair, which UTF-8 cannot.
+            f'}},"message":{_quoted(text(data))}}}'.encode("utf-8", "replace")
+            for start, _, data, cut, lines in _without_mark(entries)
+        ]
+
+
+def _flags(cut: bool, lines: int) -> str:
+    flags = [name for name, on in (("multiline", lines > 1), ("truncated", cut)) if on]
+    return f',"flags":{json.dumps(flags)}'
+
+
+def _without_mark(entries: list[Entry]) -> list[Entry]:
+    """Remove the byte order mark that some programs write at the beginning of a file."""
+    if entries and entries[0].start == 0 and entries[0].data.startswith(_BOM):
+        return [entries[0]._replace(data=entries[0].data.removeprefix(_BOM)), *entries[1:]]
+    return entries

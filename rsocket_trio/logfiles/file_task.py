@@ -1,0 +1,187 @@
+"""The task of one file: `FileTask`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Final
+
+import trio
+
+from ..log_policy import logger
+from .progress import Progress
+from .recorder import Recorder
+from .registry import Position
+from .sender import Sender
+from .tail import Batch, Tail
+
+__all__ = ["FileTask"]
+
+_RETRY: Final = 1.0
+"""Seconds until a file that cannot be read is opened again."""
+
+
+class FileTask:
+    """Reads one file, and records what is acknowledged.
+
+    Args:
+        tail: The open file. This object closes it.
+        path: Its path.
+        source: What named it.
+        sender: Takes the batches.
+        recorder: Takes the acknowledged offsets.
+
+    Attributes:
+        key: The identity of the file.
+        path: The path by which the file became known.
+    """
+
+    def __init__(
+        self, tail: Tail, path: str, source: str, *, sender: Sender, recorder: Recorder
+    ) -> None:
+        self.key = tail.key
+        self.path = path
+        self._tail = tail
+        self._path_now = path
+        self._source = source
+        self._sender = sender
+        self._recorder = recorder
+        self._generation = 0
+        self._progress = Progress(tail.first)
+        self._facts: tuple[int, int] | None = None
+        self._woken = trio.Event()
+        self._over = False
+        self._ends: list[trio.Event] = []
+        # When the last byte was read, and when the file disappeared from its place.
+        self._fresh = trio.current_time()
+        self._gone = inf
+
+    def seen(self, path: str, size: int, modified: int) -> None:
+        """Take what a look at the file found. If it has changed, it is read on."""
+        self._path_now = path
+        self._gone = inf
+        if self._facts != (size, modified):
+            self._facts = (size, modified)
+            self._woken.set()
+
+    def missed(self) -> None:
+        """Take that the file is not at its place any more. It is read on for a while."""
+        self._gone = min(self._gone, trio.current_time())
+        self._woken.set()
+
+    def end(self) -> trio.Event:
+        """Return an event that is set when the file is read to its end once more from now on.
+
+        A newer file of the same path waits for it, so that the lines keep their order.
+        """
+        event = trio.Event()
+        if self._over:
+            event.set()
+        else:
+            self._ends.append(event)
+            self._woken.set()
+        return event
+
+    async def read_once(self) -> None:
+        """Read the file to its end.
+
+        Raises:
+            OSError: It cannot be read.
+
+        Checkpoint: always.
+        If cancelled: what was read is sent.
+        """
+        await self._read_to_end()
+        await self._forward(self._tail.finish)
+
+    async def follow(self, before: list[trio.Event], close_after: float, patience: float) -> None:
+        """Read the file as it grows, until it is gone and nothing more comes.
+
+        Args:
+            before: The ends of older files of the same path, which are waited for.
+            close_after: How long it is read on after it is gone and its last byte has come.
+            patience: How long an entry of several lines waits for its next line.
+
+        Checkpoint: always.
+        If cancelled: what was read is sent.
+        """
+        try:
+            for end in before:
+                await end.wait()
+            while True:
+                # Only these: a read that has begun may have missed the last bytes.
+                reached, self._ends = self._ends, []
+                try:
+                    await self._read_to_end()
+                finally:
+                    for end in reached:
+                        end.set()
+                now = trio.current_time()
+                if now >= max(self._gone, self._fresh) + close_after:
+                    await self._forward(self._tail.finish)
+                    break
+                until = self._fresh + patience if self._tail.pending else inf
+                if now >= until:
+                    await self._forward(self._tail.flush)
+                    continue
+                with trio.CancelScope(deadline=until):
+                    await self._woken.wait()
+                self._woken = trio.Event()
+        except OSError as error:
+            logger.warning("%s cannot be read: %s; it is tried again", self._path_now, error)
+            await trio.sleep(_RETRY)
+        finally:
+            self._over = True
+            for end in self._ends:
+                end.set()
+
+    async def settle(self) -> None:
+        """Wait until everything is acknowledged, and close the file.
+
+        Checkpoint: always.
+        If cancelled: the file is closed.
+        """
+        try:
+            await self._progress.settled()
+            if self._tail.deleted:
+                self._recorder.forget(self._tail.key)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        self._tail.close()
+
+    async def _read_to_end(self) -> None:
+        at_end = False
+        while not at_end:
+            before = self._tail.offset
+            at_end = (await self._forward(self._tail.read)).at_end
+            if self._tail.offset != before:
+                self._fresh = trio.current_time()
+
+    async def _forward(self, read: Callable[[], Batch]) -> Batch:
+        return await self._sender.forward(read, self._begin)
+
+    def _begin(self, batch: Batch) -> Callable[[], None]:
+        if batch.generation != self._generation:
+            self._generation = batch.generation
+            self._progress = Progress(0)
+            self._sender.counts.truncations += 1
+        progress = self._progress
+        part = progress.begin(batch.end)
+
+        def acknowledged() -> None:
+            # An offset of a file that was truncated since then means nothing now.
+            if progress.acknowledged(part) and progress is self._progress:
+                self._recorder.put(
+                    Position(
+                        path=self._path_now,
+                        source=self._source,
+                        key=self._tail.key,
+                        fingerprint=batch.fingerprint,
+                        offset=progress.offset,
+                    )
+                )
+
+        return acknowledged

@@ -1,0 +1,200 @@
+"""The file that remembers how much of each log file is acknowledged: `Registry`.
+
+It is replaced as a whole: a new file is written, synced, and renamed over the old one. So after a
+crash there is the old one or the new one, and never a part. The rename itself is not synced: after
+a power failure the old file may be back, and some lines are sent twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from time import time as now
+from typing import Any, Final
+
+import attrs
+
+from ..process_lock import LockHeld, NoFileLocks, ProcessLock
+from .identity import FileKey, Fingerprint
+
+__all__ = ["KEPT", "Position", "Registry", "RegistryError", "RegistryLocked"]
+
+_FORMAT: Final = "rsocket-trio ship registry"
+_VERSION: Final = 1
+KEPT: Final = 7 * 24 * 3600.0
+"""How long the position of a file is kept that is not found any more, in seconds. The file may be
+on a file system that is not mounted."""
+
+
+class RegistryError(Exception):
+    """The registry cannot be used. The text says what to do."""
+
+
+class RegistryLocked(RegistryError):
+    """Another process uses the registry."""
+
+
+@attrs.frozen(kw_only=True)
+class Position:
+    """How much of a file is acknowledged.
+
+    Attributes:
+        path: Where the file was when it was opened.
+        source: The path or pattern that it was found by.
+        key: Its device and inode.
+        fingerprint: Its first bytes.
+        offset: Everything before this offset is acknowledged.
+        updated: The time of the last acknowledgement, in seconds since 1970.
+    """
+
+    path: str
+    source: str
+    key: FileKey
+    fingerprint: Fingerprint
+    offset: int
+    updated: float = attrs.field(factory=now)
+
+
+class Registry:
+    """The positions of all files. Only one process can use a registry file at a time.
+
+    Args:
+        path: The file, which need not exist. ``None``: the positions are kept in memory only.
+
+    Raises:
+        RegistryLocked: Another process uses it.
+        RegistryError: It cannot be read, or it is damaged.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._positions: dict[FileKey, Position] = {}
+        self._lock: ProcessLock | None = None
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
+        except LockHeld as held:
+            raise RegistryLocked(
+                f"process {held.holder} uses the registry {path}: stop that process, or give each"
+                " its own with --registry PATH"
+            ) from None
+        except NoFileLocks:
+            raise RegistryError(
+                "this system has no file locks (flock), which a registry needs: use --no-registry"
+            ) from None
+        except OSError as error:
+            raise RegistryError(f"cannot use the registry {path}: {error.strerror}") from error
+        try:
+            self._positions = {each.key: each for each in _load(path)}
+        except BaseException:  # unlocked before the error goes on
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other processes use the file."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def positions(self) -> list[Position]:
+        """Return the positions of all files."""
+        return list(self._positions.values())
+
+    def known(self, key: FileKey, head: bytes, size: int) -> int:
+        """Return the acknowledged offset of a file; 0 if it is a file that is not known."""
+        position = self._positions.get(key)
+        if position is None or not position.fingerprint.matches(head) or size < position.offset:
+            return 0
+        return position.offset
+
+    def put(self, position: Position) -> None:
+        """Set the position of a file."""
+        self._positions[position.key] = position
+
+    def forget(self, key: FileKey) -> None:
+        """Remove the position of a file that does not exist any more."""
+        self._positions.pop(key, None)
+
+    def store(self, positions: Iterable[Position]) -> None:
+        """Write positions to the disk. This blocks.
+
+        Raises:
+            OSError: They cannot be written. The file is as before.
+        """
+        if self._path is None:
+            return
+        text = json.dumps(
+            {"format": _FORMAT, "version": _VERSION, "files": [_row(each) for each in positions]},
+            indent=1,
+        )
+        new = self._path.with_name(f"{self._path.name}.new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(new, self._path)
+
+
+def _row(position: Position) -> dict[str, Any]:
+    return {
+        "path": position.path,
+        "source": position.source,
+        "device": position.key.device,
+        "inode": position.key.inode,
+        "head_size": position.fingerprint.size,
+        "head_sha256": position.fingerprint.digest,
+        "offset": position.offset,
+        "updated": round(position.updated, 3),
+    }
+
+
+def _load(path: Path) -> list[Position]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RegistryError(f"cannot read the registry {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _damaged(path, "it is not text") from error
+    try:
+        content = json.loads(text)
+        if content["format"] != _FORMAT:
+            raise _damaged(path, "it is another file")
+        if content["version"] != _VERSION:
+            raise RegistryError(
+                f"the registry {path} was made by a newer version of this program, with a format"
+                " that is not known here: use that version, or another registry"
+            )
+        return [_position(row) for row in content["files"]]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _damaged(path: Path, reason: str) -> RegistryError:
+    return RegistryError(
+        f"{path} is no registry ({reason}): give another path, or move the file away; then all"
+        " files are sent from their beginning"
+    )
+
+
+def _position(row: dict[str, Any]) -> Position:
+    numbers = [row["device"], row["inode"], row["head_size"], row["offset"]]
+    texts = [row["path"], row["source"], row["head_sha256"]]
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("a number is not a whole number")
+    if not all(type(text) is str for text in texts):
+        raise ValueError("a text is missing")
+    return Position(
+        path=row["path"],
+        source=row["source"],
+        key=FileKey(row["device"], row["inode"]),
+        fingerprint=Fingerprint(row["head_size"], row["head_sha256"]),
+        offset=row["offset"],
+        updated=float(row["updated"]),
+    )

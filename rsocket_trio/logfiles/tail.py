@@ -1,0 +1,208 @@
+"""Read one open log file, batch by batch: `Tail`. Its methods block, so they run in threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from .entry import Entry
+from .event_text import EventWriter
+from .identity import FileKey, Fingerprint, head_of
+from .lines import LineSplitter
+from .multiline import Multiline, MultilineRule
+
+__all__ = ["Batch", "Reading", "Tail"]
+
+_CHUNK: Final = 256 * 2**10
+"""Bytes of one read. Larger ones are not faster."""
+_CHUNKS: Final = 4
+"""Reads for one batch. A batch then has 1 MiB and one entry more, at most."""
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """How files are read.
+
+    Attributes:
+        max_events: Events of one batch.
+        max_line: Bytes of a line, or of an entry of several lines. Lines are cut there.
+        multiline: Which lines belong together; ``None``: each line is an event.
+        writer: Makes the `EventWriter` of a file, from its path.
+    """
+
+    max_events: int
+    max_line: int
+    multiline: MultilineRule | None
+    writer: Callable[[str], EventWriter]
+
+
+@attrs.frozen(kw_only=True)
+class Batch:
+    """Events that were read from one file, and that are sent together.
+
+    Attributes:
+        events: Their JSON texts.
+        end: The offset behind the last of them; without events, it means nothing.
+        lines: The lines in them.
+        size: The bytes that they have in the file.
+        generation: How many times the file had been truncated before.
+        fingerprint: The first bytes of the file when it was read.
+        at_end: The end of the file was reached.
+    """
+
+    events: list[bytes]
+    end: int
+    lines: int
+    size: int
+    generation: int
+    fingerprint: Fingerprint
+    at_end: bool
+
+
+class Tail:
+    """One open file. It is read on, also after it was renamed or deleted.
+
+    Args:
+        path: The path of the file.
+        name: The path that its events name.
+        reading: How it is read.
+        known: Returns the offset to begin at, for a file with this key, these first bytes and this
+            size.
+
+    Raises:
+        OSError: The file cannot be opened, or it is no regular file.
+
+    Attributes:
+        key: The identity of the file.
+        first: The offset where reading begins.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        reading: Reading,
+        known: Callable[[FileKey, bytes, int], int],
+    ) -> None:
+        self._reading = reading
+        self._writer = reading.writer(name)
+        # Without O_NONBLOCK, the open of a named pipe waits for a writer.
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            facts = os.fstat(self._descriptor)
+            head = head_of(self._descriptor)
+            self.key = FileKey.of(facts)
+            self.first = known(self.key, head, facts.st_size)
+        except BaseException:  # closed before the error goes on
+            os.close(self._descriptor)
+            raise
+        self._generation = 0
+        self._head = head
+        self._fingerprint = Fingerprint.of(head)
+        self._begin(self.first)
+
+    def _begin(self, offset: int) -> None:
+        rule, limit = self._reading.multiline, self._reading.max_line
+        self._offset = offset
+        self._splitter = LineSplitter(offset, limit)
+        self._multiline = None if rule is None else Multiline(rule, limit, self._writer.text)
+
+    @property
+    def pending(self) -> bool:
+        """Whether an entry of several lines waits for its next line."""
+        return self._multiline is not None and self._multiline.pending
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the file has no name any more."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    @property
+    def offset(self) -> int:
+        """The offset behind the last byte that was read."""
+        return self._offset
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self) -> Batch:
+        """Read the next events.
+
+        A file that became shorter, or that begins with other bytes than before, was truncated and
+        written anew (``copytruncate`` of logrotate). Then the batch has the unfinished entry, and
+        the next one begins at the offset 0.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if self._was_truncated():
+            batch = self.finish()
+            self._generation += 1
+            self._see(b"")
+            self._begin(0)
+            return batch
+        entries: list[Entry] = []
+        room = self._reading.max_events
+        reads = 0
+        at_end = False
+        while room > 0:
+            if not self._splitter.more:
+                if reads == _CHUNKS:
+                    break
+                reads += 1
+                data = os.pread(self._descriptor, _CHUNK, self._offset)
+                if not data:
+                    at_end = True
+                    break
+                self._offset += len(data)
+                self._splitter.feed(data)
+            lines = self._splitter.take(room)
+            room -= len(lines)
+            entries += lines if self._multiline is None else self._multiline.feed(lines)
+        return self._batch(entries, at_end=at_end)
+
+    def flush(self) -> Batch:
+        """Return the entry whose next line has not come in time."""
+        last = None if self._multiline is None else self._multiline.flush()
+        return self._batch([] if last is None else [last])
+
+    def finish(self) -> Batch:
+        """Return what is left at the end of the file, also a line without its line end."""
+        line = self._splitter.finish()
+        entries = [] if line is None else [line]
+        if self._multiline is not None:
+            entries = self._multiline.feed(entries)
+            last = self._multiline.flush()
+            if last is not None:
+                entries.append(last)
+        return self._batch(entries)
+
+    def _was_truncated(self) -> bool:
+        head = head_of(self._descriptor)
+        rewritten = not head.startswith(self._head)
+        if rewritten or os.fstat(self._descriptor).st_size < self._offset:
+            return True
+        self._see(head)
+        return False
+
+    def _see(self, head: bytes) -> None:
+        if head != self._head:
+            self._head = head
+            self._fingerprint = Fingerprint.of(head)
+
+    def _batch(self, entries: list[Entry], *, at_end: bool = False) -> Batch:
+        return Batch(
+            events=self._writer.write(entries),
+            end=entries[-1].end if entries else 0,
+            lines=sum([entry.lines for entry in entries]),
+            size=entries[-1].end - entries[0].start if entries else 0,
+            generation=self._generation,
+            fingerprint=self._fingerprint,
+            at_end=at_end,
+        )

@@ -1,0 +1,193 @@
+"""The events handler of a router on one connection of a sender: `BoundEvents`.
+
+A sender of events has no SETUP and names no route. The router treats it as a client whose SETUP has
+no metadata: each guard is asked about the connection with such a `Setup`, and about each batch with
+`RequestFacts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from ..codecs import CodecError
+from ..codecs.registry import allows_none, annotation_name, is_bytes
+from ..errors import RejectedSetup, StreamError
+from ..metadata.mime_types import MIME
+from ..responder import Setup
+from .bound import principal_of
+from .guards import Fence, Guards, Visit
+from .handler import Context
+from .kinds import Delivery, EventBatch
+from .mute import mute_requester
+from .parameters import Parameter, Route, Source
+from .principal import check_known
+from .refusals import noted, why
+from .router import Router, check_own_accept
+from .signature import Signature, check_unheard
+
+if TYPE_CHECKING:
+    from ..transports.base import TransportInfo
+    from .registered import Registered
+    from .table import Table
+
+__all__ = ["BoundEvents", "accept_events", "handler_of_events"]
+
+
+def handler_of_events(router: Router) -> Registered:
+    """Return the events handler of a router.
+
+    Raises:
+        ValueError: There is none.
+        TypeError: It takes the principal, but no authenticator would be asked; or the class of the
+            router has an ``accept`` of its own, which would not be called.
+    """
+    check_own_accept(router, ("accept",))
+    table = _table_of(router)
+    registered = table.handlers[Delivery.EVENTS].get(None)
+    if registered is None:
+        raise ValueError("this Router handles no events: register a handler with @router.events()")
+    asked = any(guard.authenticate for guard in (table.guard, *registered.guards))
+    for parameter in registered.signature.parameters:
+        if parameter.source is Source.PRINCIPAL and not asked:
+            raise TypeError(
+                f"{registered.signature.name} takes the principal as {parameter.name!r}, but its "
+                "Router has no authenticator: give it authenticate="
+            )
+    return registered
+
+
+def _table_of(router: Router) -> Table:
+    return router._table  # noqa: SLF001 - same package; applications must not use it
+
+
+async def accept_events(router: Router, transport: TransportInfo) -> BoundEvents:
+    """Ask the guards of the events handler about a connection.
+
+    Guards of other handlers are not asked, because events cannot get to these handlers.
+
+    Args:
+        router: The router that is served.
+        transport: Facts about the connection.
+
+    Raises:
+        SetupError: The connection is refused.
+        ValueError: As `handler_of_events`.
+        TypeError: As `handler_of_events`.
+
+    Checkpoint: as the application's functions do.
+    If cancelled: as the application's functions do.
+    """
+    registered = handler_of_events(router)
+    setup = Setup(
+        data_mime_type=MIME.JSON,
+        metadata_mime_type=MIME.COMPOSITE_METADATA,
+        keepalive_interval=inf,
+        max_lifetime=inf,
+        transport=transport,
+    )
+    requester = mute_requester(transport)
+    fence = Fence("", registered.guards, routeless=True)
+    guards = await Guards.accept(_table_of(router).guard, (fence,), setup, requester)
+    refusal = guards.refusal_of(registered)
+    if refusal is not None:
+        raise RejectedSetup(refusal)
+    nearest, guarded = guards.nearest(registered)
+    context = Context(registered.settings, nearest, requester, guarded=guarded)
+    visits = guards.visits(registered, Delivery.EVENTS, Route(), routed=False)
+    return BoundEvents(context, registered.signature, visits)
+
+
+class BoundEvents:
+    """The events handler on one connection; `accept_events` makes it.
+
+    For each batch the protocol calls `admit`. Then it reads the events with `read`, if
+    ``takes_events``, and calls this object.
+
+    Attributes:
+        takes_events: The handler has a parameter for the events.
+        takes_raw: It receives the events as bytes, so they are not read.
+    """
+
+    def __init__(self, context: Context, signature: Signature, visits: tuple[Visit, ...]) -> None:
+        self._context = context
+        self._signature = signature
+        self._visits = visits
+        item = next((p.annotation for p in signature.parameters if p.source is Source.EVENTS), None)
+        self.takes_events = any(p.source is Source.EVENTS for p in signature.parameters)
+        self.takes_raw = self.takes_events and is_bytes(item)
+        self._type = annotation_name(item)
+        self._decode: Callable[[bytes], Any] = context.codecs.decoder(item, MIME.JSON)
+
+    async def admit(self) -> Any:
+        """Ask the guards about a batch, and return its principal.
+
+        Raises:
+            StreamError: The batch is refused.
+
+        Checkpoint: as the authenticators do.
+        If cancelled: as the authenticators do.
+        """
+        principal = await principal_of(self._visits, None)
+        for parameter in self._signature.parameters:
+            if parameter.source is Source.PRINCIPAL and not allows_none(parameter.annotation):
+                check_known(principal)
+        return principal
+
+    def read(self, event: bytes) -> Any:
+        """Convert the JSON text of one event to the type that the handler takes.
+
+        Raises:
+            CodecError: It does not fit. The text says why, without values.
+        """
+        try:
+            return self._decode(event)
+        except CodecError as error:
+            reason = why(error, "event")
+        except StreamError as error:  # the class of the application raised it
+            # Its text is for a peer that asked, and may show values.
+            reason = f"its class raised {type(error).__name__}"
+        raise CodecError(f"cannot be read as {self._type}: {reason}")
+
+    async def __call__(self, batch: EventBatch, events: list[Any], principal: Any) -> None:
+        """Call the handler.
+
+        Args:
+            batch: The batch.
+            events: Its events, if the handler takes them.
+            principal: The principal that `admit` has returned.
+
+        Raises:
+            Exception: An error of the handler; its note names the handler.
+
+        Checkpoint: as the handler does.
+        If cancelled: as the handler does.
+        """
+        signature = self._signature
+        arguments: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for parameter in signature.parameters:
+            value = self._fill(parameter, batch, events, principal)
+            if parameter.by_keyword:
+                keywords[parameter.name] = value
+            else:
+                arguments.append(value)
+        try:
+            check_unheard(signature, await signature.function(*arguments, **keywords))
+        except Exception as error:  # to be raised again, with a note
+            noted(error, self._context, Delivery.EVENTS, Route(), signature)
+            raise
+
+    def _fill(
+        self, parameter: Parameter, batch: EventBatch, events: list[Any], principal: Any
+    ) -> Any:
+        match parameter.source:
+            case Source.BATCH:
+                return batch
+            case Source.EVENTS:
+                return events
+            case Source.PRINCIPAL:
+                return principal
+            case _:  # `read_parameter` lets nothing else through
+                return self._context.setup.transport

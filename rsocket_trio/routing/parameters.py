@@ -1,0 +1,234 @@
+"""The parameters of handlers, and where their values come from: `read_parameter`."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Collection,
+    Hashable,
+    Iterable,
+    Sequence,
+)
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import trio
+
+from ..codecs.annotations import annotation_name
+from ..codecs.mismatch import kind_of
+from ..interactions.payload_body import PayloadBody
+from ..metadata.builder import Metadata
+from ..metadata.composite import CompositeMetadata
+from ..metadata.tracing_zipkin import ZipkinTrace
+from ..payload import Payload
+from ..protocol.interaction import Interaction
+from ..requester import Requester
+from ..responder import Setup
+from ..transports.base import TransportInfo
+from .kinds import Delivery, EventBatch, Kind
+from .principal import Principal, marked, marks_a_part, plain
+
+__all__ = [
+    "EMPTY",
+    "INJECTED",
+    "Parameter",
+    "Route",
+    "Source",
+    "name_of",
+    "read_parameter",
+    "unpacked",
+    "wrong",
+]
+
+EMPTY: Final = inspect.Parameter.empty
+_CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
+_LISTS: Final = (list, Sequence, Collection, Iterable)
+"""Annotations that a list of events fits."""
+
+
+@attrs.frozen
+class Route:
+    """The route of a request; a parameter of a handler with this annotation receives it.
+
+    Attributes:
+        name: The first routing tag, which chose the handler; empty for a request without one.
+        tags: The other tags, in order.
+    """
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Source(Enum):
+    """Where the value of a parameter comes from."""
+
+    DATA = "data"
+    CHANNEL = "channel"
+    PAYLOAD = "payload"
+    BODY = "body"
+    COMPOSITE = "composite metadata"
+    METADATA = "metadata"
+    TRACE = "trace"
+    PRINCIPAL = "principal"
+    REQUESTER = "requester"
+    SETUP = "setup"
+    TRANSPORT = "transport"
+    ROUTE = "route"
+    BATCH = "batch"
+    EVENTS = "events"
+
+
+INJECTED: Final[dict[object, Source]] = {
+    Payload: Source.PAYLOAD,
+    PayloadBody: Source.BODY,
+    CompositeMetadata: Source.COMPOSITE,
+    Metadata: Source.METADATA,
+    ZipkinTrace: Source.TRACE,
+    ZipkinTrace | None: Source.TRACE,
+    Requester: Source.REQUESTER,
+    Setup: Source.SETUP,
+    TransportInfo: Source.TRANSPORT,
+    Route: Source.ROUTE,
+}
+
+
+@attrs.frozen
+class Parameter:
+    """One parameter of a handler.
+
+    Attributes:
+        name: Its name.
+        source: Where its value comes from.
+        annotation: The type that data, the items of a channel, or each event are converted to.
+        default: The value for empty data; `EMPTY` if there is none.
+        by_keyword: It is keyword-only.
+    """
+
+    name: str
+    source: Source
+    annotation: Any
+    default: Any = EMPTY
+    by_keyword: bool = False
+
+
+def name_of(function: object) -> str:
+    """Return the name of a function with its module, for people."""
+    inner, _ = unpacked(function)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+
+
+def unpacked(function: Any) -> tuple[Any, frozenset[str]]:
+    """Return the function with the annotations, and the names of parameters that are bound.
+
+    That is the function of a `functools.partial`, and the ``__call__`` of an object.
+    """
+    bound: frozenset[str] = frozenset()
+    while isinstance(function, partial):
+        bound |= frozenset(function.keywords)
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = getattr(function, "__call__", function)  # noqa: B004 - it is what is called
+    return function, bound
+
+
+def wrong(function: object, interaction: Kind, reason: str) -> TypeError:
+    """Return the error for a function that cannot be a handler."""
+    article = "an" if interaction is Delivery.EVENTS else "a"
+    kind = f"{article} {interaction.value} handler"
+    return TypeError(f"{name_of(function)} cannot be {kind}: {reason}")
+
+
+def read_parameter(
+    function: object,
+    interaction: Kind,
+    parameter: inspect.Parameter,
+    hints: dict[str, Any],
+) -> Parameter:
+    """Read one parameter of a handler.
+
+    Args:
+        function: The handler.
+        interaction: What it answers.
+        parameter: The parameter.
+        hints: The annotations of the handler, resolved.
+
+    Raises:
+        TypeError: A handler cannot have this parameter; the text says what to change.
+    """
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} takes any number of arguments: name each of them",
+        )
+    if name not in hints:
+        reason = f"its parameter {name!r} has no annotation: annotate what it receives"
+        raise wrong(function, interaction, reason)
+    annotation = plain(hints[name])
+    if not isinstance(annotation, Hashable):
+        reason = f"its parameter {name!r} is annotated with a {kind_of(annotation)}, not a type"
+        raise wrong(function, interaction, reason)
+    if annotation is Principal:
+        reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
+        raise wrong(function, interaction, f"{reason} of what authenticate= returns")
+    source = Source.DATA
+    principal = marked(hints[name])
+    if principal is not None:
+        source, annotation = Source.PRINCIPAL, principal
+    elif marks_a_part(annotation):
+        reason = f"only a part of its parameter {name!r} is marked as Principal, and the peer would"
+        reason += " fill it: write `Annotated[T, Principal]`, or `Annotated[T | None, Principal]`"
+        raise wrong(function, interaction, reason)
+    elif interaction is Delivery.EVENTS:
+        source, annotation = _of_events(function, name, annotation)
+    elif typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
+        source = Source.CHANNEL
+        annotation = next(iter(typing.get_args(annotation)), Any)
+    elif annotation in INJECTED:
+        source = INJECTED[annotation]
+    if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
+        raise wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a channel, which only request_channel has",
+        )
+    if source is Source.BODY and interaction is Interaction.REQUEST_CHANNEL:
+        raise wrong(
+            function,
+            interaction,
+            f"its parameter {name!r} is a PayloadBody, and a channel has many payloads",
+        )
+    if interaction is Interaction.METADATA_PUSH and (
+        source in (Source.PAYLOAD, Source.BODY, Source.ROUTE)
+        or (source is Source.DATA and annotation is not bytes)
+    ):
+        reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
+        raise wrong(function, interaction, reason)
+    return Parameter(
+        name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
+    )
+
+
+def _of_events(function: object, name: str, annotation: Any) -> tuple[Source, Any]:
+    """Return where a parameter of an events handler gets its value from, and its type."""
+    if isinstance(annotation, type) and issubclass(annotation, EventBatch):
+        return Source.BATCH, annotation
+    if annotation is TransportInfo:
+        return Source.TRANSPORT, annotation
+    if annotation in _LISTS or typing.get_origin(annotation) in _LISTS:
+        return Source.EVENTS, next(iter(typing.get_args(annotation)), Any)
+    reason = "write `list[T]` to receive the events, T being the type of one event"
+    if annotation in INJECTED:
+        reason = "which a sender of events does not have"
+    raise wrong(
+        function,
+        Delivery.EVENTS,
+        f"its parameter {name!r} is {annotation_name(annotation)}: {reason}",
+    )

@@ -1,0 +1,76 @@
+"""What a spool holds, for any process of its host: `describe_spool`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from .extent import extent_within, read_identity, snapshot
+from .schema import connect_reader, failure
+
+__all__ = ["SpoolDescription", "describe_spool"]
+
+
+@attrs.frozen(kw_only=True)
+class SpoolDescription:
+    """A spool at one moment.
+
+    Attributes:
+        spool_id: Its identity, which is made with it: a UUID as text.
+        created_at: When it was made, in seconds since 1970, by the clock of its host.
+        oldest: The offset of the first event that is kept.
+        head: The offset that the next event will have.
+        batches: The batches that are kept.
+        size: The bytes that they cost; each batch costs 64 bytes more than its contents.
+        positions: The offset that each consumer has committed.
+    """
+
+    spool_id: str
+    created_at: float
+    oldest: int
+    head: int
+    batches: int
+    size: int
+    positions: Mapping[str, int]
+
+
+def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
+    """Return what the spool in a directory holds, in numbers.
+
+    This works in every process on the host of the spool, whether the spool is open for writing or
+    not. It takes a moment, however large the spool is. The process must be allowed to write to the
+    directory, as SQLite keeps its locks there.
+
+    Args:
+        directory: The directory of the spool.
+
+    Raises:
+        NotASpool: The directory has no spool.
+        SpoolTooNew: A newer version of this package has made the spool.
+        SpoolFailed: The database cannot be read.
+    """
+    where = Path(directory)
+    connection = connect_reader(where)
+    try:
+        with snapshot(connection):
+            spool_id, _ = read_identity(connection)
+            [(created_at,)] = connection.execute("SELECT created_at FROM spool")
+            extent = extent_within(connection)
+            found = connection.execute('SELECT consumer, "offset" FROM positions').fetchall()
+    except sqlite3.Error as error:
+        raise failure(error, where) from error
+    finally:
+        connection.close()
+    return SpoolDescription(
+        spool_id=spool_id,
+        created_at=created_at,
+        oldest=extent.oldest,
+        head=extent.head,
+        batches=extent.batches,
+        size=extent.size,
+        positions=dict(found),
+    )

@@ -1,0 +1,305 @@
+"""``lumberjack serve --spool``, and ``spool info`` and ``spool read`` that show what is in it."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from rsocket_trio.cli.event_storage import EventStorage
+from rsocket_trio.cli.exits import LOCAL_IO, Failure
+from rsocket_trio.lumberjack import encode_pairs
+from rsocket_trio.spool import Batch, SpoolFailed, open_spool
+from tests.cli.senders import Receiving
+
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
+StartCli = Callable[..., subprocess.Popen[bytes]]
+Receive = Callable[..., Receiving]
+
+ANY = ("--listen", "lumberjack://127.0.0.1:0")
+
+
+@pytest.fixture
+def receive(start_cli: StartCli) -> Receive:
+    """Starts a receiver with the spool ``events``."""
+    return lambda *options: Receiving(
+        start_cli("lumberjack", "serve", *ANY, "--spool", "events", *options)
+    )
+
+
+def numbered(first: int, count: int, size: int = 0) -> list[bytes]:
+    return [b'{"n":%d,"x":"%s"}' % (first + n, b"x" * size)
+            for n in range(count)]  # fmt: skip
+
+
+def read(cli: Cli, *options: str) -> list[dict[str, object]]:
+    """The events in the spool."""
+    done = cli("spool", "read", "events", *options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_events_are_kept(receive: Receive, cli: Cli) -> None:
+    """Acknowledged events are in the spool, also while it is open, and none is printed."""
+    receiving = receive()
+    with receiving.sender() as sender, receiving.sender(version=1) as old:
+        sender.send(*numbered(0, 3))
+        assert sender.acks(3) == [3]
+        assert [event["n"] for event in read(cli)] == [0, 1, 2]
+        old.send(encode_pairs([(b"line", b"one")]))
+        assert old.acks(1) == [1]
+        sender.send(*numbered(3, 2), level=0)
+        assert sender.acks(2) == [2]
+        host, port = sender.socket.getsockname()
+    output, errors = receiving.stop(signal.SIGTERM)
+    assert (output, receiving.process.returncode) == (b"", 0)
+    assert "6 events from 2 connections, 6 of them acknowledged" in errors
+    assert [event.get("n", event) for event in read(cli)] == [0, 1, 2, {"line": "one"}, 3, 4]
+    assert [event["n"] for event in read(cli, "--from", "1", "--take", "2")] == [1, 2]
+    assert read(cli, "--from", "6") == []
+    [shown] = read(cli, "--from", "4", "--take", "1", "--json")
+    assert (shown["offset"], shown["event"]) == (4, {"n": 3, "x": ""})
+    assert shown["peer"] == f"{host}:{port}"
+    assert str(shown["stored_at"]).endswith("Z")
+
+
+def test_a_killed_receiver_has_lost_nothing(receive: Receive, cli: Cli) -> None:
+    """After SIGKILL and another start, all acknowledged events are there, and others follow."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 100))
+        assert sender.acks(100) == [100]
+        receiving.stop(signal.SIGKILL)
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(*numbered(100, 100))
+        assert sender.acks(100) == [100]
+    receiving.stop(signal.SIGTERM)
+    assert [event["n"] for event in read(cli)] == list(range(200))
+
+
+def test_a_second_process(receive: Receive, program: Cli) -> None:
+    """It is an error of one line, which names the first process; that one goes on."""
+    receiving = receive()
+    done = program("lumberjack", "serve", *ANY, "--spool", "events")
+    assert (done.returncode, done.stdout) == (2, b"")
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("rsocket-trio: error: ")
+    assert f"is open for writing in process {receiving.process.pid}" in line
+    with receiving.sender() as sender:
+        sender.send(b"{}")
+        assert sender.acks(1) == [1]
+
+
+def test_a_directory_of_others(program: Cli, tmp_path: Path) -> None:
+    """A directory with other files, or a file, is not taken for a spool."""
+    (tmp_path / "other").write_text("text")
+    for directory, message in ((".", "is not a spool"), ("other", "is a file")):
+        done = program("lumberjack", "serve", *ANY, "--spool", directory)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert message in done.stderr.decode()
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_a_path_through_a_file(program: Cli, tmp_path: Path) -> None:
+    """The message says why the spool cannot be made."""
+    (tmp_path / "file").write_text("text")
+    done = program("lumberjack", "serve", *ANY, "--spool", "file/events")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"rsocket-trio: error: cannot use the spool 'file/events': Not a dir" in done.stderr
+
+
+def test_a_full_spool(receive: Receive, cli: Cli) -> None:
+    """Senders wait without an ACK; another start with more room goes on."""
+    receiving = receive("--spool-size", "100K", "--grace", "0.2")
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 10, 6000), level=0)
+        assert sender.acks(10) == [10]
+        sender.send(*numbered(10, 10, 6000), level=0)
+        receiving.until_logged("is full (102400 bytes): senders wait")
+        sender.no_ack_for(0.3)
+        receiving.process.send_signal(signal.SIGTERM)
+        assert sender.acks(10) == []
+    assert receiving.end()[0] == b""
+    receiving = receive("--spool-size", "1M")
+    with receiving.sender() as sender:
+        sender.send(*numbered(10, 10, 6000), level=0)
+        assert sender.acks(10) == [10]
+    receiving.stop(signal.SIGTERM)
+    assert [event["n"] for event in read(cli)] == list(range(20))
+
+
+@pytest.mark.parametrize("option", [("--keep-size", "64K"), ("--keep-age", "0.1")])
+def test_retention(receive: Receive, cli: Cli, option: tuple[str, str]) -> None:
+    """Old events are deleted, so the spool does not fill up."""
+    receiving = receive("--spool-size", "100K", *option)
+    with receiving.sender() as sender:
+        for batch in range(20):
+            sender.send(*numbered(10 * batch, 10, 2000), level=0)
+            assert sender.acks(10) == [10]
+    receiving.stop(signal.SIGTERM)
+    found = json.loads(cli("spool", "info", "events", "--json").stdout)
+    assert found["head"] == 200
+    assert found["oldest"] > 0
+    assert found["size"] <= 100 * 1024
+
+
+def test_a_batch_larger_than_the_spool(receive: Receive) -> None:
+    """It closes its connection, with a line in the log; others are stored."""
+    receiving = receive("--spool-size", "10K")
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 1, 20_000), level=0)
+        assert sender.acks(1) == []
+    with receiving.sender() as sender:
+        sender.send(b"{}")
+        assert sender.acks(1) == [1]
+    _, errors = receiving.stop(signal.SIGTERM)
+    assert "does not fit into a spool of 10240 bytes" in errors
+    assert "Traceback" not in errors
+
+
+async def test_a_spool_that_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends with an error, as no event can be stored any more."""
+    async with open_spool(tmp_path / "events") as spool:
+        storage = EventStorage(spool, quiet=True)
+
+        async def fail(batch: object) -> None:
+            raise SpoolFailed("the database is damaged")
+
+        monkeypatch.setattr(storage, "_store", fail)
+        failures: list[Failure] = []
+
+        async def watch() -> None:
+            try:
+                await storage.watch(None)  # type: ignore[arg-type]  needed for progress only
+            except Failure as failure:
+                failures.append(failure)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            with pytest.raises(SpoolFailed):
+                await storage.handle(None)  # type: ignore[arg-type]  not used by `fail`
+        assert [(each.message, each.status) for each in failures] == [
+            ("the database is damaged", LOCAL_IO)
+        ]
+
+
+def test_invalid_events(receive: Receive, cli: Cli) -> None:
+    """They are kept as they came. ``spool read`` shows them, and ends with status 1."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(b'{"n":1}', b'{"n":\x1b', b"\xff", b'{"n":2}')
+        assert sender.acks(4) == [4]
+    done = cli("spool", "read", "events")
+    assert (done.returncode, done.stdout) == (1, b'{"n":1}\n{"n":2}\n')
+    assert done.stderr.decode().splitlines() == [
+        "rsocket-trio: an event from offset 1 is not JSON at character 5: {\"n\":\\x1b",
+        "rsocket-trio: an event from offset 2 is not UTF-8 at byte 0: \\xff",
+    ]  # fmt: skip
+    done = cli("spool", "read", "events", "--json")
+    assert (done.returncode, done.stderr) == (1, b"")
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["offset"] for each in shown] == [0, 1, 2, 3]
+    assert (shown[1]["invalid_event"], shown[1]["reason"]) == (
+        '{"n":\x1b',
+        "is not JSON at character 5",
+    )
+    assert shown[2]["invalid_event_hex"] == "ff"
+
+
+def test_follow(receive: Receive, start_cli: StartCli) -> None:
+    """``spool read --follow`` prints events as they come, until a signal."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 2))
+        sender.acks(2)
+        reading = start_cli("spool", "read", "events", "--follow", "--from", "1")
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert json.loads(reading.stdout.readline())["n"] == 1
+        sender.send(*numbered(2, 2))
+        assert [json.loads(reading.stdout.readline())["n"] for _ in range(2)] == [2, 3]
+    reading.send_signal(signal.SIGINT)
+    assert reading.wait(20) == 130
+    assert reading.stderr.read() == b""
+
+
+def test_follow_to_a_number(receive: Receive, start_cli: StartCli) -> None:
+    """With --take it ends after so many events."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        reading = start_cli("spool", "read", "events", "--follow", "--take", "3")
+        for first in (0, 2):
+            sender.send(*numbered(first, 2))
+            sender.acks(2)
+    output, errors = reading.communicate(timeout=20)
+    assert [json.loads(line)["n"] for line in output.splitlines()] == [0, 1, 2]
+    assert (errors, reading.returncode) == (b"", 0)
+
+
+def test_a_reader_that_has_gone(receive: Receive, start_cli: StartCli) -> None:
+    """``spool read`` ends without a message when its output is not read any more."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 1000, 200))
+        sender.acks(1000)
+    reading = start_cli("spool", "read", "events")
+    assert reading.stdout is not None
+    assert reading.stderr is not None
+    reading.stdout.readline()
+    reading.stdout.close()
+    assert reading.wait(20) == 141
+    assert reading.stderr.read() == b""
+
+
+async def _fill(directory: Path) -> None:
+    async with open_spool(directory) as spool:
+        lines = b"".join(numbered(0, 3)).replace(b"}", b"}\n")
+        await spool.append(Batch(3, lines, encoding="json-lines"))
+        await spool.append(Batch(2, b"??", encoding="other"))
+        await spool.commit("report\x1b", 2)
+
+
+def test_info(cli: Cli, tmp_path: Path) -> None:
+    """``spool info`` prints the numbers as text or JSON."""
+    trio.run(_fill, tmp_path / "events")
+    done = cli("spool", "info", "events", "--json")
+    assert done.returncode == 0
+    shown = json.loads(done.stdout)
+    assert (shown["oldest"], shown["head"], shown["events"], shown["batches"]) == (0, 5, 5, 2)
+    assert shown["consumers"] == {"report\x1b": 2}
+    lines = cli("spool", "info", "events").stdout.decode().splitlines()
+    assert lines[0] == f"spool id     {shown['spool_id']}"
+    assert lines[-1] == "consumers    report\\x1b 2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
+        (["read", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
+        (["read", "events", "--from", "6"], "offset 6 is beyond the head of the spool, 5"),
+        (
+            ["read", "events", "--from", "3"],
+            "the batch at offset 3 has the encoding 'other'",
+        ),
+    ],
+)
+def test_what_cannot_be_read(cli: Cli, tmp_path: Path, arguments: list[str], message: str) -> None:
+    """It is an error of one line, with status 2."""
+    trio.run(_fill, tmp_path / "events")
+    done = cli("spool", *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().startswith(f"rsocket-trio: error: {message}")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_wrong_offset(cli: Cli) -> None:
+    """An offset is a whole number from 0 on."""
+    for text in ("-1", "x", "1.0"):
+        done = cli("spool", "read", "events", f"--from={text}")
+        assert done.returncode == 2
+        assert f"{text!r} is not an offset" in done.stderr.decode()

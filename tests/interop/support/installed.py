@@ -1,0 +1,71 @@
+"""The peers' packages: where they are, and how to install one that is absent."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent.parent
+JS = HERE / "js"
+JAVA = HERE / "java/target"
+GO = HERE / "go"
+PY = HERE / "py_peer"
+SETUP = "tests/interop/setup.sh"
+
+
+def built(name: str, version: str) -> Path:
+    """Return the directory where ``go/build.sh`` puts the programs of that module."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    source = GO / name
+    files = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
+    checksum = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
+    return Path(cache) / "rsocket_trio/peers" / f"{name}-{version}-{checksum[:8]}"
+
+
+LUMBER = built("lumber", "0.2.0")
+FILEBEAT = built("filebeat", "7.17.28") / "filebeat"
+
+
+def _distribution(name: str) -> str | None:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed: pip install 'rsocket-trio[peers]'"
+    return None
+
+
+def missing(name: str) -> str | None:
+    """Return how to install that peer, or ``None`` if it is installed."""
+    match name:
+        case "rsocket-js" | "lumberjack-protocol":
+            module = "rsocket-core" if name == "rsocket-js" else name
+            there = shutil.which("node") and (JS / "node_modules" / module).is_dir()
+            return None if there else f"Node or its modules are not installed: run {SETUP}"
+        case "rsocket-java" | "logstash-input-beats":
+            there = shutil.which("java") and (JAVA / "peer.jar").is_file()
+            return None if there else f"Java or its programs are not installed: run {SETUP}"
+        case "rsocket-py":
+            return _distribution("rsocket")
+        case "pylogbeat":
+            return _distribution("pylogbeat")
+        case "go-lumber":
+            return None if LUMBER.is_dir() else f"not built: run {SETUP}; it needs Go"
+        case "filebeat":
+            return None if FILEBEAT.is_file() else f"not built: run {SETUP}; it needs Go"
+        case "chromium":
+            return None if shutil.which("chromium") else f"not installed: run {SETUP}"
+    raise ValueError(name)
+
+
+def require(*names: str) -> None:
+    """Skip the test if a peer is absent, or fail if the environment requires the peers."""
+    for name in names:
+        if how := missing(name):
+            if os.environ.get("INTEROP") == "required":
+                pytest.fail(f"{name}: {how}", pytrace=False)
+            pytest.skip(f"{name}: {how}")

@@ -1,0 +1,98 @@
+"""The JSON text of an event."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio.logfiles import EXPANSION, Entry, EventWriter, check_encoding
+
+
+def writer(**options):
+    return EventWriter("/var/log/app.log", **({"host": "web1", "fields": {}} | options))
+
+
+def message(data, **options):
+    (event,) = writer(**options).write([Entry(7, 9, data)])
+    return json.loads(event)["message"]
+
+
+def test_the_fields_are_those_of_filebeat():
+    now = datetime.now(UTC)
+    (event,) = writer(fields={"env": "prod", 'a"b': "\n"}).write([Entry(7, 12, b"line")])
+    decoded = json.loads(event)
+    stamp = decoded.pop("@timestamp")
+    assert stamp.endswith("Z")
+    assert abs(datetime.fromisoformat(stamp) - now) < timedelta(minutes=1)
+    assert decoded == {
+        "message": "line",
+        "log": {"file": {"path": "/var/log/app.log"}, "offset": 7},
+        "host": {"name": "web1"},
+        "fields": {"env": "prod", 'a"b': "\n"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("entry", "flags"),
+    [
+        (Entry(0, 2, b"a"), None),
+        (Entry(0, 2, b"a", True), ["truncated"]),
+        (Entry(0, 2, b"a", False, 2), ["multiline"]),
+        (Entry(0, 2, b"a", True, 2), ["multiline", "truncated"]),
+    ],
+)
+def test_flags(entry, flags):
+    (event,) = writer().write([entry])
+    assert json.loads(event)["log"].get("flags") == flags
+
+
+@given(data=st.binary(), encoding=st.sampled_from(["utf-8", "latin-1", "cp1252", "gbk", "utf-7"]))
+def test_any_bytes_become_valid_json_of_bounded_size(data, encoding):
+    """In every encoding, and with both treatments of invalid bytes."""
+    for invalid in ("replace", "backslashreplace"):
+        made = writer(encoding=encoding, invalid=invalid)
+        (event,) = made.write([Entry(1, 2, data)])
+        assert json.loads(event)["message"] is not None
+        empty = len(made.write([Entry(1, 2, b"")])[0])
+        assert len(event) - empty <= EXPANSION * len(data)
+
+
+def test_invalid_bytes():
+    assert message(b"a\xffb") == "a\ufffdb"
+    assert message(b"a\xffb", invalid="backslashreplace") == "a\\xffb"
+    assert message(b"\xe9", encoding="latin-1") == "é"
+
+
+def test_a_byte_order_mark_is_removed_at_the_beginning_only():
+    first, second = writer().write([Entry(0, 5, b"\xef\xbb\xbfa"), Entry(5, 9, b"\xef\xbb\xbfb")])
+    assert json.loads(first)["message"] == "a"
+    assert json.loads(second)["message"] == "\ufeffb"
+
+
+def test_a_path_that_is_not_utf8():
+    (event,) = EventWriter("/tmp/\udcff", host="h", fields={}).write([Entry(0, 1, b"")])
+    assert json.loads(event)["log"]["file"]["path"] == "/tmp/\ufffd"
+
+
+@pytest.mark.parametrize("name", ["utf-8", "UTF8", "latin-1", "shift_jis", "gb18030", "cp1252"])
+def test_encodings(name):
+    assert "\n".encode(check_encoding(name)) == b"\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("utf-16", "0x0A"),
+        ("utf-32-le", "0x0A"),
+        ("cp037", "0x0A"),
+        ("rot13", "no encoding of text"),
+        ("nonsense", "no encoding of text"),
+    ],
+)
+def test_encodings_that_are_refused(name, reason):
+    with pytest.raises(ValueError, match=reason):
+        check_encoding(name)

@@ -1,0 +1,245 @@
+"""The registry file: what it keeps, and what happens to damaged ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rsocket_trio import os_support
+from rsocket_trio.logfiles import (
+    FileKey,
+    Fingerprint,
+    Position,
+    Registry,
+    RegistryError,
+    RegistryLocked,
+)
+from rsocket_trio.logfiles.recorder import Recorder
+from rsocket_trio.logfiles.registry import KEPT
+from tests.logfiles.shipping import Receiver, positions, ship_once
+from tests.programs import environment
+
+
+def position(inode=1, offset=10, head=b"0123456789", **more):
+    return Position(
+        path=f"/var/log/{inode}",
+        source="/var/log/*",
+        key=FileKey(5, inode),
+        fingerprint=Fingerprint.of(head),
+        offset=offset,
+        **more,
+    )
+
+
+def stored(path, *each):
+    registry = Registry(path)
+    for one in each:
+        registry.put(one)
+    registry.store(registry.positions())
+    registry.close()
+
+
+def test_positions_come_back(tmp_path):
+    path = tmp_path / "new" / "directory" / "registry.json"
+    odd = position(2, updated=1.5)
+    stored(path, position(updated=2.25), odd)
+    registry = Registry(path)
+    assert registry.positions() == [position(updated=2.25), odd]
+    registry.close()
+    assert sorted(os.listdir(path.parent)) == ["registry.json", "registry.json.lock"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_path_that_is_not_text(tmp_path):
+    path = tmp_path / "registry.json"
+    odd = Position(
+        path="/tmp/\udcff\n",
+        source="/tmp/\udcff*",
+        key=FileKey(1, 2),
+        fingerprint=Fingerprint.of(b""),
+        offset=0,
+        updated=1.0,
+    )
+    stored(path, odd)
+    registry = Registry(path)
+    assert registry.positions() == [odd]
+    registry.close()
+
+
+@given(
+    head=st.binary(max_size=20),
+    now=st.binary(max_size=20),
+    offset=st.integers(0, 20),
+    size=st.integers(0, 30),
+)
+def test_an_offset_is_used_only_for_the_same_file(head, now, offset, size):
+    """The beginning must be the same, and the file must not be shorter than the offset."""
+    registry = Registry(None)
+    registry.put(position(offset=offset, head=head))
+    known = registry.known(FileKey(5, 1), now, size)
+    assert known == (offset if now.startswith(head) and size >= offset else 0)
+    assert registry.known(FileKey(5, 2), now, size) == 0
+    assert registry.known(FileKey(6, 1), now, size) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "JSONDecodeError"),
+        (b"\xff", "it is not text"),
+        (b"[]", "TypeError"),
+        (b"{}", "KeyError"),
+        (b'{"format": "other"}', "it is another file"),
+        (b'{"format": "rsocket-trio ship registry", "version": 2}', "newer version"),
+        (b'{"format": "rsocket-trio ship registry", "version": 1, "files": [{}]}', "KeyError"),
+        (b"[" * 100_000, "RecursionError"),
+    ],
+)
+def test_a_damaged_registry(tmp_path, content, reason):
+    """It is refused with what to do, stays as it is, and is not locked afterwards."""
+    path = tmp_path / "registry.json"
+    path.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(RegistryError, match=reason) as refused:
+            Registry(path)
+        assert not isinstance(refused.value, RegistryLocked)
+        assert "another" in str(refused.value)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(("name", "value"), [("offset", -1), ("inode", 1.5), ("path", 7)])
+def test_a_row_with_a_wrong_value(tmp_path, name, value):
+    path = tmp_path / "registry.json"
+    stored(path, position())
+    content = json.loads(path.read_text())
+    content["files"][0][name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(RegistryError, match="ValueError"):
+        Registry(path)
+
+
+def test_one_process_at_a_time(tmp_path):
+    """The second one is told which process has it; the lock of a dead process does not stay."""
+    path = tmp_path / "registry.json"
+    code = (
+        "import sys, pathlib\n"
+        "from rsocket_trio.logfiles import Registry\n"
+        "registry = Registry(pathlib.Path(sys.argv[1]))\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    with holder:
+        holder.stdout.readline()
+        with pytest.raises(RegistryLocked, match=f"process {holder.pid} uses.*--registry"):
+            Registry(path)
+        holder.kill()
+        holder.wait()
+        Registry(path).close()
+
+
+def test_a_registry_that_cannot_be_used(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(RegistryError, match="cannot use the registry"):
+        Registry(tmp_path / "file" / "registry.json")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(RegistryError, match="cannot read the registry"):
+        Registry(tmp_path / "directory")
+
+
+def test_a_system_without_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(os_support, "FILE_LOCKS", False)
+    with pytest.raises(RegistryError, match="use --no-registry"):
+        Registry(tmp_path / "registry.json")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, call):
+    path = tmp_path / "registry.json"
+    stored(path, position(1))
+    before = path.read_bytes()
+
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space"):
+        stored(path, position(2))
+    assert path.read_bytes() == before
+
+
+async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
+    """Not those of files that are there, or that were there a short time ago."""
+    (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "b.log").write_text("2\n")
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "*.log")
+    old = time.time() - KEPT - 10
+    registry = Registry(tmp_path / "registry.json")
+    for each in registry.positions():
+        registry.put(
+            Position(
+                path=each.path,
+                source=each.source,
+                key=each.key,
+                fingerprint=each.fingerprint,
+                offset=each.offset,
+                updated=old,
+            )
+        )
+    registry.put(position(inode=2**40, updated=old))
+    registry.put(position(inode=2**40 + 1))
+    registry.store(registry.positions())
+    registry.close()
+    (tmp_path / "c.log").write_text("3\n")
+    await ship_once(tmp_path, receiver, "a.log", "c.log")
+    kept = sorted(each.path.rpartition("/")[2] for each in positions(tmp_path))
+    assert kept == [str(2**40 + 1), "a.log", "b.log", "c.log"]
+
+
+async def test_the_recorder_writes_again_after_a_failure(tmp_path, monkeypatch, caplog):
+    """And says so once for each failure."""
+    path = tmp_path / "registry.json"
+    registry = Registry(path)
+    recorder = Recorder(registry)
+    replace = os.replace
+
+    def fail(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(recorder.run)
+        recorder.put(position())
+        with trio.fail_after(10):
+            while "No space" not in caplog.text:
+                await trio.sleep(0.001)
+        monkeypatch.setattr(os, "replace", replace)
+        with trio.fail_after(10):
+            while not path.exists():
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    registry.close()
+
+
+async def test_the_last_write_is_done_although_cancelled(tmp_path):
+    registry = Registry(tmp_path / "registry.json")
+    recorder = Recorder(registry)
+    recorder.put(position())
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await recorder.finish()
+    registry.close()
+    assert [each.key.inode for each in positions(tmp_path)] == [1]

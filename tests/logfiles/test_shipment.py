@@ -1,0 +1,354 @@
+"""Files are shipped line by line: once, followed, rotated, truncated, deleted, resumed."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import trio
+
+from rsocket_trio.logfiles import FilesMissing, MultilineRule, Registry
+from rsocket_trio.testing import assert_no_leaks
+from tests.logfiles.shipping import (
+    Receiver,
+    following,
+    looked,
+    positions,
+    ship_once,
+    shipment_of,
+)
+
+
+@pytest.fixture
+async def receiver():
+    return Receiver()
+
+
+def append(path: Path, *lines: str) -> None:
+    with path.open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+async def test_files_are_shipped_to_their_ends(tmp_path, receiver):
+    """In the order in which they are named, also a last line without a line end."""
+    (tmp_path / "a.log").write_bytes(b"1\n2\r\n3")
+    (tmp_path / "b.log").write_bytes(b"4\n\n5\n")
+    (tmp_path / "empty.log").touch()
+    async with assert_no_leaks():
+        done, counts = await ship_once(tmp_path, receiver, "b.log", "a.log", "empty.log")
+    assert done
+    assert receiver.messages == ["4", "", "5", "1", "2", "3"]
+    assert [event["log"]["offset"] for event in receiver.events] == [0, 2, 3, 0, 2, 5]
+    assert receiver.events[0]["log"]["file"]["path"] == str(tmp_path / "b.log")
+    assert (counts.acknowledged_lines, counts.acknowledged_bytes, counts.files) == (6, 11, 0)
+
+
+async def test_the_second_run_ships_what_is_new(tmp_path, receiver):
+    file = tmp_path / "a.log"
+    append(file, "1", "2")
+    await ship_once(tmp_path, receiver, "a.log")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2"]
+    append(file, "3")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "3"]
+
+
+async def test_files_that_are_missing(tmp_path, receiver):
+    """All are named before anything is sent."""
+    append(tmp_path / "a.log", "1")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(FilesMissing) as missing:
+        await ship_once(tmp_path, receiver, "a.log", "b.log", "directory", "*.txt")
+    text = str(missing.value)
+    assert f"cannot read {tmp_path / 'b.log'}: No such file" in text
+    assert "directory: it is a directory" in text
+    assert "*.txt: no file matches" in text
+    assert receiver.seen == []
+
+
+async def test_a_pattern_takes_the_oldest_file_first_and_no_compressed_ones(tmp_path, receiver):
+    for number, name in enumerate(["app.log.2", "app.log.1", "app.log", "app.log.3.gz"]):
+        append(tmp_path / name, name)
+        os.utime(tmp_path / name, (1000 + number, 1000 + number))
+    await ship_once(tmp_path, receiver, "app.log*")
+    assert receiver.messages == ["app.log.2", "app.log.1", "app.log"]
+
+
+async def test_a_name_with_brackets_is_a_file_if_it_exists(tmp_path, receiver):
+    append(tmp_path / "a[1].log", "brackets")
+    append(tmp_path / "a1.log", "pattern")
+    await ship_once(tmp_path, receiver, "a[1].log")
+    assert receiver.messages == ["brackets"]
+
+
+async def test_a_file_with_two_names_is_shipped_once(tmp_path, receiver):
+    append(tmp_path / "a.log", "1")
+    os.link(tmp_path / "a.log", tmp_path / "b.log")
+    os.symlink(tmp_path / "a.log", tmp_path / "c.log")
+    await ship_once(tmp_path, receiver, "a.log", "b.log", "c.log", "*.log")
+    assert receiver.messages == ["1"]
+
+
+async def test_growth_is_followed(tmp_path, receiver):
+    """A line is shipped when its line end comes."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        with file.open("a") as out:
+            out.write("2 begins")
+        await looked(shipment)
+        assert receiver.messages == ["1"]
+        append(file, ", and ends", "3")
+        await receiver.until(lambda r: r.messages == ["1", "2 begins, and ends", "3"])
+
+
+async def test_a_file_that_comes_later(tmp_path, receiver, caplog):
+    async with following(tmp_path, receiver, "a.log", "*.txt") as shipment:
+        await looked(shipment, 5)
+        append(tmp_path / "a.log", "1")
+        append(tmp_path / "b.txt", "2")
+        await receiver.until(lambda r: sorted(r.messages) == ["1", "2"])
+    waiting = [record for record in caplog.records if "cannot read" in record.getMessage()]
+    assert len(waiting) == 2, "each problem is logged once"
+
+
+async def test_rotation_by_rename(tmp_path, receiver):
+    """The old file is finished first, and read on while its writer still has it open."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        with file.open("a") as old:
+            old.write("2\n")
+            old.flush()
+            file.rename(tmp_path / "a.log.1")
+            append(file, "3")
+            await receiver.until(lambda r: r.messages == ["1", "2", "3"])
+            old.write("4\n5 has no end")
+            old.flush()
+            await receiver.until(lambda r: "4" in r.messages)
+        append(file, "6")
+        await receiver.until(lambda r: {"5 has no end", "6"} <= set(r.messages))
+        await receiver.until(lambda _: shipment.counts.files == 1)
+    assert len(receiver.messages) == 6
+
+
+async def test_rotation_inside_a_pattern(tmp_path, receiver):
+    """A file that gets another name of the pattern is no new file."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    async with following(tmp_path, receiver, "a.log*") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        file.rename(tmp_path / "a.log.1")
+        append(file, "2")
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        await looked(shipment)
+    assert receiver.messages == ["1", "2"]
+    await ship_once(tmp_path, receiver, "a.log*")
+    assert receiver.messages == ["1", "2"]
+
+
+async def test_a_file_that_was_renamed_while_no_process_read_it(tmp_path, receiver):
+    """It is finished first, under the name that it had."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    await ship_once(tmp_path, receiver, "a.log")
+    append(file, "2")
+    file.rename(tmp_path / "a.log.1")
+    append(file, "3")
+    async with following(tmp_path, receiver, "a.log"):
+        await receiver.until(lambda r: len(r.messages) == 3)
+    assert receiver.messages == ["1", "2", "3"]
+    assert {event["log"]["file"]["path"] for event in receiver.events} == {str(file)}
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "3"]
+
+
+async def test_a_file_that_was_truncated(tmp_path, receiver):
+    """It is read from its beginning again: when it is shorter, and when it begins differently."""
+    file = tmp_path / "a.log"
+    append(file, "first", "second")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: len(r.messages) == 2)
+        file.write_bytes(b"3\n")
+        await receiver.until(lambda r: r.messages[2:] == ["3"])
+        file.write_bytes(b"4 is longer than what was there before\n")
+        await receiver.until(lambda r: r.messages[3:] == ["4 is longer than what was there before"])
+        assert shipment.counts.truncations == 2
+    append(file, "5")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages[4:] == ["5"]
+
+
+async def test_an_unfinished_line_before_a_truncation(tmp_path, receiver):
+    """It is shipped, because its rest will never come."""
+    file = tmp_path / "a.log"
+    file.write_bytes(b"1\nno end")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        await looked(shipment)
+        file.write_bytes(b"2\n")
+        await receiver.until(lambda r: r.messages == ["1", "no end", "2"])
+
+
+async def test_truncation_while_acknowledgements_are_outstanding(tmp_path, receiver):
+    """An acknowledgement for the old content does not move the offset in the new content."""
+    file = tmp_path / "a.log"
+    append(file, *"123456789")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log", grace=0) as shipment:
+        await receiver.until(lambda r: len(r.seen) == 9)
+        file.write_bytes(b"a\n")
+        await receiver.until(lambda r: len(r.seen) == 10)
+        receiver.hold = False
+        await receiver.until(lambda r: len(r.events) == 10)
+        append(file, "b")
+        await receiver.until(lambda r: len(r.events) == 11)
+        assert shipment.counts.waiting == 0
+    (position,) = positions(tmp_path)
+    assert position.offset == 4
+    assert position.fingerprint.size in {2, 4}
+
+
+async def test_a_deleted_file_is_read_to_its_end_and_forgotten(tmp_path, receiver):
+    file = tmp_path / "a.log"
+    append(file, "1")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        append(file, "2")
+        file.unlink()
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        await receiver.until(lambda _: shipment.counts.files == 0)
+    assert positions(tmp_path) == []
+
+
+async def test_an_inode_that_is_used_again(tmp_path, receiver):
+    """The new file is no continuation of the old one, even if it is longer."""
+    file = tmp_path / "a.log"
+    append(file, "1", "2")
+    await ship_once(tmp_path, receiver, "a.log")
+    inode = file.stat().st_ino
+    # The same as a deletion and a new file on a file system that uses the inode again.
+    file.write_bytes(b"another file\nwith more lines\n")
+    assert file.stat().st_ino == inode
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "another file", "with more lines"]
+
+
+async def test_multiline_waits_for_its_timeout(tmp_path, receiver):
+    rule = MultilineRule(start=re.compile(r"^\d"), timeout=0.05)
+    file = tmp_path / "a.log"
+    append(file, "1", " at a")
+    async with following(tmp_path, receiver, "a.log", multiline=rule) as shipment:
+        append(file, " at b")
+        await receiver.until(lambda r: r.messages == ["1\n at a\n at b"])
+        append(file, "2")
+        await looked(shipment)
+        append(file, "3")
+        await receiver.until(lambda r: r.messages[1:] == ["2", "3"])
+    assert receiver.events[0]["log"]["flags"] == ["multiline"]
+
+
+async def test_multiline_at_the_end_of_a_file(tmp_path, receiver):
+    rule = MultilineRule(continues=re.compile(r"^\s"))
+    (tmp_path / "a.log").write_bytes(b"1\n 2\n3\n 4")
+    await ship_once(tmp_path, receiver, "a.log", multiline=rule)
+    assert receiver.messages == ["1\n 2", "3\n 4"]
+
+
+async def test_batches_on_the_way_are_bounded(tmp_path, receiver):
+    """Also with many files."""
+    for number in range(10):
+        append(tmp_path / f"{number}.log", *map(str, range(50)))
+    receiver.hold = True
+    async with following(tmp_path, receiver, "*.log", max_events=5, in_flight=3) as shipment:
+        await receiver.until(lambda r: r.most_at_once == 3)
+        await looked(shipment, 5)
+        assert len(receiver.seen) == 15
+        receiver.hold = False
+        await receiver.until(lambda r: len(r.events) == 500)
+    assert receiver.most_at_once == 3
+
+
+async def test_events_of_a_file_leave_in_order(tmp_path):
+    """Also if they are acknowledged in another order, and the offset follows."""
+    receiver = Receiver(jitter=3)
+    append(tmp_path / "a.log", *map(str, range(2000)))
+    await ship_once(tmp_path, receiver, "a.log", max_events=7, in_flight=8)
+    assert [event["message"] for event in receiver.seen] == [str(n) for n in range(2000)]
+    assert sorted(receiver.messages, key=int) != receiver.messages
+    (position,) = positions(tmp_path)
+    assert position.offset == (tmp_path / "a.log").stat().st_size
+
+
+async def test_stop_waits_for_acknowledgements(tmp_path, receiver):
+    append(tmp_path / "a.log", "1", "2")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: len(r.seen) == 2)
+        shipment.stop(20)
+        await trio.sleep(0.01)
+        receiver.hold = False
+    assert receiver.messages == ["1", "2"]
+    (position,) = positions(tmp_path)
+    assert position.offset == 4
+
+
+async def test_stop_waits_no_longer_than_its_grace(tmp_path, receiver):
+    """What is not acknowledged comes again in the next run."""
+    append(tmp_path / "a.log", "1", "2")
+    receiver.hold = True
+    async with following(tmp_path, receiver, "a.log", grace=0):
+        await receiver.until(lambda r: len(r.seen) == 2)
+    assert receiver.messages == []
+    receiver.hold = False
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2"]
+
+
+async def test_a_failing_sender_ends_the_shipment(tmp_path, receiver):
+    """With its own exception, and what was acknowledged before is remembered."""
+    append(tmp_path / "a.log", *map(str, range(10)))
+
+    async def send(events):
+        await trio.lowlevel.checkpoint()
+        if b'"3"' in events[0]:
+            raise ZeroDivisionError("as itself")
+
+    receiver.send = send
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="as itself"):
+            await ship_once(tmp_path, receiver, "a.log", max_events=1, in_flight=1)
+        (position,) = positions(tmp_path)
+        assert position.offset == 6
+
+
+async def test_a_file_that_cannot_be_read_any_more(tmp_path, receiver, monkeypatch, caplog):
+    """Following goes on: the file is opened again, at the acknowledged offset."""
+    file = tmp_path / "a.log"
+    append(file, "1")
+    async with following(tmp_path, receiver, "a.log") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pread", failing)
+            append(file, "2")
+            await receiver.until(lambda _: "tried again" in caplog.text)
+        await receiver.until(lambda r: r.messages == ["1", "2"])
+        assert shipment.counts.opened == 2
+
+
+def failing(*_args):
+    raise OSError(5, "Input/output error")
+
+
+async def test_without_a_registry_file(tmp_path, receiver):
+    append(tmp_path / "a.log", "1")
+    for _ in range(2):
+        shipment = shipment_of(tmp_path, receiver, "a.log", registry=Registry(None), following=None)
+        assert await shipment.run()
+    assert receiver.messages == ["1", "1"]
+    assert os.listdir(tmp_path) == ["a.log"]

@@ -1,0 +1,240 @@
+"""The handler in programs of their own: their end, and forks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.lumberjack.log_handler.receiving_thread import receiving
+from tests.programs import environment
+
+HEAD = """
+import atexit, logging, os, sys, threading, time
+from rsocket_trio.lumberjack import LumberjackHandler
+
+log = logging.getLogger("app")
+log.setLevel(logging.INFO)
+
+def ship(**settings):
+    handler = LumberjackHandler(sys.argv[1], **settings)
+    log.addHandler(handler)
+    return handler
+"""
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
+
+
+def run(program, uri, *options, status=0):
+    """Run a program to its end; return what it wrote to standard error, and the seconds."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *options, "-c", HEAD + program, uri],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stderr, time.monotonic() - begin
+
+
+def test_records_right_before_the_end_arrive(receiver):
+    """Also those of other `atexit` functions and of threads that go on until then."""
+    said, _ = run(
+        """
+# Functions are called in reverse order: this one before logging.shutdown.
+atexit.register(log.info, "atexit")
+ship()
+threading.Thread(target=lambda: (time.sleep(0.2), log.info("thread"))).start()
+for number in range(3000):
+    log.info("line %d", number)
+log.info("last")
+""",
+        receiver.uri,
+        "-X",
+        "dev",
+        "-W",
+        "error",
+    )
+    assert said == ""
+    lines = receiver.messages
+    own = [line for line in lines if line != "thread"]
+    assert own == [*(f"line {number}" for number in range(3000)), "last", "atexit"]
+    assert lines.count("thread") == 1
+
+
+def test_the_first_record_of_all_comes_at_exit(receiver):
+    """From Python 3.12 on no thread can start then: the record is lost, and that is told."""
+    said, _ = run('atexit.register(log.info, "one"); ship()', receiver.uri)
+    if sys.version_info < (3, 12) or receiver.messages:
+        assert receiver.messages == ["one"]
+    else:
+        assert "1 log records were dropped (unsent 1)" in said
+    assert "Traceback" not in said
+
+
+def test_an_exception_ends_the_program(receiver):
+    said, _ = run('ship(); log.info("one"); raise SystemExit(3)', receiver.uri, status=3)
+    assert receiver.messages == ["one"]
+    assert said == ""
+
+
+@pytest.mark.parametrize("stalled", [True, False])
+def test_a_program_ends_without_a_receiver(receiver, stalled):
+    """It waits for close_timeout, tells the loss, and shows no traceback."""
+    if stalled:
+        receiver.stall()
+    uri = receiver.uri if stalled else "lumberjack://127.0.0.1:9"
+    said, seconds = run(
+        """
+handler = ship(close_timeout=1)
+log.info("one")
+""",
+        uri,
+    )
+    assert "1 log records were dropped (unsent 1)" in said
+    assert "Traceback" not in said
+    assert 1 < seconds < 20
+
+
+def test_a_forked_child_ships_its_own_records_only(receiver):
+    """The parent's queue is sent once, by the parent."""
+    said, _ = run(
+        """
+handler = ship(linger=60)
+for number in range(100):
+    log.info("parent %d", number)
+children = []
+for name in "ab":
+    pid = os.fork()
+    if not pid:
+        found = handler.statistics()
+        assert (found.records, found.queued) == (0, 0), found
+        log.info("child %s", name)
+        log.info("child %s", name)
+        assert handler.drain(20)
+        found = handler.statistics()
+        assert found.acknowledged == found.records == 2, found
+        sys.exit(0)
+    children.append(pid)
+for pid in children:
+    assert os.waitpid(pid, 0)[1] == 0
+log.info("parent last")
+assert handler.statistics().records == 101
+""",
+        receiver.uri,
+    )
+    assert said == ""
+    lines = receiver.messages
+    assert sorted(lines) == sorted(
+        [*(f"parent {number}" for number in range(100)), "parent last", *["child a", "child b"] * 2]
+    )
+    pids = {each["message"]: each["process"]["pid"] for each in receiver.events}
+    assert pids["child a"] != pids["child b"] != pids["parent last"]
+
+
+def test_forks_while_other_threads_log(receiver):
+    """No lock of another thread is held in the child."""
+    said, _ = run(
+        """
+handler = ship(linger=0)
+stop = threading.Event()
+def flood():
+    while not stop.is_set():
+        log.info("flood")
+for _ in range(3):
+    threading.Thread(target=flood).start()
+children = []
+for number in range(20):
+    pid = os.fork()
+    if not pid:
+        log.info("child %d", number)
+        handler.close()
+        os._exit(0)
+    children.append(pid)
+    time.sleep(0.01)
+for pid in children:
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+""",
+        receiver.uri,
+    )
+    assert "Traceback" not in said
+    lines = [line for line in receiver.messages if line.startswith("child")]
+    assert sorted(lines) == sorted(f"child {number}" for number in range(20))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_thread_imports_nothing(receiver, host):
+    """A fork in the middle of an import would leave a lock held in the child."""
+    said, _ = run(
+        """
+handler = ship(close_timeout=10)
+before = set(sys.modules)
+log.info("one")
+handler.close()
+assert set(sys.modules) <= before, set(sys.modules) - before
+""",
+        receiver.uri.replace("127.0.0.1", host),
+    )
+    assert receiver.messages == ["one"]
+    assert said == ""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_multiprocessing(receiver, method, tmp_path):
+    """Such a process ends without `atexit`. Its last records arrive all the same."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        HEAD
+        + """
+import multiprocessing
+
+def work(number):
+    if not log.handlers:
+        ship(linger=60)
+    log.info("worker %d", number)
+
+if __name__ == "__main__":
+    ship(linger=60)
+    log.info("parent")
+    context = multiprocessing.get_context(sys.argv[2])
+    workers = [context.Process(target=work, args=(number,)) for number in range(2)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+        assert each.exitcode == 0
+"""
+    )
+    subprocess.run(
+        [sys.executable, str(program), receiver.uri, method],
+        env=environment(),
+        check=True,
+        timeout=60,
+    )
+    assert sorted(receiver.messages) == ["parent", "worker 0", "worker 1"]
+
+
+def test_a_program_within_trio(receiver):
+    said, _ = run(
+        """
+import trio
+async def main():
+    ship()
+    log.info("one")
+    raise ValueError("the end")
+trio.run(main)
+""",
+        receiver.uri,
+        status=1,
+    )
+    assert receiver.messages == ["one"]
+    assert "the end" in said
