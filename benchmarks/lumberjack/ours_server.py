@@ -20,8 +20,7 @@ if "--orjson" not in sys.argv:
     sys.modules["orjson"] = None  # type: ignore[assignment]  # As if it were not installed.
 
 from benchmarks.control import ready
-from rsocket_trio.lumberjack import Batch, serve
-from rsocket_trio.spool import Batch as SpoolBatch
+from rsocket_trio.lumberjack import Batch, serve, to_store
 from rsocket_trio.spool import Retention, Spool, open_spool
 
 _KEPT: Final = Retention(max_size=256 * 2**20)
@@ -44,15 +43,8 @@ class Counter:
         """Decode, store and count one batch, as the options say."""
         events = batch.events if self._decode else batch.raw
         if self._spool is not None:
-            await self._spool.append(as_stored(batch))
+            await self._spool.append(to_store(batch))
         self.events += len(events)
-
-
-def as_stored(batch: Batch) -> SpoolBatch:
-    """Return the batch as it came: compressed, or a JSON text on each line."""
-    if batch.compressed is not None:
-        return SpoolBatch(len(batch), batch.compressed, encoding="lumberjack+zlib")
-    return SpoolBatch(len(batch), b"\n".join(batch.raw), encoding="json-lines")
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
                 self._decoded = [decode_event(self._incoming, n) for n in self._numbers]
                 return self._decoded
             decoded: list[Any] = []
-            for events, invalid in decode_slices(self._incoming):
+            for events, invalid in decode_slices(self.raw, self.is_json):
                 if invalid:
                     raise next(event for event in events if isinstance(event, InvalidEvent))
                 decoded += events
@@ -156,9 +156,9 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     Checkpoint: now and then, as decoding takes time.
     If cancelled: some events have been given to the hook.
     """
-    incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
-    decoded = await convert(batch, decode_slices(incoming), on_poison)
-    batch._decoded = decoded  # noqa: SLF001 - as above
+    slices = decode_slices(batch.raw, batch.is_json)
+    decoded = await convert(batch, slices, on_poison)
+    batch._decoded = decoded  # noqa: SLF001 - same module; applications must not use it
 
 
 async def convert(
@@ -202,7 +202,7 @@ async def convert(
             size = 0
             await trio.lowlevel.checkpoint()
     if on_poison is not None:
-        batch._numbers = numbers  # noqa: SLF001 - same module; applications must not use it
+        batch._numbers = numbers  # noqa: SLF001 - as above
     return converted
 
 

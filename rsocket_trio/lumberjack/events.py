@@ -117,28 +117,32 @@ def decode_events(batch: IncomingBatch) -> Iterator[object]:
     Args:
         batch: The batch.
     """
-    for decoded, _ in decode_slices(batch):
+    for decoded, _ in decode_slices(batch.events, batch.is_json):
         yield from decoded
 
 
-def decode_slices(batch: IncomingBatch) -> Iterator[tuple[list[object], bool]]:
-    """Iterate over a batch as `decode_events`, some events at a time.
+def decode_slices(events: Sequence[bytes], is_json: bool) -> Iterator[tuple[list[object], bool]]:
+    """Decode events as `decode_events`, some at a time.
+
+    Args:
+        events: The events, as in `IncomingBatch.events`.
+        is_json: Whether they are JSON texts.
 
     Yields:
         Decoded events, and whether an `InvalidEvent` is among them.
     """
-    decode = decode_json if batch.is_json else decode_pairs
-    read = read_all if batch.is_json else _read_pairs
+    decode = decode_json if is_json else decode_pairs
+    read = read_all if is_json else _read_pairs
     before = 0
-    for raws in slices(batch.events):
-        events: list[object]
+    for raws in slices(events):
+        decoded: list[object]
         try:
-            events = read(raws)
+            decoded = read(raws)
             invalid = False
         except (ValueError, RecursionError, InvalidEvent):
-            events = [_decode(decode, raw, n) for n, raw in enumerate(raws, before + 1)]
-            invalid = any(isinstance(event, InvalidEvent) for event in events)
-        yield events, invalid
+            decoded = [_decode(decode, raw, n) for n, raw in enumerate(raws, before + 1)]
+            invalid = any(isinstance(event, InvalidEvent) for event in decoded)
+        yield decoded, invalid
         before += len(raws)
 
 
