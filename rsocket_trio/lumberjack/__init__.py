@@ -18,7 +18,8 @@ The modules, in reading order:
 - ``decoder``: cuts bytes into frames and checks every length
 - ``inflate``: inflates compressed frames in steps, up to a limit
 - ``reader``: the receiving end: bytes in, batches out
-- ``events``: decodes single events
+- ``events``: decodes events
+- ``json_texts``: reads many JSON texts, with orjson if it is installed
 - ``encoder``: the sending end: events in, bytes out
 - ``acks``: ACK frames at the sending end, and what they acknowledge
 - ``dump``: frames as readable text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, final
 
@@ -15,7 +14,7 @@ from ..sealed import Sealed
 from ..sockets.byte_stream import TransportInfo
 from .acknowledgements import BatchProgress
 from .batches import IncomingBatch
-from .events import InvalidEvent, decode_event, decode_events
+from .events import InvalidEvent, decode_event, decode_slices
 
 __all__ = ["Batch", "Poison", "PoisonHook", "convert", "decode_with_hook"]
 
@@ -107,10 +106,11 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
             if self._numbers is not None:
                 self._decoded = [decode_event(self._incoming, n) for n in self._numbers]
                 return self._decoded
-            decoded: list[Any] = list(decode_events(self._incoming))
-            for event in decoded:
-                if isinstance(event, InvalidEvent):
-                    raise event
+            decoded: list[Any] = []
+            for events, invalid in decode_slices(self.raw, self.is_json):
+                if invalid:
+                    raise next(event for event in events if isinstance(event, InvalidEvent))
+                decoded += events
             self._decoded = decoded
         return self._decoded
 
@@ -158,21 +158,21 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     Checkpoint: now and then, as decoding takes time.
     If cancelled: some events have been given to the hook.
     """
-    incoming = batch._incoming  # noqa: SLF001 - same module; applications must not use it
-    decoded = await convert(batch, partial(decode_event, incoming), on_poison)
-    batch._decoded = decoded  # noqa: SLF001 - as above
+    slices = decode_slices(batch.raw, batch.is_json)
+    decoded = await convert(batch, slices, on_poison)
+    batch._decoded = decoded  # noqa: SLF001 - same module; applications must not use it
 
 
 async def convert(
-    batch: Batch, read: Callable[[int], Any], on_poison: PoisonHook | None
+    batch: Batch, slices: Iterable[tuple[Sequence[Any], bool]], on_poison: PoisonHook | None
 ) -> list[Any]:
-    """Convert the events of a batch, and give those that cannot be converted to the hook.
+    """Collect the converted events of a batch, and give those that cannot be to the hook.
 
     The events that the hook gets are missing in `Batch.events` from then on.
 
     Args:
         batch: The batch.
-        read: Returns the event of a number, or raises `InvalidEvent`.
+        slices: All events, some at a time; see `decode_slices`.
         on_poison: The hook, or ``None``.
 
     Raises:
@@ -184,31 +184,38 @@ async def convert(
     """
     converted: list[Any] = []
     numbers: list[int] = []
-    size = 0
-    for n, raw in enumerate(batch.raw, 1):
-        reason = None
-        try:
-            converted.append(read(n))
-            numbers.append(n)
-        except InvalidEvent as error:
-            if on_poison is None:
-                raise
-            reason = error.reason
-        if reason is not None and on_poison is not None:
-            poison = Poison(
-                raw=raw,
-                number=n,
-                reason=reason,
-                version=batch.version,
-                transport=batch.transport,
-            )
-            waiting = on_poison(poison)
-            if isawaitable(waiting):
-                await waiting
-        size += _PER_EVENT + len(raw)
+    size = end = 0
+    for events, invalid in slices:
+        start, end = end, end + len(events)
+        if not invalid:
+            converted += events
+            numbers += range(start + 1, end + 1)
+        else:
+            for n, event in enumerate(events, start + 1):
+                if not isinstance(event, InvalidEvent):
+                    converted.append(event)
+                    numbers.append(n)
+                elif on_poison is None:
+                    raise event
+                else:
+                    await _give(on_poison, batch, n, event.reason)
+        size += sum(map(len, batch.raw[start:end])) + _PER_EVENT * len(events)
         if size >= _SLICE:
             size = 0
             await trio.lowlevel.checkpoint()
     if on_poison is not None:
         batch._numbers = numbers  # noqa: SLF001 - as above
     return converted
+
+
+async def _give(on_poison: PoisonHook, batch: Batch, n: int, reason: str) -> None:
+    poison = Poison(
+        raw=batch.raw[n - 1],
+        number=n,
+        reason=reason,
+        version=batch.version,
+        transport=batch.transport,
+    )
+    waiting = on_poison(poison)
+    if isawaitable(waiting):
+        await waiting

@@ -8,15 +8,22 @@ connection can go on. The error never contains a part of the event, which may be
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Final, NoReturn
+from collections.abc import Callable, Iterator, Sequence
 
 from rsocket_trio.errors import MalformedFrame, RSocketError
 
 from .batches import IncomingBatch
 from .frames import split_pairs
+from .json_texts import NotJSON, read_all, read_json, slices
 
-__all__ = ["InvalidEvent", "decode_event", "decode_events", "decode_json", "decode_pairs"]
+__all__ = [
+    "InvalidEvent",
+    "decode_event",
+    "decode_events",
+    "decode_json",
+    "decode_pairs",
+    "decode_slices",
+]
 
 
 class InvalidEvent(RSocketError):
@@ -37,17 +44,6 @@ class InvalidEvent(RSocketError):
         return f"{'an event' if self.number is None else f'event {self.number}'} {self.reason}"
 
 
-class _NotJSON(ValueError):
-    pass
-
-
-def _refuse_constant(_name: str) -> NoReturn:
-    raise _NotJSON
-
-
-_decode_text: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
-
-
 def decode_json(raw: bytes) -> object:
     """Return the value of a JSON text: usually a dict, but arrays and scalars are values too.
 
@@ -59,12 +55,12 @@ def decode_json(raw: bytes) -> object:
             contains an integer of more digits than Python converts.
     """
     try:
-        return _decode_text(raw.decode())
+        return read_json(raw)
     except UnicodeDecodeError as error:
         raise InvalidEvent(f"is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise InvalidEvent(f"is not JSON at character {error.pos}") from None
-    except _NotJSON:
+    except NotJSON:
         raise InvalidEvent("is not JSON: it contains NaN or Infinity") from None
     except ValueError:
         raise InvalidEvent("contains an integer that is too long") from None
@@ -107,7 +103,10 @@ def decode_event(batch: IncomingBatch, n: int) -> object:
     """
     if not 1 <= n <= len(batch.events):
         raise ValueError(f"there is no event number {n} among {len(batch.events)}")
-    return _decode(batch, n)
+    event = _decode(decode_json if batch.is_json else decode_pairs, batch.events[n - 1], n)
+    if isinstance(event, InvalidEvent):
+        raise event
+    return event
 
 
 def decode_events(batch: IncomingBatch) -> Iterator[object]:
@@ -118,18 +117,43 @@ def decode_events(batch: IncomingBatch) -> Iterator[object]:
     Args:
         batch: The batch.
     """
-    for n in range(1, len(batch.events) + 1):
+    for decoded, _ in decode_slices(batch.events, batch.is_json):
+        yield from decoded
+
+
+def decode_slices(events: Sequence[bytes], is_json: bool) -> Iterator[tuple[list[object], bool]]:
+    """Decode events as `decode_events`, some at a time.
+
+    Args:
+        events: The events, as in `IncomingBatch.events`.
+        is_json: Whether they are JSON texts.
+
+    Yields:
+        Decoded events, and whether an `InvalidEvent` is among them.
+    """
+    decode = decode_json if is_json else decode_pairs
+    read = read_all if is_json else _read_pairs
+    before = 0
+    for raws in slices(events):
+        decoded: list[object]
         try:
-            event = _decode(batch, n)
-        except InvalidEvent as error:
-            yield error
-        else:
-            yield event
+            decoded = read(raws)
+            invalid = False
+        except (ValueError, RecursionError, InvalidEvent):
+            decoded = [_decode(decode, raw, n) for n, raw in enumerate(raws, before + 1)]
+            invalid = any(isinstance(event, InvalidEvent) for event in decoded)
+        yield decoded, invalid
+        before += len(raws)
 
 
-def _decode(batch: IncomingBatch, n: int) -> object:
-    raw = batch.events[n - 1]
+def _read_pairs(raws: Sequence[bytes]) -> list[object]:
+    return [decode_pairs(raw) for raw in raws]
+
+
+def _decode(decode: Callable[[bytes], object], raw: bytes, n: int) -> object:
     try:
-        return decode_json(raw) if batch.is_json else decode_pairs(raw)
+        return decode(raw)
     except InvalidEvent as error:
-        raise InvalidEvent(error.reason, n) from None
+        invalid = InvalidEvent(error.reason, n)
+        invalid.__cause__ = None  # So a log does not show the context, which may show the event.
+        return invalid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -108,10 +109,21 @@ async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch
         values = list(batch.raw)
     elif events.takes_events:
         incoming = batch._incoming  # noqa: SLF001 - same package; applications must not use it
-        values = await convert(batch, partial(_read, events, incoming), on_poison)
+        values = await convert(batch, _read_each(events, incoming), on_poison)
     elif on_poison is not None:
         await decode_with_hook(batch, on_poison)
     await events(batch, values, principal)
+
+
+def _read_each(events: BoundEvents, incoming: IncomingBatch) -> Iterator[tuple[list[Any], bool]]:
+    """Iterate over the events as the handler takes them, in the form of `decode_slices`."""
+    for n in range(1, len(incoming) + 1):
+        value: Any
+        try:
+            value, invalid = _read(events, incoming, n), False
+        except InvalidEvent as error:
+            value, invalid = error, True
+        yield [value], invalid
 
 
 def _read(events: BoundEvents, incoming: IncomingBatch, n: int) -> Any:
