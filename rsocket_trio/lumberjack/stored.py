@@ -19,12 +19,12 @@ import attrs
 from ..errors import RemoteProtocolError, RSocketError
 from ..spool import Batch as SpoolBatch
 from ..spool import StoredBatch
-from .batch import Batch
-from .encoder import encode_batch
-from .events import decode_slices
-from .frames import COMPRESSED, MAX_U32, SHORT, WINDOW
-from .limits import LumberjackLimits
-from .reader import BatchReader
+from .server.batch import Batch
+from .wire.encoder import encode_batch
+from .wire.events import decode_slices
+from .wire.frames import COMPRESSED, MAX_U32, SHORT, WINDOW
+from .wire.limits import LumberjackLimits
+from .wire.reader import BatchReader
 
 __all__ = ["StoredEvents", "UnknownEncoding", "stored_events", "to_store"]
 

@@ -9,9 +9,9 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig
-from rsocket_trio.lumberjack.incoming_memory import IncomingMemory
-from rsocket_trio.lumberjack.receiver import Receiver, Shared
-from rsocket_trio.lumberjack.room import Room
+from rsocket_trio.lumberjack.server.incoming_memory import IncomingMemory
+from rsocket_trio.lumberjack.server.receiver import Receiver, Shared
+from rsocket_trio.lumberjack.server.room import Room
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.lumberjack.vectors import event, window
 

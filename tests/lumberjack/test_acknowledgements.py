@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectionLost
-from rsocket_trio.lumberjack.acknowledgements import AckWriter
+from rsocket_trio.lumberjack.server.acknowledgements import AckWriter
 from rsocket_trio.testing.leaks import assert_no_leaks
 
 

@@ -115,7 +115,7 @@ async def test_errors_of_the_body_leave_alone(network, autojump_clock):
 
 async def test_a_fault_of_the_client(network, monkeypatch):
     """It ends the block with one error, and not with a group; calls do not hang."""
-    monkeypatch.setattr("rsocket_trio.lumberjack.outgoing.pack", None)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.outgoing.pack", None)
     with pytest.raises(InternalError, match="please report this"):
         async with connect(HOST) as shipper:
             await shipper.send(counted(1))

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig, encode_batch, serve
-from rsocket_trio.lumberjack.incoming_memory import IncomingMemory, ShareOfIncoming
+from rsocket_trio.lumberjack.server.incoming_memory import IncomingMemory, ShareOfIncoming
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import event, window
 

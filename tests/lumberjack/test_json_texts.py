@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rsocket_trio.lumberjack import json_texts
-from rsocket_trio.lumberjack.json_texts import NotJSON, read_all, read_json, slices
+from rsocket_trio.lumberjack.wire import json_texts
+from rsocket_trio.lumberjack.wire.json_texts import NotJSON, read_all, read_json, slices
 
 needs_orjson = pytest.mark.skipif(
     importlib.util.find_spec("orjson") is None, reason="orjson is not installed"

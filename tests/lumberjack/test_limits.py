@@ -16,7 +16,7 @@ from rsocket_trio.lumberjack import (
     ReaderState,
     encode_batch,
 )
-from rsocket_trio.lumberjack.frames import encode_pairs
+from rsocket_trio.lumberjack.wire.frames import encode_pairs
 from tests.lumberjack.vectors import compressed, event, feed_all, refuse, split, window
 
 MIB = 2**20

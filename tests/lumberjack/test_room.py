@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import BatchReader
-from rsocket_trio.lumberjack.batches import held_size
-from rsocket_trio.lumberjack.room import Room, ShareOfRoom
+from rsocket_trio.lumberjack.server.room import Room, ShareOfRoom
+from rsocket_trio.lumberjack.wire.batches import held_size
 from tests.lumberjack.vectors import compressed, event, window
 
 

@@ -317,7 +317,7 @@ async def test_a_fault_of_ours(monkeypatch, caplog):
         async with sender_to(server) as good:
             async with sender_to(server) as bad:
                 with monkeypatch.context() as patch:
-                    patch.setattr("rsocket_trio.lumberjack.receiver.held_size", fail)
+                    patch.setattr("rsocket_trio.lumberjack.server.receiver.held_size", fail)
                     await bad.send(full_window(1))
                     assert await bad.acks_until_end() == []
             await good.send(full_window(1))

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from .batches import IncomingBatch
+from ..wire.batches import IncomingBatch
 
 __all__ = ["WaitingBatches"]
 

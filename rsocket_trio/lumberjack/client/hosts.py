@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from ..protocol.retry import Attempts, Retry
-from ..uri import Uri
+from ...protocol.retry import Attempts, Retry
+from ...uri import Uri
 from .window_size import WindowSize
 
 __all__ = ["Host", "Place", "places_for"]

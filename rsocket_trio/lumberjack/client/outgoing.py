@@ -11,16 +11,16 @@ from typing import Final
 import attrs
 import trio
 
-from ..errors import RemoteProtocolError
-from ..sockets.dial import describe_failure
-from .acks import AckReader
+from ...errors import RemoteProtocolError
+from ...sockets.dial import describe_failure
+from ..wire.acks import AckReader
 from .backlog import Backlog
 from .bell import Bell
+from .config import ShipperConfig
 from .deliveries import Piece
 from .event_encoder import EventEncoder
 from .flight import Flight
 from .forming import form, pack
-from .ship_config import ShipperConfig
 from .window_size import WindowSize
 
 __all__ = ["Load", "Outgoing", "Totals"]

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from attrs import validators as v
 
-from .limits import LumberjackLimits
+from ..wire.limits import LumberjackLimits
 
 __all__ = ["LumberjackConfig", "check_config", "positive"]
 

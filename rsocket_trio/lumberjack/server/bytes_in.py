@@ -8,11 +8,11 @@ from typing import Final
 
 import trio
 
-from ..errors import RemoteProtocolError
-from .batches import IncomingBatch, held_size
+from ...errors import RemoteProtocolError
+from ..wire.batches import IncomingBatch, held_size
+from ..wire.reader import BatchReader, ReaderState
 from .config import LumberjackConfig
 from .incoming_memory import ShareOfIncoming
-from .reader import BatchReader, ReaderState
 
 __all__ = ["TimedReader"]
 

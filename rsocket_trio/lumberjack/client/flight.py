@@ -13,7 +13,7 @@ from typing import Final
 
 from rsocket_trio.errors import RemoteProtocolError
 
-from .acks import AckProgress
+from ..wire.acks import AckProgress
 from .deliveries import Piece
 
 __all__ = ["Flight"]

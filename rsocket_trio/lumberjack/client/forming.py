@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 import trio
 
+from ..wire.encoder import compressed_head, event_frames, window_head
 from .deliveries import Delivery, Piece
-from .encoder import compressed_head, event_frames, window_head
 from .event_encoder import FRAME_HEAD, EventEncoder
 
 __all__ = ["Formed", "form", "pack"]

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import trio
 
-from ..codecs import CodecError
-from ..errors import SetupError, StreamError, single_error
-from ..interactions.isolation import being_cancelled, outcome_of, split
-from ..log_policy import logger
-from ..routing.events import BoundEvents, accept_events
-from ..routing.router import Router
-from ..sockets.byte_stream import TransportInfo
+from ...codecs import CodecError
+from ...errors import SetupError, StreamError, single_error
+from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...log_policy import logger
+from ...routing.events import BoundEvents, accept_events
+from ...routing.router import Router
+from ...sockets.byte_stream import TransportInfo
+from ..wire.batches import IncomingBatch
+from ..wire.events import InvalidEvent, decode_event
 from .batch import Batch, PoisonHook, convert, decode_with_hook
-from .batches import IncomingBatch
-from .events import InvalidEvent, decode_event
 from .handling import Handler, RefusedBatch, isolated
 
 __all__ = ["admit", "routed"]

@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 from attrs import validators as v
 
-from ..protocol.retry import Retry
-from .config import positive
-from .encoder import DEFAULT_COMPRESSION_LEVEL
-from .limits import LumberjackLimits
+from ...protocol.retry import Retry
+from ..server.config import positive
+from ..wire.encoder import DEFAULT_COMPRESSION_LEVEL
+from ..wire.limits import LumberjackLimits
 
 __all__ = ["ShipperConfig", "check_shipper_config"]
 

@@ -10,18 +10,18 @@ from typing import Final, final
 import attrs
 import trio
 
-from ..interactions.isolation import being_cancelled, outcome_of, split
-from ..log_policy import logger
-from ..routing.events import handler_of_events
-from ..routing.router import Router
-from ..sealed import Sealed, make
-from ..sockets.byte_stream import ByteStream, TransportInfo
-from ..sockets.connection_limit import counts_of
-from ..sockets.listen import Arrivals, listen_for
-from ..sockets.serving import RunningServer, Serving
-from ..sockets.tls import check_context
-from ..uri import Uri
-from .addresses import lumberjack_uri
+from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...log_policy import logger
+from ...routing.events import handler_of_events
+from ...routing.router import Router
+from ...sealed import Sealed, make
+from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.connection_limit import counts_of
+from ...sockets.listen import Arrivals, listen_for
+from ...sockets.serving import RunningServer, Serving
+from ...sockets.tls import check_context
+from ...uri import Uri
+from ..addresses import lumberjack_uri
 from .batch import Batch, Poison
 from .config import LumberjackConfig, check_config
 from .incoming_memory import IncomingMemory

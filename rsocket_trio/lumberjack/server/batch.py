@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias, final
 import attrs
 import trio
 
-from ..routing.kinds import EventBatch
-from ..sealed import Sealed
-from ..sockets.byte_stream import TransportInfo
+from ...routing.kinds import EventBatch
+from ...sealed import Sealed
+from ...sockets.byte_stream import TransportInfo
+from ..wire.batches import IncomingBatch
+from ..wire.events import InvalidEvent, decode_event, decode_slices
 from .acknowledgements import BatchProgress
-from .batches import IncomingBatch
-from .events import InvalidEvent, decode_event, decode_slices
 
 __all__ = ["Batch", "Poison", "PoisonHook", "convert", "decode_with_hook"]
 

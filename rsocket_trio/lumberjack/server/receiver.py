@@ -12,15 +12,15 @@ from typing import Final
 import attrs
 import trio
 
-from ..errors import ConnectionLost, RemoteProtocolError
-from ..log_policy import logger
-from ..sealed import make
-from ..sockets.byte_stream import ByteStream
-from ..sockets.departure import has_left
-from ..sockets.dial import describe_failure
+from ...errors import ConnectionLost, RemoteProtocolError
+from ...log_policy import logger
+from ...sealed import make
+from ...sockets.byte_stream import ByteStream
+from ...sockets.departure import has_left
+from ...sockets.dial import describe_failure
+from ..wire.batches import IncomingBatch, held_size
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
-from .batches import IncomingBatch, held_size
 from .bytes_in import TimedReader
 from .config import LumberjackConfig
 from .farewell import half_close

@@ -11,9 +11,9 @@ from typing import Final, TypeAlias
 
 import trio
 
-from ..errors import ConnectionLost, single_error
-from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
-from ..log_policy import logger
+from ...errors import ConnectionLost, single_error
+from ...interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
+from ...log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
 __all__ = ["Handler", "RefusedBatch", "handle", "isolated"]

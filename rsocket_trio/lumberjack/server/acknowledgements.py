@@ -13,10 +13,10 @@ from typing import Final
 
 import trio
 
-from ..errors import ConnectionLost
-from ..sockets.dial import describe_failure
-from .batches import IncomingBatch
-from .frames import AckFrame
+from ...errors import ConnectionLost
+from ...sockets.dial import describe_failure
+from ..wire.batches import IncomingBatch
+from ..wire.frames import AckFrame
 
 __all__ = ["AckWriter", "BatchProgress", "Departure"]
 

@@ -11,21 +11,21 @@ from typing import Final, final
 import attrs
 import trio
 
-from ..errors import ConnectFailed, InternalError
-from ..interactions.block import Block
-from ..sealed import Sealed, make
-from ..sockets.tls import check_context
-from ..uri import Uri
-from .addresses import lumberjack_uri
+from ...errors import ConnectFailed, InternalError
+from ...interactions.block import Block
+from ...sealed import Sealed, make
+from ...sockets.tls import check_context
+from ...uri import Uri
+from ..addresses import lumberjack_uri
 from .backlog import Backlog
 from .bell import Bell
+from .config import ShipperConfig, check_shipper_config
 from .connector import Connector
 from .deliveries import Delivery, ShipError
 from .event_encoder import EventEncoder
 from .hosts import Host, places_for
 from .intake import Intake
 from .outgoing import Load
-from .ship_config import ShipperConfig, check_shipper_config
 from .window_size import WindowSize
 
 __all__ = ["Shipper", "ShipperStatistics", "connect"]

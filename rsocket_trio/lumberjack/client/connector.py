@@ -8,10 +8,10 @@ from typing import Final
 
 import trio
 
-from ..errors import ConnectFailed
-from ..log_policy import logger
-from ..sockets.byte_stream import ByteStream
-from ..sockets.dial import dial
+from ...errors import ConnectFailed
+from ...log_policy import logger
+from ...sockets.byte_stream import ByteStream
+from ...sockets.dial import dial
 from .hosts import Host, Place
 from .outgoing import Load, Outgoing
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from rsocket_trio.errors import LocalProtocolError, MalformedFrame
 
-from .frames import encode_pairs, split_pairs
-from .limits import LumberjackLimits
+from ..wire.frames import encode_pairs, split_pairs
+from ..wire.limits import LumberjackLimits
 
 __all__ = ["FRAME_HEAD", "EventEncoder"]
 
