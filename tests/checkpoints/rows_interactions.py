@@ -8,8 +8,6 @@ from functools import partial
 import trio
 
 from rsocket_trio import Payload, Router, connect, serve, serve_transport
-from rsocket_trio.cli.interrupt import interruptible
-from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.interactions.payload_body import BodyInbox, PayloadBody, whole
 from rsocket_trio.reactivesocket import request_subscription
@@ -277,17 +275,3 @@ async def transport_of_a_client_that_left():
     here, there = memory_transport_pair()
     await there.aclose()
     return here
-
-
-@row("cli.interrupt.interruptible")
-async def _(scene: Scene) -> Call:
-    async def work(stop) -> int:
-        return 0
-
-    return partial(interruptible, work)
-
-
-@row("cli.stdio.Writer.write")
-async def _(scene: Scene) -> Call:
-    file = scene.stack.enter_context((scene.directory / "output").open("wb"))
-    return partial(Writer(file.fileno()).write, b"line\n")
