@@ -72,6 +72,7 @@ class EventStorage:
                 differing = differing + 1 if spool.full != reported_full else 0
                 if differing == _LOOKS:
                     reported_full = not reported_full
+                    differing = 0  # The next look may differ again already.
                     self._report(full=reported_full)
                 self._show(server)
                 with trio.move_on_after(_INTERVAL):
