@@ -209,7 +209,7 @@ class EventEncoder:
 def _as_dict(event: object, number: int) -> dict[object, object]:
     if isinstance(event, Mapping):
         return dict(event)
-    raise TypeError(f"event {number} is a {type(event).__name__}; give a mapping, or bytes")
+    raise TypeError(f"event {number} is of type {type(event).__name__}; give a mapping, or bytes")
 
 
 def _largest(compression_level: int, limits: LumberjackLimits) -> tuple[str, int]:
