@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,6 @@ from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
-from .output import json_line
 from .serving import serve_until_stopped
 from .stdio import Writer
 
@@ -70,10 +69,9 @@ _Run = Callable[..., Awaitable[int]]
 
 
 async def _print_events(args: argparse.Namespace, run: _Run) -> int:
-    messages = Writer(2, "standard error")
     printer = EventPrinter(
         Writer(),
-        messages,
+        Writer(2, "standard error"),
         as_json=args.json,
         close_at_invalid=args.invalid == "close",
         take=args.take,
@@ -83,14 +81,7 @@ async def _print_events(args: argparse.Namespace, run: _Run) -> int:
         await printer.run()
         await server.aclose(grace=0)
 
-    async def announce(uris: Sequence[object]) -> None:
-        # Standard output has the events and nothing else, so that `| jq` can read all of it.
-        if args.json:
-            await messages.write(b"".join(json_line({"listening": str(uri)}) for uri in uris))
-        else:
-            await messages.write("".join(f"listening on {uri}\n" for uri in uris).encode())
-
-    return await run(printer.handle, work, announce)
+    return await run(printer.handle, work)
 
 
 async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
@@ -120,7 +111,6 @@ async def _run(
     context: ssl.SSLContext | None,
     handler: Callable[[Batch], Awaitable[None]],
     work: Callable[[LumberjackServer], Awaitable[None]],
-    announce: Callable[[Sequence[object]], Awaitable[None]] | None = None,
 ) -> int:
     running: LumberjackServer | None = None
 
@@ -138,9 +128,7 @@ async def _run(
         max_connections=args.max_connections,
     )
     try:
-        return await serve_until_stopped(
-            start, args.grace, "events that have been read", watched, announce
-        )
+        return await serve_until_stopped(start, args.grace, "events that have been read", watched)
     finally:
         if running is not None:
             numbers = running.statistics()

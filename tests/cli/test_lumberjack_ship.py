@@ -30,10 +30,8 @@ class Server:
         self.process = start_cli(
             "lumberjack", "serve", "--listen", f"{scheme}://127.0.0.1:0", "--quiet", *options
         )
-        # Where events are printed, standard output has nothing but them.
-        announced = self.process.stdout if "--spool" in options else self.process.stderr
-        assert announced is not None
-        line = announced.readline().decode()
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
         assert line.startswith("listening on "), line
         self.uri = line.removeprefix("listening on ").strip()
 
