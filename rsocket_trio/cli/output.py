@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rsocket_trio.log_text import Escapes
 
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
 
 __all__ = ["json_line", "render", "utc"]
+
+_ESCAPES: Final = Escapes(lambda c: json.dumps(c)[1:-1])
 
 
 def render(payload: Payload, *, as_json: bool) -> bytes:
@@ -36,7 +40,7 @@ def json_line(fields: object) -> bytes:
     """
     text = json.dumps(fields, ensure_ascii=False)
     if not text.isprintable():
-        text = "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in text])
+        text = text.translate(_ESCAPES)
     return text.encode() + b"\n"
 
 
