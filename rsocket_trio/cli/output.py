@@ -45,6 +45,13 @@ def json_line(fields: object) -> bytes:
 
 
 def utc(moment: float) -> str:
-    """Return a time as text: the seconds since 1970 as ``2026-01-31T23:59:59.999Z``."""
-    text = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    """Return a time as text: the seconds since 1970 as ``2026-01-31T23:59:59.999Z``.
+
+    A number that is no time, out of a damaged file, is returned as it is.
+    """
+    try:
+        date = datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(moment)
+    text = date.isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
