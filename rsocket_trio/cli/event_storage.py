@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Final
 
@@ -12,11 +11,11 @@ from rsocket_trio.lumberjack import Batch, LumberjackServer, store_in
 from rsocket_trio.spool import Spool, SpoolFailed
 
 from .exits import LOCAL_IO, Failure
+from .logs import logger
 from .progress import Progress
 
 __all__ = ["EventStorage"]
 
-_logger: Final = logging.getLogger("rsocket_trio.cli")
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
 _LOOKS: Final = 3
@@ -72,6 +71,7 @@ class EventStorage:
                 differing = differing + 1 if spool.full != reported_full else 0
                 if differing == _LOOKS:
                     reported_full = not reported_full
+                    differing = 0
                     self._report(full=reported_full)
                 self._show(server)
                 with trio.move_on_after(_INTERVAL):
@@ -82,14 +82,14 @@ class EventStorage:
 
     def _report(self, *, full: bool) -> None:
         if full:
-            _logger.warning(
+            logger.warning(
                 "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
                 "until it is started with more --spool-size, or with --keep-size or --keep-age",
                 self._spool.directory,
                 self._spool.max_size,
             )
         else:
-            _logger.info("the spool in %s has room again", self._spool.directory)
+            logger.info("the spool in %s has room again", self._spool.directory)
 
     def _show(self, server: LumberjackServer) -> None:
         if self._progress.shown:
