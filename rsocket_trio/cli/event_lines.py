@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
-from rsocket_trio.log_text import escaped
+from rsocket_trio.log_text import Escapes, escaped
 from rsocket_trio.lumberjack import InvalidEvent, decode_json, decode_pairs
 
 from .output import json_line
@@ -32,13 +33,16 @@ def event_line(raw: bytes, *, is_json: bool) -> bytes:
     text = raw.decode()
     if text.isprintable():
         return raw + b"\n"
-    return "".join([c if c.isprintable() else _printable(c) for c in text]).encode() + b"\n"
+    return text.translate(_ESCAPES).encode() + b"\n"
 
 
 def _printable(character: str) -> str:
     # JSON allows these three between its parts only, and other control characters nowhere. So what
     # is left is in a string, where an escape means the same.
     return " " if character in "\t\n\r" else json.dumps(character)[1:-1]
+
+
+_ESCAPES: Final = Escapes(_printable)
 
 
 def invalid_line(raw: bytes, error: InvalidEvent, where: str, *, as_json: bool) -> bytes:

@@ -6,6 +6,8 @@ and a sender that leaves does not end a line in its middle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -19,7 +21,8 @@ from .stdio import Writer
 __all__ = ["EventPrinter"]
 
 _SLICE: Final = 64 * 2**10
-"""Bytes of lines that are printed together. Other tasks run between two slices."""
+"""Bytes of lines that are printed together. Other tasks run between two slices. The line of an
+event with more bytes is made in a thread."""
 
 
 @attrs.define(eq=False)
@@ -120,7 +123,7 @@ class EventPrinter:
                 break
             read += 1
             try:
-                line = event_line(raw, is_json=job.batch.is_json)
+                line = await _apart(raw, partial(event_line, raw, is_json=job.batch.is_json))
             except InvalidEvent as error:
                 if self._close_at_invalid:
                     job.invalid = error
@@ -142,4 +145,12 @@ class EventPrinter:
 
     async def _print_invalid(self, job: _Job, raw: bytes, error: InvalidEvent) -> None:
         where = job.batch.transport.peer or "a sender"
-        await self._errors.write(invalid_line(raw, error, where, as_json=self._as_json))
+        make = partial(invalid_line, raw, error, where, as_json=self._as_json)
+        await self._errors.write(await _apart(raw, make))
+
+
+async def _apart(raw: bytes, make: Callable[[], bytes]) -> bytes:
+    """Make the line of an event; that of a large one in a thread, as it may take seconds."""
+    if len(raw) <= _SLICE:
+        return make()
+    return await trio.to_thread.run_sync(make, abandon_on_cancel=True)

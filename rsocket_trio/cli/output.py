@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rsocket_trio.log_text import Escapes
 
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload
 
 __all__ = ["json_line", "render", "utc"]
+
+_ESCAPES: Final = Escapes(lambda c: json.dumps(c)[1:-1])
 
 
 def render(payload: Payload, *, as_json: bool) -> bytes:
@@ -36,11 +40,18 @@ def json_line(fields: object) -> bytes:
     """
     text = json.dumps(fields, ensure_ascii=False)
     if not text.isprintable():
-        text = "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in text])
+        text = text.translate(_ESCAPES)
     return text.encode() + b"\n"
 
 
 def utc(moment: float) -> str:
-    """Return a time as text: the seconds since 1970 as ``2026-01-31T23:59:59.999Z``."""
-    text = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    """Return a time as text: the seconds since 1970 as ``2026-01-31T23:59:59.999Z``.
+
+    A number that is no time, out of a damaged file, is returned as it is.
+    """
+    try:
+        date = datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(moment)
+    text = date.isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

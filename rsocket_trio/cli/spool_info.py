@@ -54,6 +54,6 @@ def _table(fields: dict[str, object]) -> bytes:
         if isinstance(value, dict):
             shown = "  ".join(f"{escaped(key)} {item:,}" for key, item in value.items()) or "none"
         else:
-            shown = f"{value:,}" if isinstance(value, int) else str(value)
+            shown = f"{value:,}" if isinstance(value, int) else escaped(str(value))
         lines.append(f"{name.replace('_', ' '):12} {shown}\n")
     return "".join(lines).encode()

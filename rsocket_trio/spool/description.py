@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
 from .extent import extent_within, read_identity, snapshot
-from .schema import connect_reader, failure
+from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["SpoolDescription", "describe_spool"]
 
@@ -61,7 +60,7 @@ def describe_spool(directory: str | os.PathLike[str]) -> SpoolDescription:
             [(created_at,)] = connection.execute("SELECT created_at FROM spool")
             extent = extent_within(connection)
             found = connection.execute('SELECT consumer, "offset" FROM positions').fetchall()
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise failure(error, where) from error
     finally:
         connection.close()

@@ -54,9 +54,9 @@ class Extent:
 def read_identity(connection: sqlite3.Connection) -> tuple[str, int]:
     """Return the identity of the spool, and the oldest offset that is kept."""
     row = connection.execute("SELECT spool_id, oldest FROM spool").fetchone()
-    if row is None:
+    spool_id, oldest = row or (None, None)
+    if not isinstance(spool_id, str) or not isinstance(oldest, int):
         raise SpoolFailed("the spool has no identity: its database is damaged")
-    spool_id, oldest = row
     return spool_id, oldest
 
 

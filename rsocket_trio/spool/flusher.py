@@ -17,7 +17,7 @@ from ..log_policy import logger
 from .config import Retention, SpoolConfig
 from .errors import SpoolClosed, SpoolError, SpoolFailed
 from .requests import Append, Move, Requests
-from .schema import failure
+from .schema import DATABASE_ERRORS, failure
 from .trimming import Trim, trim_for
 from .writer import Group, Outcome, Writer, may_pass
 
@@ -239,7 +239,7 @@ class Flusher:
     def _ended_by(self, problem: Exception) -> SpoolError:
         if isinstance(problem, SpoolError):
             return problem
-        if isinstance(problem, sqlite3.Error):
+        if isinstance(problem, DATABASE_ERRORS):
             error: SpoolError = failure(problem, self._directory)
         else:
             error = SpoolFailed(f"the spool in {self._directory} failed: {problem!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from .config import SpoolConfig
 from .errors import WrongSpool
 from .extent import read_extent, read_identity
 from .queries import check_range, fetch
-from .schema import connect_reader, failure
+from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["read_range"]
 
@@ -63,7 +62,7 @@ def read_range(
             for batch in fetch(connection, at, stop, limits):
                 at = batch.stop
                 yield batch
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise failure(error, where) from error
     finally:
         connection.close()

@@ -53,7 +53,7 @@ def fetch(
                 stop=min(first + count, stop),
                 data=data,
                 encoding=encoding,
-                facts=json.loads(facts),
+                facts=_decode(facts, first),
                 stored_at=stored_at,
             )
             found.append(batch)
@@ -68,6 +68,21 @@ def fetch(
         if start < oldest:
             raise OffsetTrimmed(start, oldest)
         raise SpoolFailed(f"the events from offset {start} on are missing: the spool is damaged")
+    return found
+
+
+def _decode(facts: str, first: int) -> dict[str, str]:
+    """Return the facts of the batch at an offset.
+
+    Raises:
+        SpoolFailed: They are not what `encode_facts` writes.
+    """
+    try:
+        found = json.loads(facts)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise SpoolFailed(f"the batch at offset {first} has no valid facts: the spool is damaged")
     return found
 
 

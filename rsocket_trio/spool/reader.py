@@ -16,7 +16,7 @@ from .config import SpoolConfig
 from .errors import SpoolClosed
 from .flusher import Flusher
 from .queries import fetch
-from .schema import connect_reader, failure
+from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["ReaderPool", "SpoolReader"]
 
@@ -46,7 +46,7 @@ class ReaderPool:
         usable = True
         try:
             return fetch(connection, start, stop, self._config)
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             usable = False
             raise failure(error, self._directory) from error
         finally:

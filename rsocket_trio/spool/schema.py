@@ -13,7 +13,10 @@ from urllib.parse import quote
 from .directory import DATABASE, database_of, sync_directory
 from .errors import NotASpool, SpoolFailed, SpoolTooNew
 
-__all__ = ["WAIT", "connect_reader", "connect_writer", "failure"]
+__all__ = ["DATABASE_ERRORS", "WAIT", "connect_reader", "connect_writer", "failure"]
+
+DATABASE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What `sqlite3` raises. The second one, if a damaged database makes SQLite quote its damage."""
 
 APPLICATION: Final = 0x52537030
 """``PRAGMA application_id``: the letters "RSp0". This package recognises a spool by it."""
@@ -83,7 +86,7 @@ def connect_writer(directory: Path, checkpoint_size: int) -> sqlite3.Connection:
         except BaseException:  # closed before the error goes on
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise failure(error, directory) from error
     return connection
 
@@ -97,7 +100,7 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
         SpoolFailed: The database cannot be opened.
     """
     path = database_of(directory)
-    if not path.exists():
+    if not path.is_file():  # the open of a pipe would wait
         raise NotASpool(f"{directory} is not a spool: it has no file {DATABASE}")
     try:
         connection = sqlite3.connect(
@@ -112,7 +115,7 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
         except BaseException:  # as above
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise failure(error, directory) from error
     if version is None:
         connection.close()
@@ -120,10 +123,12 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
     return connection
 
 
-def failure(error: sqlite3.Error, directory: Path) -> NotASpool | SpoolFailed:
+def failure(error: sqlite3.Error | UnicodeDecodeError, directory: Path) -> NotASpool | SpoolFailed:
     """Return the error of this package for an error of the database."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return NotASpool(f"{database_of(directory)} is not a database: {error}")
+    if isinstance(error, UnicodeDecodeError):
+        return SpoolFailed(f"the database in {directory} is damaged: its tables are not readable")
     return SpoolFailed(f"the database in {directory} failed: {error}")
 
 

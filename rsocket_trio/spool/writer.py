@@ -17,7 +17,7 @@ from .config import SpoolConfig
 from .directory import WriterLock, database_of, prepare
 from .errors import SpoolFailed
 from .extent import Extent, read_extent, read_identity
-from .schema import WAIT, connect_writer, failure
+from .schema import DATABASE_ERRORS, WAIT, connect_writer, failure
 from .trimming import Trim, delete_step
 
 __all__ = ["Group", "NewRow", "Outcome", "Writer", "may_pass"]
@@ -103,7 +103,7 @@ class Writer:
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
                 self._place = _place(self._path)
-            except sqlite3.Error as error:
+            except DATABASE_ERRORS as error:
                 self._connection.close()
                 raise failure(error, directory) from error
             except BaseException:  # everything is closed before the error goes on

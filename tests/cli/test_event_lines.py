@@ -1,6 +1,7 @@
 """Events as lines: one printable line each, with the same meaning."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -63,3 +64,34 @@ def test_no_event(raw: bytes) -> None:
     """Bytes that are not JSON are refused."""
     with pytest.raises(InvalidEvent):
         event_line(raw, is_json=True)
+
+
+@pytest.mark.parametrize("kind", ["event", "pairs", "invalid"])
+@pytest.mark.parametrize("character", ["\x7f", "\u2028", "\U000e0001"])
+def test_the_memory_for_an_event_of_characters_that_cannot_be_printed(
+    kind: str, character: str
+) -> None:
+    """It is a small multiple of the event and of its line, also if no character is printable."""
+    text = (character * (500_000 // len(character.encode()))).encode()
+    pairs = encode_pairs([(b"key", text)])
+    tracemalloc.start()
+    try:
+        if kind == "event":
+            line = event_line(b'"%s"' % text, is_json=True)
+        elif kind == "pairs":
+            line = event_line(pairs, is_json=False)
+        else:
+            line = invalid_line(text, InvalidEvent("is wrong"), "a", as_json=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * (len(text) + len(line))
+
+
+def test_all_characters() -> None:
+    """More than a table of escapes remembers."""
+    text = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    for _ in range(2):
+        line = event_line(json.dumps(text, ensure_ascii=False).encode(), is_json=True).decode()
+        assert line[:-1].isprintable()
+        assert json.loads(line) == text

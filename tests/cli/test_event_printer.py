@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import attrs
+import pytest
 import trio
 import trio.testing
 
+from rsocket_trio.cli import event_printer
 from rsocket_trio.cli.event_printer import EventPrinter
 from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.lumberjack import LumberjackConfig, encode_batch
@@ -60,6 +63,30 @@ async def printing(**options: int) -> AsyncIterator[Printing]:
 def batch(first: int, count: int = 1, size: int = 0) -> bytes:
     events = [b'{"n":%d,"x":"%s"}' % (n, b"x" * size) for n in range(first, first + count)]
     return encode_batch(events, compression_level=0)
+
+
+@pytest.mark.parametrize("name", ["event_line", "invalid_line"])
+async def test_other_tasks_run_while_the_line_of_a_large_event_is_made(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It may take seconds, in which other senders need their ACKs and keep-alives."""
+    go_on = threading.Event()
+
+    def slow(*_args: object, **_options: object) -> bytes:
+        return b'{"n":%d}\n' % go_on.wait(10)
+
+    monkeypatch.setattr(event_printer, name, slow)
+    event = (b'"%s"' if name == "event_line" else b"%s") % (b"x" * 100_000)
+    async with (
+        printing() as one,
+        served(shared(one.printer.handle)) as connection,
+    ):
+        await connection.sender.send(encode_batch([event]))
+        await trio.testing.wait_all_tasks_blocked()
+        go_on.set()
+        if name == "event_line":
+            assert await one.read(1) == [1]
+        assert await connection.sender.ack() == (2, 1)
 
 
 async def test_keepalives_while_the_reader_stands_still(

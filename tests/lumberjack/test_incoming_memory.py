@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from contextlib import suppress
 from functools import partial
 from math import inf
 
@@ -248,24 +249,34 @@ async def test_incomplete_batches_do_not_wait_for_each_other(autojump_clock):
 
 
 async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
-    """It has the turn and does not finish: it is disconnected, and the next one has the turn."""
+    """It has the turn and does not finish: it is disconnected, and the next one has the turn.
+
+    Complete batches take most of the memory, so nothing is evicted.
+    """
     config = LumberjackConfig(
-        max_incoming_size=150_000, keepalive_interval=1000, progress_timeout=30, batch_timeout=300
+        max_incoming_size=400_000, max_batches=1, keepalive_interval=1000, progress_timeout=30
     )
 
-    async def accept(_batch):
-        pass
+    async def handler(_batch):
+        await trio.sleep(1000)
 
-    of_all = shared(accept, config)
-    async with served(of_all) as slow, served(of_all) as good:
-        await good.sender.send(window(2) + event(1, b"[" + b" " * 70_000 + b"]"))
-        await trio.testing.wait_all_tasks_blocked()
-        await slow.sender.send(window(9) + event(1, b" " * 100_000))
+    of_all = shared(handler, config)
+    async with (
+        served(of_all) as first,
+        served(of_all) as second,
+        served(of_all) as slow,
+        served(of_all) as good,
+    ):
+        for one in (first, second):  # The batch of the second one waits for room.
+            await one.sender.send(window(1) + event(1, b" " * 350_000))
+            await trio.testing.wait_all_tasks_blocked()
+        await slow.sender.send(window(9) + event(1, b" " * 70_000))
         await trio.testing.wait_all_tasks_blocked()
         await slow.sender.send(b"2")  # From now on it has the turn.
         await trio.testing.wait_all_tasks_blocked()
-        await good.sender.send(event(2))
+        await good.sender.send(full_window(1))
         began = trio.current_time()
+        await trio.testing.wait_all_tasks_blocked()
         async with trio.open_nursery() as nursery:
 
             async def trickle():
@@ -277,11 +288,46 @@ async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
                         return
 
             nursery.start_soon(trickle)
-            assert await good.sender.ack() == (2, 2)
-            assert trio.current_time() - began == pytest.approx(30)
+            while of_all.intake.waiting:
+                await trio.sleep(0.25)
+            assert 30 <= trio.current_time() - began < 31
             nursery.cancel_scope.cancel()
     (line,) = [record.getMessage() for record in caplog.records]
     assert "while others waited for memory (max_incoming_size)" in line
+
+
+async def test_many_senders_that_let_a_large_batch_wait(autojump_clock):
+    """They finish no batch, but send a byte now and then. An honest batch does not wait for the
+    turns of all of them, and its own sender is not evicted, although it holds most.
+    """
+    config = LumberjackConfig(max_incoming_size=1_800_000, keepalive_interval=1000)
+
+    async def accept(_batch):
+        pass
+
+    of_all = shared(accept, config)
+    async with trio.open_nursery() as nursery:
+
+        async def bad():
+            async with served(of_all) as one:
+                await one.sender.send(window(60_000) + event(1, b" " * 90_000))
+                while not one.over.is_set():
+                    await trio.sleep(1)
+                    with suppress(trio.BrokenResourceError):
+                        await one.sender.send(event(2))
+
+        for _ in range(22):
+            nursery.start_soon(bad)
+        await trio.sleep(10)
+        began = trio.current_time()
+        async with served(of_all) as good:
+            await good.sender.send(window(10))
+            for n in range(1, 11):
+                await good.sender.send(event(n, b" " * 40_000))
+                await trio.sleep(0.3)  # Meanwhile others take their turns.
+            assert await good.sender.ack() == (2, 10)
+        assert trio.current_time() - began < 30
+        nursery.cancel_scope.cancel()
 
 
 async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):

@@ -52,6 +52,7 @@ def test_limits_have_a_range(field):
         ("max_compressed_windows", 2, compressed(window(0), window(0))),
         ("max_compressed_windows", 2, compressed(window(1), event(1), window(1), event(2))),
         ("max_compressed_windows", 2, window(2) + compressed(event(1), window(1), event(2))),
+        ("max_compressed_windows", 2, compressed(window(5), window(6))),
         ("max_batch_size", 26, window(1) + event(1)),
         ("max_batch_size", 78, window(3) + event(1) + event(2) + event(3)),
         ("max_batch_size", 78, window(3) + compressed(event(1), event(2), event(3))),
@@ -177,8 +178,14 @@ def test_a_bomb_of_many_frames_at_the_default_limits():
 
 @pytest.mark.parametrize(
     "frames",
-    [window(0), event(1, b"1"), window(1) + event(1, b"12"), window(5) + event(1, b"1")],
-    ids=["windows", "events", "windows and events", "short windows"],
+    [
+        window(0),
+        event(1, b"1"),
+        window(1) + event(1, b"12"),
+        window(5) + event(1, b"1"),
+        window(5),
+    ],
+    ids=["windows", "events", "windows and events", "short windows", "windows that never begin"],
 )
 def test_a_bomb_of_many_windows_at_the_default_limits(frames):
     """Each window becomes an object, so their number is limited, also of those without events."""

@@ -40,6 +40,20 @@ async def test_another_task_acknowledges(autojump_clock):
     assert results == [3, 3, 3, 4, 4, 5, 5]
 
 
+@pytest.mark.parametrize("change", [list.clear, list.pop, lambda raw: raw.append(b"2")])
+async def test_the_list_of_events_is_changed(autojump_clock, change):
+    """The sender has sent five events, whatever the handler makes of its list of them."""
+
+    async def handler(batch):
+        change(batch.raw)
+        assert len(batch) == 5
+
+    async with served(shared(handler, QUIET)) as one:
+        for _ in range(2):
+            await one.sender.send(full_window(5))
+            assert await one.sender.ack() == (2, 5)
+
+
 async def test_a_thread_acknowledges():
     """By `trio.from_thread.run`."""
 

@@ -255,14 +255,20 @@ async def test_an_older_version_is_brought_up_to_date(directory, monkeypatch):
         "DELETE FROM spool",
         "DELETE FROM batches WHERE first = 0",
         "UPDATE batches SET first = 9 WHERE first = 4",
+        "UPDATE batches SET facts = '{' WHERE first = 4",
+        "UPDATE batches SET facts = '[1]' WHERE first = 4",
+        "UPDATE batches SET facts = '{\"peer\": 1}' WHERE first = 4",
+        f"UPDATE batches SET facts = '{'[' * 50_000}' WHERE first = 4",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'N', x'ff')",
     ],
+    ids=range(9),
 )
 async def test_damaged_tables(directory, damage):
     """They are an error when the spool is opened, or when the damage is read."""
     async with open_spool(directory) as spool:
         for _ in range(4):
             await spool.append(lines(2))
-    change(directory, damage)
+    change(directory, *damage.split("; "))
     async with assert_no_leaks():
         with pytest.raises(SpoolFailed):
             async with open_spool(directory) as spool:

@@ -79,7 +79,7 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
         self._numbers: list[int] | None = None
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return len(self._incoming)
 
     def __repr__(self) -> str:
         return (

@@ -119,10 +119,10 @@ class TimedReader:
             batches = self._reader.feed(data)
         finally:
             self._returned += sum(map(held_size, batches))
+            self._heard = trio.current_time()
+            if between or batches:
+                self._began = self._share.began = self._heard
             self._hold()
-        self._heard = trio.current_time()
-        if between or batches:
-            self._began = self._heard
         return batches
 
     def _hold(self) -> None:

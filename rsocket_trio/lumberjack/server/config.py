@@ -46,8 +46,9 @@ class LumberjackConfig:
             and batches that wait for the room of ``max_batches`` and ``max_held_size``. At this
             bound, one connection at a time reads on, and the others wait. So it may be exceeded by
             what `LumberjackLimits` allow two connections, and by 128 KiB for each further one.
-            Connections that hold little go first; if one of them waits a second for incomplete
-            batches, the connection with the largest one is closed. 256 MiB.
+            Connections that hold little go first. If one of them waits a second for incomplete
+            batches, or the turn of a connection lasts 2 seconds, those are closed whose incomplete
+            batches have taken the most memory for the longest time. 256 MiB.
         first_byte_timeout: A sender must send its first byte within this time, and finish the TLS
             handshake before. The guards of a `rsocket_trio.Router` must answer within the same
             time. 10 s.

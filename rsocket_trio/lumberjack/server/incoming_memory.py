@@ -9,8 +9,10 @@ connection at a time has the *turn*: it may take more, until it holds no more th
 sender has a limited time for this.
 
 Senders that begin many batches and finish none would let all others wait. So connections that hold
-little go first. If one of them has waited a second for memory that incomplete batches take, the
-connection with the largest one is *evicted*. Its sender sends the batch again.
+little go first. If one of them has waited a second for memory that incomplete batches take,
+connections are *evicted*: those whose incomplete batches have taken the most memory for the longest
+time. Their senders send the batches again. Connections that hold much have to wait for turns, so
+they get such help only if one turn lasts long.
 """
 
 from __future__ import annotations
@@ -29,6 +31,14 @@ if it held less before: a part of a batch that came with the end of another one.
 
 _PATIENCE: Final = 1.0
 """Seconds that a connection that holds little waits before another one is evicted."""
+
+_PART: Final = 64
+"""This part of the memory is made free by an eviction, in MiB 4 of 256. Of many senders that began
+small batches several are evicted, as a single one would not make room for a batch."""
+
+_LONG_TURN: Final = 2.0
+"""Seconds of one turn after which others that hold much need not wait any longer. Otherwise senders
+that send a byte now and then would have their turns one after the other, of half a minute each."""
 
 
 class IncomingMemory:
@@ -55,7 +65,8 @@ class IncomingMemory:
         self._heavy: dict[ShareOfIncoming, trio.Event] = {}
         self._incomplete = 0  # The bytes of all incomplete batches.
         self._inside: set[ShareOfIncoming] = set()  # Those that hold such bytes.
-        self._evicted: ShareOfIncoming | None = None  # It has not given back its memory yet.
+        self._turn_began = 0.0
+        self._evicted: set[ShareOfIncoming] = set()  # They have not given back their memory yet.
         self._called: ShareOfIncoming | None = None  # It may decode, and has not done so yet.
         self._turn: ShareOfIncoming | None = None
 
@@ -74,12 +85,12 @@ class IncomingMemory:
         called = line[share] = trio.Event()
         self._admit()
         try:
-            with trio.move_on_after(_PATIENCE):
-                await called.wait()
-            if not called.is_set():
-                share.overdue = True
-                self._admit()
-                await called.wait()
+            while not called.is_set():
+                with trio.move_on_after(_PATIENCE):
+                    await called.wait()
+                share.overdue = not called.is_set()
+                if share.overdue and share is next(iter(self._light or self._heavy)):
+                    self._admit()
         except trio.Cancelled:
             self._leave(share)
             raise
@@ -95,8 +106,7 @@ class IncomingMemory:
             self._inside.add(share)
         else:
             self._inside.discard(share)
-            if share is self._evicted:
-                self._evicted = None
+            self._evicted.discard(share)
         if share is self._called:
             self._called = None
         if share is self._turn and size <= share.allowance:
@@ -131,30 +141,39 @@ class IncomingMemory:
         if not line or self._called is not None:
             return
         if not free and self._turn is not None:
-            if self._light and next(iter(line)).overdue:
+            long = trio.current_time() >= self._turn_began + _LONG_TURN
+            if next(iter(line)).overdue and (self._light or long):
                 self._evict()
             return
         share = next(iter(line))
         called = line.pop(share)
         if not free:
             share.allowance = max(share.size, _SMALL)
-            share.deadline = trio.current_time() + self._turn_time
+            self._turn_began = trio.current_time()
+            share.deadline = self._turn_began + self._turn_time
             self._turn = share
         self._called = share
         called.set()
 
     def _evict(self) -> None:
-        """End the connection with the largest incomplete batch, if such batches are the cause.
+        """End the connections whose incomplete batches cost most, if such batches are the cause.
 
         Complete batches give back their memory when they find room, so others wait for that.
         """
-        if self._evicted is not None or 2 * self._incomplete <= self._max_size:
+        if self._evicted or 2 * self._incomplete <= self._max_size:
             return
         # One whose complete batches wait for room would not end before that.
         found = [share for share in self._inside if share.size == share.incomplete]
-        if found:
-            self._evicted = max(found, key=lambda share: share.incomplete)
-            self._evicted.evict()
+        # Not just the largest one: then a sender whose batches are larger than those of many
+        # others, which finish none, would be evicted again and again.
+        now = trio.current_time()
+        found.sort(key=lambda each: (each.incomplete * (now - each.began), each.incomplete))
+        freed = 0
+        while found and freed < self._max_size // _PART:
+            share = found.pop()
+            freed += share.incomplete
+            self._evicted.add(share)
+            share.evict()
 
 
 class ShareOfIncoming:
@@ -168,6 +187,7 @@ class ShareOfIncoming:
     Attributes:
         size: The bytes that it holds.
         incomplete: Those of them that belong to an incomplete batch.
+        began: When this batch began.
         overdue: It has waited for longer than it should.
         allowance: Its turn ends when it holds no more than this.
         deadline: Its sender has until then, if it has the turn.
@@ -176,6 +196,7 @@ class ShareOfIncoming:
     def __init__(self, intake: IncomingMemory, evict: Callable[[], None]) -> None:
         self.size = 0
         self.incomplete = 0
+        self.began = trio.current_time()
         self.evict: Final = evict
         self.overdue = False
         self.allowance = 0

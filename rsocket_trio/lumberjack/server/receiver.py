@@ -211,7 +211,7 @@ class Receiver:
         version = incoming.version
         progress = BatchProgress(incoming, self._acks, lambda: self._done(version))
         try:
-            if not incoming.events:
+            if not len(incoming):  # such a batch is true, see there
                 progress.advance(0)
                 return True
             batch = make(Batch, incoming, self._info, progress)
@@ -221,7 +221,7 @@ class Receiver:
         except ConnectionLost:
             pass  # The writer has reported it, and the scope of the connection is cancelled.
         finally:
-            if incoming.events:
+            if len(incoming):
                 totals.batches += 1
                 totals.events += len(incoming)
                 totals.acknowledged += progress.acknowledged

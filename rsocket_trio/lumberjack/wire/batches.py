@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 import attrs
@@ -62,7 +63,8 @@ class IncomingBatch:
     compressed: bytes | None = None
 
     def __len__(self) -> int:
-        return len(self.events)
+        # Not that of the list, which a handler has too, and may change.
+        return len(self.sequences)
 
     def __bool__(self) -> bool:
         # A batch without events needs its ACK too, so no test for "a batch" may miss it.
@@ -74,8 +76,8 @@ class IncomingBatch:
         Raises:
             ValueError: There is no n-th event.
         """
-        if not 1 <= n <= len(self.events):
-            raise ValueError(f"there is no event number {n} among {len(self.events)}")
+        if not 1 <= n <= len(self):
+            raise ValueError(f"there is no event number {n} among {len(self)}")
         return self.sequences[n - 1]
 
     def acks_for(self, n: int) -> list[int]:
@@ -92,7 +94,7 @@ class IncomingBatch:
         Raises:
             ValueError: There are not so many events.
         """
-        count = len(self.events)
+        count = len(self)
         if n == count == 0:
             return [0]
         if n == 0 or (self.version == 1 and n < count):
@@ -133,6 +135,7 @@ class BatchBuilder:
         "_compressed",
         "_first",
         "_is_json",
+        "_last_window",
         "_limits",
         "_sequences",
         "_size",
@@ -151,6 +154,7 @@ class BatchBuilder:
         self.window = 0  # As announced last.
         self._ceiling: int | None = None  # In a compressed frame: the most batches in `done`.
         self._windows = 0  # The number of W frames so far.
+        self._last_window: float = inf  # In a compressed frame: the most of them.
         self._restart()
 
     def _restart(self) -> None:
@@ -193,6 +197,8 @@ class BatchBuilder:
             )
         self.finish()
         self._windows += 1
+        if self._windows > self._last_window:
+            raise self._too_many_windows()
         self.window = count
         self.version = version
         self._announced = True
@@ -231,6 +237,12 @@ class BatchBuilder:
         return RemoteProtocolError(
             f"the event frames of one batch have more than {self._limits.max_batch_size} bytes"
             " (max_batch_size)"
+        )
+
+    def _too_many_windows(self) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            "a compressed frame contains more windows than the limit of"
+            f" {self._limits.max_compressed_windows} (max_compressed_windows)"
         )
 
     def add(self, version: int, sequence: int, event: bytes, size: int, is_json: bool) -> None:
@@ -292,12 +304,14 @@ class BatchBuilder:
 
     def begin_compressed(self) -> tuple[int, int, bool]:
         """Take note that the next frames come out of a compressed frame; return a mark."""
-        self._ceiling = len(self.done) + self._limits.max_compressed_windows
+        most = self._limits.max_compressed_windows
+        self._ceiling = len(self.done) + most
+        self._last_window = self._windows + most  # A W frame may follow a W frame.
         return len(self.done), self._windows, not self.events
 
     def end_compressed(self, payload: bytes, mark: tuple[int, int, bool]) -> None:
         """Keep the payload with the batch whose events it contains, if it contains nothing else."""
-        self._ceiling = None
+        self._end_ceiling()
         done, windows, began_here = mark
         if not began_here or windows != self._windows:
             return
@@ -309,8 +323,12 @@ class BatchBuilder:
 
     def undo_compressed(self, mark: tuple[int, int, bool]) -> None:
         """Forget the batches out of a compressed frame that is not whole or not valid."""
-        self._ceiling = None
+        self._end_ceiling()
         del self.done[mark[0] :]
+
+    def _end_ceiling(self) -> None:
+        self._ceiling = None
+        self._last_window = inf
 
     def take(self) -> list[IncomingBatch]:
         """Return the batches that are complete, once."""
@@ -324,10 +342,7 @@ class BatchBuilder:
     def _deliver(self) -> None:
         if self._ceiling is not None and len(self.done) >= self._ceiling:
             # These batches wait for the checksum of the frame, so there is no smaller step.
-            raise RemoteProtocolError(
-                "a compressed frame contains more windows than the limit of"
-                f" {self._limits.max_compressed_windows} (max_compressed_windows)"
-            )
+            raise self._too_many_windows()
         events, first = self.events, self._first
         # Both heads end where the bytes of the event begin.
         head = LONG.size if self._is_json else SHORT.size

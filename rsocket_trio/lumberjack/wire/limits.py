@@ -38,9 +38,10 @@ class LumberjackLimits:
         max_compressed_frames: The frames in one compressed frame. An event of one byte takes
             eleven bytes there, and about ten times as much as an object. 131072: twice the largest
             window.
-        max_compressed_windows: The windows in one compressed frame, also those without events. They
-            are kept until the checksum at its end was right, and each takes half a KiB as an
-            object. 4096: known senders send one, and one without window frames at most 2048.
+        max_compressed_windows: The windows in one compressed frame, also those without events, and
+            those that another window frame follows at once. They are kept until the checksum at its
+            end was right, and each takes half a KiB as an object. 4096: known senders send one, and
+            one without window frames at most 2048.
         max_batch_size: The event frames of one batch, after inflation: a batch is delivered as a
             whole. 64 MiB: 2048 events of 32 KiB.
         max_pairs: Key-value pairs of one event of version 1. 1024, as Graylog.
