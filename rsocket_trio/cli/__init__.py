@@ -41,6 +41,7 @@ The commands share these:
 - ``stdio``: standard input and output without blocking trio
 - ``standard_streams``: standard streams that may be closed
 - ``logs``: logging on standard error
+- ``log_thread``: writes the log in a thread, so that no server waits for its reader
 
 The parts of ``bench``:
 

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 from rsocket_trio.log_text import escaped
 
+from .log_thread import ThreadedHandler
 from .output import json_line, utc
 from .progress import CLEAR_LINE
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["log_to_stderr", "logger"]
+__all__ = ["flush_log", "log_to_stderr", "logger"]
 
 logger: Final = logging.getLogger("rsocket_trio.cli")
 """What a command tells its user while it runs."""
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def flush_log() -> None:
+    """Wait until the log is written, for a second at most."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
 
 
 def log_to_stderr(
@@ -41,7 +48,7 @@ def log_to_stderr(
         over_progress: On a terminal, a message takes the place of the line that shows progress.
     """
     level = logging.DEBUG if args.verbose else logging.ERROR if args.quiet else normally
-    handler = logging.StreamHandler(sys.stderr)
+    handler = ThreadedHandler(sys.stderr)
     before = CLEAR_LINE if over_progress and sys.stderr.isatty() else ""
     handler.setFormatter(_JsonLines() if as_json else logging.Formatter(before + _TEXT))
     if expected and not args.verbose:

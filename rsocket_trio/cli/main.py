@@ -15,6 +15,7 @@ from rsocket_trio.log_text import escaped, safe_traceback
 
 from .exits import BROKEN_PIPE, INTERRUPTED, USAGE, Failure
 from .grammar import build_parser
+from .logs import flush_log
 from .standard_streams import discard_output, flush_output, occupy_closed
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if group.subgroup(KeyboardInterrupt) is None:
             raise
         return INTERRUPTED
+    finally:
+        flush_log()
     return status
 
 
@@ -61,6 +64,7 @@ def _run(argv: Sequence[str] | None) -> int:
             status = _command(args)
         flush_output()
     except Failure as failure:
+        flush_log()
         if verbose and failure.__cause__ is not None:
             print(safe_traceback(failure.__cause__)[0], file=sys.stderr)
         # The message may have a text of the peer, which must not control the terminal.

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rsocket_trio.cli.logs import log_to_stderr
+from rsocket_trio.cli.logs import flush_log, log_to_stderr
 from rsocket_trio.cli.progress import Progress
 
 LOGGER = logging.getLogger("tests.cli.test_logs")
@@ -35,6 +35,7 @@ def logged(
         raise KeyError("a\x1b")
     except KeyError:
         LOGGER.exception("it failed with %d", 7)
+    flush_log()
     return to.getvalue()
 
 
@@ -62,6 +63,7 @@ def test_other_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError
     except ValueError:
         LOGGER.exception("more")
+    flush_log()
     assert "Traceback" in to.getvalue()
 
 

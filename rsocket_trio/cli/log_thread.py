@@ -1,0 +1,102 @@
+"""Write the log in a thread, so that a reader of standard error that stalls stops no server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Final, TextIO
+
+__all__ = ["ThreadedHandler"]
+
+_MAX_WAITING: Final = 1000
+"""Messages that wait to be written. Further ones are dropped and counted."""
+_PATIENCE: Final = 1.0
+"""Seconds that `ThreadedHandler.flush` waits for the reader."""
+
+
+class ThreadedHandler(logging.Handler):
+    """Formats a message at once, and writes it in a thread.
+
+    Args:
+        stream: Where to write. If it has a file descriptor, the thread writes to that: if it held
+            the lock of the stream while it waits, the process could not end.
+
+    Attributes:
+        dropped: The messages that found no room since the last one that did.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.dropped = 0
+        self._stream: Final = stream
+        self._fd: Final = _descriptor(stream)
+        self._waiting: Final[deque[str]] = deque()
+        self._changed: Final = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a message; never wait for its reader."""
+        try:
+            text = self.format(record)
+        except Exception:  # as every handler of `logging` does
+            self.handleError(record)
+            return
+        with self._changed:
+            if len(self._waiting) >= _MAX_WAITING:
+                self.dropped += 1
+                return
+            if self.dropped:
+                text = f"({self.dropped} messages were dropped, as the reader was slow)\n{text}"
+                self.dropped = 0
+            self._waiting.append(text)
+            self._changed.notify_all()
+            if self._thread is None:
+                # A daemon, because it may wait for a reader that never reads.
+                self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Wait until all messages are written, for a second at most."""
+        end = time.monotonic() + _PATIENCE
+        with self._changed:
+            while self._waiting and self._changed.wait(end - time.monotonic()):
+                pass
+
+    def close(self) -> None:
+        """Write what waits."""
+        self.flush()
+        super().close()
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                text = self._waiting[0]
+            # Not with the lock: this may wait for the reader.
+            # There is no place left to report an error; without a stream it is an AttributeError.
+            with suppress(OSError, ValueError, AttributeError):
+                self._write_out(f"{text}\n")
+            with self._changed:
+                self._waiting.popleft()
+                self._changed.notify_all()
+
+    def _write_out(self, text: str) -> None:
+        if self._fd is None:
+            self._stream.write(text)
+            self._stream.flush()
+            return
+        rest = memoryview(text.encode("utf-8", "backslashreplace"))
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, AttributeError):  # tests replace it, and some programs have none
+        return None
