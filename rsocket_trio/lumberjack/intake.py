@@ -10,7 +10,6 @@ from typing import Final
 import trio
 
 from .backlog import Backlog
-from .bell import Bell
 from .deliveries import Delivery
 from .event_encoder import EventEncoder
 
@@ -42,8 +41,9 @@ class Intake:
         self._encoder: Final = encoder
         self._backlog: Final = backlog
         self._numbers: Final = count()
-        self._checking: OrderedDict[int, None] = OrderedDict()  # Calls that are not queued yet.
-        self._turn: Final = Bell()
+        # Calls that are not queued yet. The event of the first one is set. Each has its own, so
+        # that a long line does not wake as a whole for each call that leaves it.
+        self._checking: OrderedDict[int, trio.Event] = OrderedDict()
         self._closed = False
 
     def check_open(self) -> None:
@@ -75,10 +75,12 @@ class Intake:
         If cancelled: nothing is queued.
         """
         delivery = Delivery(next(self._numbers), events, finished)
-        self._checking[delivery.number] = None
+        first = self._checking[delivery.number] = trio.Event()
+        self._tell_first()
         try:
             await self._check(delivery)
-            await self._turn.wait_until(lambda: next(iter(self._checking)) == delivery.number)
+            if not first.is_set():
+                await first.wait()
             self.check_open()
             self._backlog.add(delivery)
         except BaseException:
@@ -86,8 +88,12 @@ class Intake:
             raise
         finally:
             del self._checking[delivery.number]
-            self._turn.ring()
+            self._tell_first()
         return delivery
+
+    def _tell_first(self) -> None:
+        if self._checking:
+            next(iter(self._checking.values())).set()
 
     def over(self, delivery: Delivery) -> None:
         """Forget a delivery; what is unsent of it is not sent."""

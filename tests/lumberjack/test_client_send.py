@@ -98,6 +98,33 @@ async def test_windows_are_in_the_order_of_the_calls(network, autojump_clock):
         assert await peer.accept(10_005) == expected
 
 
+class Steps(trio.abc.Instrument):
+    """Counts how often a task runs."""
+
+    count = 0
+
+    def before_task_step(self, task):
+        self.count += 1
+
+
+async def test_a_long_line_of_calls_moves_on_without_waking_all_of_it(network, autojump_clock):
+    """The effort for each call does not depend on how many wait behind a large one."""
+    network.up.clear()
+    async with shipping() as (shipper, nursery):
+        nursery.start_soon(shipper.send, [b"1"] * 200_000)
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        for _ in range(500):
+            nursery.start_soon(shipper.send, [b"2"])
+        while shipper.statistics().waiting < 200_500:
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(steps)
+        assert steps.count < 5000
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_bad_call_lets_later_ones_go_on(network, autojump_clock):
     """A call that is refused, or cancelled while it is checked, holds nothing up."""
     async with shipping() as (shipper, nursery):
