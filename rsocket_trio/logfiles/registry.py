@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from time import time as now
@@ -74,6 +75,10 @@ class Registry:
         self._lock: ProcessLock | None = None
         if path is None:
             return
+        # Else another name of the same file would have another lock, and a write would replace a
+        # symbolic link.
+        path = self._path = Path(os.path.realpath(path))
+        _check_regular(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
@@ -99,6 +104,18 @@ class Registry:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def owns(self, path: str) -> bool:
+        """Return whether a path is one of the files of this registry.
+
+        To ship them would change them, and so on without end.
+        """
+        own = self._path
+        if own is None or not os.path.basename(path).startswith(own.name):
+            return False
+        names = {own.name, f"{own.name}.new", f"{own.name}.lock"}
+        directory, name = os.path.split(path)
+        return name in names and os.path.realpath(directory) == str(own.parent)
 
     def positions(self) -> list[Position]:
         """Return the positions of all files."""
@@ -151,6 +168,16 @@ def _row(position: Position) -> dict[str, Any]:
         "offset": position.offset,
         "updated": round(position.updated, 3),
     }
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse a device, whose bytes may never end, a pipe, and a directory."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # It does not exist, or the attempt to open it says why.
+        return
+    if not stat.S_ISREG(mode):
+        raise RegistryError(f"cannot use {path} as the registry: it is not a regular file")
 
 
 def _load(path: Path) -> list[Position]:
