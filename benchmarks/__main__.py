@@ -12,7 +12,7 @@ from . import machine
 from .cases import CASES, is_wanted
 from .harness import raise_file_limit, run_case, takes_part
 from .memory import run_memory
-from .report import Memory, Results, markdown
+from .report import Memory, Results, markdown, update
 from .stacks import STACKS
 
 
@@ -55,6 +55,11 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         help="file for the report (default benchmarks/results.md if everything is measured)",
     )
+    options.add_argument(
+        "--update",
+        action="store_true",
+        help="replace the measured tables in benchmarks/results.md, and no others",
+    )
     return options
 
 
@@ -94,8 +99,9 @@ def main(arguments: Sequence[str]) -> int:
     memory: Memory = {}
     if is_wanted("memory", options.only):
         memory = run_memory(usable, min(3, options.rounds), options.scale, say)
+    command = shlex.join(["python", "-m", "benchmarks", *arguments])
     report = markdown(
-        command=shlex.join(["python", "-m", "benchmarks", *arguments]),
+        command=command,
         machine=described,
         rounds=options.rounds,
         seconds=options.seconds,
@@ -107,11 +113,15 @@ def main(arguments: Sequence[str]) -> int:
     print(report)
     if options.output is not None:
         options.output.write_text(report)
-    elif not options.only and len(stacks) == len(STACKS):
-        Path(__file__).with_name("results.md").write_text(report)
+    kept = Path(__file__).with_name("results.md")
+    if options.update:
+        kept.write_text(update(kept.read_text(), report, command))
+    elif options.output is None and not options.only and len(stacks) == len(STACKS):
+        kept.write_text(report)
     failed = any(
         result.failure is not None and case.name not in stack.cannot
         for case in cases
+        if case.missing() is None
         for stack in usable
         if (result := results[case.name].get(stack.name)) is not None
     )

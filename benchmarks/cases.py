@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import attrs
+from .lumberjack.ends import LUMBERJACK_CASES, LUMBERJACK_GROUPS
+from .model import Case
 
 LARGE = 16 * 2**20
-
-
-@attrs.frozen(kw_only=True)
-class Case:
-    """A case, which gives one figure for each stack.
-
-    Attributes:
-        name: The name, for ``--only``.
-        title: The title in the report, with parameters in braces.
-        group: The table of the report: a key of `GROUPS`.
-        operation: The name of the operation in the client programs.
-        parameters: The parameters of the command.
-        unit: The unit of the rate.
-        scale: The size of one completion in that unit.
-        only: The families of stacks that run the case; all if empty.
-        server_args: Further arguments of the server, by the family of the stack.
-        client_args: Further arguments of the client, by the family of the stack.
-    """
-
-    name: str
-    title: str
-    group: str
-    operation: str
-    parameters: Mapping[str, object] = attrs.field(factory=dict)
-    unit: str = "/s"
-    scale: float = 1.0
-    only: tuple[str, ...] = ()
-    server_args: dict[str, list[str]] = attrs.field(factory=dict)
-    client_args: dict[str, list[str]] = attrs.field(factory=dict)
-
-    @property
-    def heading(self) -> str:
-        """The title, with its parameters filled in."""
-        return self.title.format(**self.parameters)
-
-    def scaled(self, scale: float) -> Case:
-        """Return the case with its numbers of connections and streams scaled, 10 at least."""
-        fewer = {
-            name: max(10, int(value * scale))
-            for name, value in self.parameters.items()
-            if name in ("connections", "streams") and isinstance(value, int)
-        }
-        return attrs.evolve(self, parameters={**self.parameters, **fewer})
 
 
 GROUPS = {
     "tcp": "Client and server over TCP, each in its own process",
     "ws": "Client and server over WebSocket, each in its own process",
     "server": "The server alone, over TCP, with the same raw client for all",
+    **LUMBERJACK_GROUPS,
 }
 WINDOW = {"window": 256}
 
@@ -202,6 +161,7 @@ CASES = [
         parameters=WINDOW,
     ),
     *_many("server"),
+    *LUMBERJACK_CASES,
 ]
 
 

@@ -23,11 +23,12 @@ from statistics import median, quantiles
 import attrs
 
 from . import machine
-from .cases import CASES, Case, is_wanted
+from .cases import CASES, is_wanted
 from .harness import Result, raise_file_limit, run_case, takes_part
 from .memory import run_memory
+from .model import ROOT, Case, Stack
 from .report import Memory, number, table
-from .stacks import ROOT, STACKS, Stack
+from .stacks import STACKS
 
 BASE, HEAD = "base", "head"
 

@@ -2,7 +2,8 @@
 
 The harness sends a command, ``{"operation": name, "seconds": s, ...}``, with the parameters of its
 case. The client answers with an outcome: ``{"count": n, "elapsed": s}``, with ``"latencies": [p50,
-p99]`` in seconds if it measured one request at a time, or ``{"error": text}``.
+p99]`` in seconds if it measured one request at a time, or ``{"error": text}``. If it completed more
+than it measured, ``"handled"`` is the number of all completions.
 """
 
 from __future__ import annotations

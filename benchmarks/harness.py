@@ -17,8 +17,8 @@ from typing import Any
 
 import attrs
 
-from .cases import Case
-from .stacks import RAW_CLIENT, ROOT, Stack
+from .model import ROOT, Case, Stack
+from .stacks import RAW_CLIENT
 
 _LIBC = ctypes.CDLL(None)
 PATIENCE = 60.0
@@ -106,9 +106,11 @@ def program(command: Sequence[str], directory: Path = ROOT) -> Iterator[Program]
 
 
 @contextmanager
-def server_of(stack: Stack, scheme: str, args: Sequence[str] = ()) -> Iterator[tuple[Program, str]]:
-    """Run a server of the stack during the block; yield it and its URI."""
-    with program([*stack.server, scheme, *args], stack.directory) as server:
+def server_of(
+    stack: Stack, scheme: str, args: Sequence[str] = (), command: Sequence[str] | None = None
+) -> Iterator[tuple[Program, str]]:
+    """Run a server of the stack, or another one, during the block; yield it and its URI."""
+    with program([*(command or stack.server), scheme, *args], stack.directory) as server:
         yield server, server.read_line().split()[1]
 
 
@@ -116,9 +118,10 @@ def server_of(stack: Stack, scheme: str, args: Sequence[str] = ()) -> Iterator[t
 def pair(case: Case, stack: Stack) -> Iterator[tuple[Program, Program]]:
     """Run the server and the client of a case during the block."""
     scheme = "ws" if case.group == "ws" else "tcp"
-    client = RAW_CLIENT if case.group == "server" else stack.client
+    client = RAW_CLIENT if case.group == "server" else case.client or stack.client
+    server_args = case.server_args.get(stack.family, [])
     with (
-        server_of(stack, scheme, case.server_args.get(stack.family, [])) as (server, uri),
+        server_of(stack, scheme, server_args, case.server) as (server, uri),
         program(
             [*client, uri, *case.client_args.get(stack.family, [])], stack.directory
         ) as running,
@@ -132,7 +135,7 @@ class Result:
 
     Attributes:
         rates: One rate per round, in the unit of the case.
-        costs: One value per round: processor time of the server per unit, in seconds.
+        costs: One value per round: processor time of one end per unit, in seconds.
         latencies: One [p50, p99] per round, in seconds, if measured.
         failure: The reason why there are no rates.
     """
@@ -181,7 +184,9 @@ def run_case(
         for stack in stacks:
             if not takes_part(case, stack):
                 continue
-            result = results[stack.name] = Result(failure=stack.cannot.get(case.name))
+            result = results[stack.name] = Result(
+                failure=case.missing() or stack.cannot.get(case.name)
+            )
             if result.failure is None:
                 try:
                     server, client = running.enter_context(pair(case, stack))
@@ -225,14 +230,15 @@ def warm_up(case: Case, server: Program, client: Program, seconds: float, proces
 
 def measure(case: Case, server: Program, client: Program, seconds: float, result: Result) -> None:
     """Measure one stack in one round and add the values to its result."""
-    before = server.processor_time()
+    measured = client if case.end == "client" else server
+    before = measured.processor_time()
     outcome = client.ask(case.operation, seconds=seconds, **case.parameters)
-    spent = server.processor_time() - before
+    spent = measured.processor_time() - before
     units = outcome["count"] * case.scale
     if not units:
         raise ProgramFailed(f"{' '.join(client.command[1:])}: nothing was completed")
     result.rates.append(units / outcome["elapsed"])
-    result.costs.append(spent / units)
+    result.costs.append(spent / (outcome.get("handled", outcome["count"]) * case.scale))
     if "latencies" in outcome:
         result.latencies.append(outcome["latencies"])
 

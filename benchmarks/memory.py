@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from .harness import ProgramFailed, program, server_of
-from .stacks import RAW_CLIENT, Stack
+from .model import Stack
+from .stacks import RAW_CLIENT
 
 SETTLE = 0.3
 """Seconds that a server has to finish its work before its size is read."""

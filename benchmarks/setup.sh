@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the peers of the benchmark, each exactly as its lock file or its project file says:
-# rsocket-js (npm), rsocket-java (Maven), rsocket-go (the Go module proxy). One whose tools are
-# absent is named and left out, and the report says so, too. (tests/interop/setup.sh installs all
-# of these tools but Go; rsocket-py comes with the extra: pip install '.[peers]'.)
+# rsocket-js (npm), rsocket-java (Maven), rsocket-go and go-lumber (the Go module proxy). One whose
+# tools are absent is named and left out, and the report says so, too. (tests/interop/setup.sh
+# installs all of these tools but Go, and builds Filebeat; rsocket-py and pylogbeat come with the
+# extra: pip install '.[peers]'.)
 # Says nothing where all is there.
 set -eu
 cd "$(dirname "$0")"
@@ -53,4 +54,10 @@ if ! have go; then
     left_out rsocket-go "Go 1.22 or newer"
 elif stale go/peer go/go.mod go/go.sum go/*.go; then
     make_peer rsocket-go go go build -o peer .
+fi
+
+if ! have go; then
+    left_out go-lumber "Go 1.22 or newer"
+elif stale lumberjack/go/peer lumberjack/go/go.mod lumberjack/go/go.sum lumberjack/go/*.go; then
+    make_peer go-lumber lumberjack/go go build -o peer .
 fi

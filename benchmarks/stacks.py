@@ -5,50 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-import attrs
+from .lumberjack.ends import LUMBERJACK_STACKS
+from .model import Stack
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent
 PYTHON = [sys.executable, "-m"]
 JAR = "java/target/bench.jar"
 WARM_UP = {"java": 10.0, "js": 2.0}
 """Seconds of processor time after which HotSpot and V8 have compiled the code of a case. It is not
 wall-clock time, because the compilers also wait when other programs use the processor."""
-
-
-@attrs.frozen(kw_only=True)
-class Stack:
-    """One implementation of RSocket.
-
-    Attributes:
-        name: The name, for ``--stacks``.
-        title: The title in the report.
-        server: The command of its server. The harness appends the scheme.
-        client: The command of its client. The harness appends the URI of the server.
-        groups: The groups of cases that it can run.
-        cannot: The cases that it cannot run, with the reasons.
-        missing: Returns the reason why its programs cannot run here, or ``None``.
-        warm_up: Processor time of its server before the measurement, in seconds; for stacks that
-            compile while they run.
-        directory: The working directory of its programs, where Python looks for modules first.
-        family: The name by which cases give arguments. Two stacks of one kind share it.
-    """
-
-    name: str
-    title: str
-    server: list[str]
-    client: list[str]
-    groups: frozenset[str]
-    cannot: dict[str, str] = attrs.field(factory=dict)
-    missing: Callable[[], str | None] = lambda: None
-    warm_up: float = 0.0
-    directory: Path = ROOT
-    family: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
 
 
 def _node() -> str | None:
@@ -148,6 +117,7 @@ STACKS = [
         groups=frozenset({"tcp"}),
         cannot={"tcp/streams": "it has no concurrent streams"},
     ),
+    *LUMBERJACK_STACKS,
 ]
 
 RAW_CLIENT = [*PYTHON, "benchmarks.raw_client"]

@@ -26,6 +26,7 @@ __all__ = [
     "NO_UNIX_SOCKETS",
     "PIPE_SIZE",
     "POLLED_FILES",
+    "POLL_HANGUP",
     "POSITIONED_READS",
     "PROCESSES",
     "STOP_SIGNALS",
@@ -64,6 +65,10 @@ output in threads."""
 
 POSITIONED_READS: bool = hasattr(os, "pread")
 """A file can be read at an offset (pread). If not, ``lumberjack ship`` says so and ends."""
+
+POLL_HANGUP: int = getattr(select, "POLLRDHUP", 0) if POLLED_FILES else 0
+"""The event that the peer of a socket sends no more, whether its bytes have been read or not. If 0,
+a Lumberjack server that does not read from a sender notices later that it has left."""
 
 PROCESSES: bool = os.path.isdir("/proc/self")
 """``/proc`` describes processes. If not, `rsocket_trio.testing` cannot measure the memory that a

@@ -19,7 +19,7 @@ from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
 from .service import Registry, Service
 from .sockets.connection_limit import ConnectionLimit
-from .sockets.serving import Serving
+from .sockets.serving import RunningServer, Serving
 from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
@@ -45,16 +45,18 @@ class ServerStatistics:
 
 
 @final
-class Server(metaclass=Sealed, given="serve gives one to task_status"):
+class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
     """A running server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it sends CONNECTION_CLOSE to every peer, refuses new requests, and lets the open
+    streams finish.
 
     Attributes:
         uris: The addresses it listens on, with their real ports.
     """
 
     def __init__(self, serving: Serving, service: Service) -> None:
-        self.uris = serving.uris
-        self._serving = serving
+        super().__init__(serving)
         self._service = service
 
     def statistics(self) -> ServerStatistics:
@@ -62,26 +64,7 @@ class Server(metaclass=Sealed, given="serve gives one to task_status"):
         registry = self._service.registry
         return ServerStatistics(connections=len(registry.connections), accepted=registry.accepted)
 
-    async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop gracefully.
-
-        The server accepts no new connections, sends CONNECTION_CLOSE to every peer, refuses new
-        requests, and lets the open streams finish. Streams that are not finished after ``grace``
-        seconds are cancelled. Returns when everything has ended; `serve` returns then too. In a
-        handler of this server, which would wait for itself, call `stop`.
-
-        Args:
-            grace: Seconds; 0 cancels at once.
-
-        Checkpoint: always.
-        If cancelled: the server still stops.
-        """
-        self.stop(grace=grace)
-        await self._serving.wait_stopped()
-
-    def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._serving.stop(grace)
+    def _stop_connections(self) -> None:
         self._service.registry.stop()
         if self._service.sessions is not None:
             self._service.sessions.stop()

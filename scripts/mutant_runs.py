@@ -28,6 +28,7 @@ PACKAGE: Final = "rsocket_trio"
 
 NO_BEHAVIOUR: Final = (
     "test_benchmarks",
+    "test_benchmarks_lumberjack",
     "test_conformance",
     "test_docstrings",
     "test_exports",

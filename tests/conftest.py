@@ -35,6 +35,7 @@ PARTS = {
         "spool/test_limited_file.py",
         "spool/test_processes.py",
         "test_benchmarks.py",
+        "test_benchmarks_lumberjack.py",
         "test_large_payloads.py",
         "testing/test_pytest_plugin.py",
     ],

@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.cases import CASES
 from benchmarks.harness import pair, takes_part
-from benchmarks.stacks import STACKS, Stack
+from benchmarks.model import Stack
+from benchmarks.stacks import STACKS
 from tests.programs import environment
 
 ROOT = Path(__file__).parent.parent
@@ -171,6 +172,10 @@ def test_titles_name_the_pinned_versions() -> None:
     found = re.search(r"rsocket/rsocket-go v(\S+)", (BENCHMARKS / "go/go.mod").read_text())
     assert found
     assert titles["go"] == f"rsocket-go {found[1]}"
+    project = BENCHMARKS / "lumberjack/go/go.mod"
+    found = re.search(r"elastic/go-lumber v(\S+)", project.read_text())
+    assert found
+    assert titles["lj-go"] == f"go-lumber {found[1]}"
 
 
 def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
@@ -189,7 +194,7 @@ def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     named = [line.split()[1] for line in done.stderr.splitlines() if "is left out" in line]
-    assert named == ["rsocket-js", "rsocket-java", "rsocket-go"]
+    assert named == ["rsocket-js", "rsocket-java", "rsocket-go", "go-lumber"]
 
 
 def test_two_checkouts_are_compared_pair_by_pair() -> None:

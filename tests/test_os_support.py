@@ -39,7 +39,7 @@ import trio
 unix = socket.AF_UNIX
 for module, names in {
     socket: ["AF_UNIX", "SO_PEERCRED"],
-    select: ["poll", "PIPE_BUF"],
+    select: ["poll", "PIPE_BUF", "POLLRDHUP"],
     os: ["O_NOFOLLOW", "O_CLOEXEC", "getuid", "fork"],
 }.items():
     for name in names:

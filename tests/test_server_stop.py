@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
+import trustme
 
 from rsocket_trio import ClosedByPeer, ConnectionLost, Payload, connect, serve
 from rsocket_trio.frames import ErrorFrame, PayloadFrame, RequestResponseFrame
@@ -82,6 +86,41 @@ async def test_silent_peers_do_not_delay_a_stop():
             with trio.fail_after(5):
                 await server.aclose(grace=60)
             assert await silent.receive_frames() == []
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n"])
+@pytest.mark.parametrize("scheme", ["tls", "ws", "wss"])
+@pytest.mark.parametrize("full", [False, True])
+async def test_handshakes_do_not_delay_a_stop(scheme, sent, full, caplog):
+    """They end at once, also that of a connection past `max_connections`; it is no failure."""
+    uri = f"{scheme}://127.0.0.1:0"
+    context = None
+    if scheme != "ws":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trustme.CA().issue_cert("localhost").configure_cert(context)
+    start = partial(serve, Gated(), uri, ssl_context=context, max_connections=1 if full else None)
+    async with assert_no_leaks(), trio.open_nursery() as nursery:
+        server = await nursery.start(start)
+        port = int(server.uris[0].split(":")[-1].strip("/"))
+        for _ in range(3):
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            nursery.start_soon(drop, stream)
+            await stream.send_all(sent)
+        await trio.sleep(0.1)
+        caplog.clear()
+        with trio.fail_after(2):
+            await server.aclose(grace=60)
+    assert not caplog.records
+
+
+async def drop(stream):
+    """Read to the end of the stream, which a server that is being stopped sends."""
+    async with stream:
+        try:
+            while await stream.receive_some():
+                pass
+        except trio.BrokenResourceError:
+            pass
 
 
 async def test_cancelling_serve():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Final
 
@@ -12,13 +11,15 @@ from rsocket_trio.lumberjack import Batch, LumberjackServer, store_in
 from rsocket_trio.spool import Spool, SpoolFailed
 
 from .exits import LOCAL_IO, Failure
+from .logs import logger
 from .progress import Progress
 
 __all__ = ["EventStorage"]
 
-_logger: Final = logging.getLogger("rsocket_trio.cli")
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
+_LOOKS: Final = 3
+"""A spool that is full, or has room, in so many looks is reported: it may alternate quickly."""
 
 
 class EventStorage:
@@ -63,12 +64,15 @@ class EventStorage:
         If cancelled: it ends.
         """
         spool = self._spool
-        was_full = False
+        reported_full = False
+        differing = 0
         try:
             while self._failure is None:
-                if spool.full != was_full:
-                    was_full = not was_full
-                    self._report(full=was_full)
+                differing = differing + 1 if spool.full != reported_full else 0
+                if differing == _LOOKS:
+                    reported_full = not reported_full
+                    differing = 0
+                    self._report(full=reported_full)
                 self._show(server)
                 with trio.move_on_after(_INTERVAL):
                     await self._failed.wait()
@@ -78,19 +82,19 @@ class EventStorage:
 
     def _report(self, *, full: bool) -> None:
         if full:
-            _logger.warning(
+            logger.warning(
                 "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
                 "until it is started with more --spool-size, or with --keep-size or --keep-age",
                 self._spool.directory,
                 self._spool.max_size,
             )
         else:
-            _logger.info("the spool in %s has room again", self._spool.directory)
+            logger.info("the spool in %s has room again", self._spool.directory)
 
     def _show(self, server: LumberjackServer) -> None:
         if self._progress.shown:
             numbers, kept = server.statistics(), self._spool.statistics()
             self._progress.show(
-                f"{numbers.acknowledged:,} events from {numbers.connections:,} connections; "
-                f"the spool has {kept.size:,} of {self._spool.max_size:,} bytes"
+                f"events: {numbers.acknowledged:,}  connections: {numbers.connections:,}  "
+                f"spool: {kept.size:,} of {self._spool.max_size:,} bytes"
             )

@@ -14,7 +14,10 @@ from .progress import CLEAR_LINE
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["log_to_stderr"]
+__all__ = ["log_to_stderr", "logger"]
+
+logger: Final = logging.getLogger("rsocket_trio.cli")
+"""What a command tells its user while it runs."""
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -27,7 +27,7 @@ from .certificates import load_authority, load_certificate
 from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
-from .logs import log_to_stderr
+from .logs import log_to_stderr, logger
 from .serving import serve_until_stopped
 from .stdio import Writer
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_logger: Final = logging.getLogger("rsocket_trio.cli")
 _DEFAULT_SPOOL_SIZE: Final = 2**30
 
 
@@ -135,10 +134,10 @@ async def _run(
     finally:
         if running is not None:
             numbers = running.statistics()
-            _logger.info(
-                "%d events from %d connections, %d of them acknowledged",
-                numbers.events,
+            logger.info(
+                "connections: %d, events: %d, acknowledged: %d",
                 numbers.accepted,
+                numbers.events,
                 numbers.acknowledged,
             )
 

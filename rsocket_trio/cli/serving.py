@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import trio
 
 from rsocket_trio.os_support import STOP_SIGNALS
 
 from .exits import DONE, UNREACHABLE, Failure
+from .logs import logger
 from .stdio import Writer
 
 __all__ = ["RunningServer", "serve_until_stopped"]
-
-_logger: Final = logging.getLogger("rsocket_trio.cli")
 
 
 class RunningServer(Protocol):
@@ -109,6 +107,6 @@ class _Stop:
                 self._nursery.start_soon(self._close, self.server)
 
     async def _close(self, server: RunningServer) -> None:
-        _logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
+        logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
         await server.aclose(grace=self._grace)
         self._nursery.cancel_scope.cancel(reason="stopped")

@@ -93,6 +93,8 @@ class Writer:
         If cancelled: a part may have been written.
         """
         rest = memoryview(data)
+        if not rest:
+            await trio.lowlevel.checkpoint()
         while rest:
             try:
                 rest = rest[await _write(self._fd, rest[: os_support.PIPE_SIZE]) :]

@@ -143,7 +143,7 @@ register(
     WireFormat(
         name="lumberjack",
         summary="v1 and v2; several frames may follow one another, also without --tcp",
-        module="rsocket_trio.lumberjack.dump",
+        module="rsocket_trio.lumberjack.wire.dump",
         cut=None,
     )
 )

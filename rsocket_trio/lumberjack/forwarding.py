@@ -10,11 +10,11 @@ import trio
 
 from ..errors import single_error
 from ..spool import Spool, StoredBatch
-from .frames import split_pairs
 from .stored import stored_events
+from .wire.frames import split_pairs
 
 if TYPE_CHECKING:
-    from .shipper import Shipper
+    from .client.shipper import Shipper
 
 __all__ = ["ship_from"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ..spool import Spool
-from .batch import Batch
+from .server.batch import Batch
 from .stored import to_store
 
 __all__ = ["store_in"]

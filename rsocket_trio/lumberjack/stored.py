@@ -19,12 +19,12 @@ import attrs
 from ..errors import RemoteProtocolError, RSocketError
 from ..spool import Batch as SpoolBatch
 from ..spool import StoredBatch
-from .batch import Batch
-from .encoder import encode_batch
-from .events import InvalidEvent, decode_json, decode_pairs
-from .frames import COMPRESSED, MAX_U32, SHORT, WINDOW
-from .limits import LumberjackLimits
-from .reader import BatchReader
+from .server.batch import Batch
+from .wire.encoder import encode_batch
+from .wire.events import decode_slices
+from .wire.frames import COMPRESSED, MAX_U32, SHORT, WINDOW
+from .wire.limits import LumberjackLimits
+from .wire.reader import BatchReader
 
 __all__ = ["StoredEvents", "UnknownEncoding", "stored_events", "to_store"]
 
@@ -64,12 +64,8 @@ class StoredEvents:
 
     def decoded(self) -> Iterator[object]:
         """Iterate over the events, decoded; an `InvalidEvent` is yielded, not raised."""
-        decode = decode_json if self.is_json else decode_pairs
-        for number, raw in enumerate(self.raw, 1):
-            try:
-                yield decode(raw)
-            except InvalidEvent as error:
-                yield InvalidEvent(error.reason, number)
+        for decoded, _ in decode_slices(self.raw, self.is_json):
+            yield from decoded
 
 
 def to_store(batch: Batch) -> SpoolBatch:

@@ -15,7 +15,7 @@ import trio
 
 from ..interactions.block import Block
 from ..payload import Payload
-from .bell import Bell
+from .client.bell import Bell
 
 __all__ = ["Collector", "EventSender", "ship_stream"]
 

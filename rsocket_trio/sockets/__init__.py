@@ -8,7 +8,7 @@ The modules, in reading order. Streams by address:
 - ``byte_stream``: a connected stream, and the facts about it
 - ``dial``: from an address to a connected stream, for clients
 - ``listen``: a task for each connection that arrives at an address
-- ``serving``: listen at several addresses until stopped
+- ``serving``: listen at several addresses until stopped; the base of servers
 
 Kinds of sockets:
 
@@ -22,5 +22,6 @@ Limits, and waiting:
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls
+- ``departure``: whether a peer has left, although its bytes are not read
 - ``readiness``: one epoll for the many sockets of a trio run
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -75,7 +76,8 @@ async def listen_for(
         OSError: The address cannot be listened on.
 
     Checkpoint: always.
-    If cancelled: the listeners are closed; connections stay open in ``handler_nursery``.
+    If cancelled: the listeners are closed, and connections whose handshake is not finished; the
+    others stay open in ``handler_nursery``.
     """
     if uri.is_encrypted and arrivals.ssl_context is None:
         raise ValueError(f"{uri} needs an ssl_context with a certificate")
@@ -88,6 +90,7 @@ async def listen_for(
         patient = [PatientListener(listener, uri) for listener in listeners]
         await trio.serve_listeners(handler.serve, patient, handler_nursery=handler_nursery)
     finally:
+        handler.stop()
         logger.settle(all_of_it=True)
 
 
@@ -106,6 +109,26 @@ class _ConnectionHandler(Generic[T]):
     uri: Uri
     listener: Uri  # the same, with its port once that is known
     arrivals: Arrivals[T]
+    handshakes: set[trio.CancelScope] = attrs.field(factory=set, init=False)
+    stopped: bool = attrs.field(default=False, init=False)
+
+    def stop(self) -> None:
+        """End the handshakes: a client that does not finish one would delay the end of a server."""
+        self.stopped = True
+        for scope in self.handshakes:
+            scope.cancel(reason="the server is being stopped")
+
+    @contextmanager
+    def _handshake(self) -> Iterator[None]:
+        """Limit the time of a handshake; it also ends if the listening ends."""
+        with trio.move_on_after(self.arrivals.handshake_timeout) as scope:
+            if self.stopped:
+                scope.cancel(reason="the server is being stopped")
+            self.handshakes.add(scope)
+            try:
+                yield
+            finally:
+                self.handshakes.remove(scope)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection from its handshake to its end.
@@ -127,7 +150,7 @@ class _ConnectionHandler(Generic[T]):
                         await self.arrivals.handle(ready)
         except Exception:  # a fault in serving one connection must not end the others
             logger.exception("%s: serving %s crashed", self.uri, name)
-        except BaseExceptionGroup as group:
+        except BaseExceptionGroup as group:  # faults, together with a cancellation or Ctrl-C
             faults, urgent = group.split(Exception)
             if faults is not None:
                 logger.exception("%s: serving %s crashed", self.uri, name, exc_info=faults)
@@ -147,7 +170,7 @@ class _ConnectionHandler(Generic[T]):
             listener=str(self.listener),
         )
         why = f"not finished within {timeout:g} s"
-        with trio.move_on_after(timeout):
+        with self._handshake():
             waits = self.uri.is_encrypted or arrivals.has_handshake
             if waits and await _sends_nothing(stream):
                 # A port scanner or a health check: not worth a warning.
@@ -157,7 +180,8 @@ class _ConnectionHandler(Generic[T]):
                 return await arrivals.shake_hands(await begin())
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
-        logger.warning("%s: the handshake with %s failed: %s", self.uri, name, why)
+        if not self.stopped:
+            logger.warning("%s: the handshake with %s failed: %s", self.uri, name, why)
         return None
 
     async def _start_tls(self, stream: trio.SocketStream) -> TLSStream:
@@ -170,7 +194,7 @@ class _ConnectionHandler(Generic[T]):
         arrivals = self.arrivals
         if arrivals.refuse is None or arrivals.counts.full_of_refused:
             return
-        with arrivals.counts.count_refused(), trio.move_on_after(arrivals.handshake_timeout):
+        with arrivals.counts.count_refused(), self._handshake():
             try:
                 carrier: trio.abc.Stream = stream
                 if self.uri.is_encrypted:

@@ -1,7 +1,11 @@
-"""Listen at several addresses until stopped: `Serving`. The server of each wire has one."""
+"""Listen at several addresses until stopped: `Serving`. The server of each wire has one.
+
+`RunningServer` is the part of it that applications use.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TypeAlias
@@ -10,7 +14,7 @@ import trio
 
 from ..uri import Uri
 
-__all__ = ["Listen", "Serving"]
+__all__ = ["Listen", "RunningServer", "Serving"]
 
 
 Listen: TypeAlias = Callable[..., Awaitable[None]]
@@ -88,3 +92,40 @@ class Serving:
         If cancelled: nothing changes.
         """
         await self._stopped.wait()
+
+
+class RunningServer(ABC):
+    """The base of the servers that applications get.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self.uris = serving.uris
+        self._serving = serving
+
+    @abstractmethod
+    def _stop_connections(self) -> None:
+        """Begin the graceful end of the open connections."""
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Stop gracefully.
+
+        The server accepts no new connections, and ends the open ones as its class says. What has
+        not ended after ``grace`` seconds is cancelled. Returns when everything has ended; `serve`
+        returns then too. In a handler of this server, which would wait for itself, call `stop`.
+
+        Args:
+            grace: Seconds; 0 cancels at once.
+
+        Checkpoint: always.
+        If cancelled: the server still stops.
+        """
+        self.stop(grace=grace)
+        await self._serving.wait_stopped()
+
+    def stop(self, *, grace: float = 5.0) -> None:
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        self._serving.stop(grace)
+        self._stop_connections()

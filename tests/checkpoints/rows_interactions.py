@@ -8,8 +8,6 @@ from functools import partial
 import trio
 
 from rsocket_trio import Payload, Router, connect, serve, serve_transport
-from rsocket_trio.cli.interrupt import interruptible
-from rsocket_trio.cli.stdio import Writer
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.interactions.payload_body import BodyInbox, PayloadBody, whole
 from rsocket_trio.reactivesocket import request_subscription
@@ -243,12 +241,12 @@ async def _(scene: Scene) -> Call:
     return endless(serve, KnownAnswers(), "tcp://127.0.0.1:0")
 
 
-@row("server.Server.aclose")
+@row("sockets.serving.RunningServer.aclose")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")).aclose
 
 
-@row("server.Server.aclose", "closed already")
+@row("sockets.serving.RunningServer.aclose", "closed already")
 async def _(scene: Scene) -> Call:
     server = await scene.nursery.start(serve, KnownAnswers(), "tcp://127.0.0.1:0")
     await server.aclose()
@@ -277,17 +275,3 @@ async def transport_of_a_client_that_left():
     here, there = memory_transport_pair()
     await there.aclose()
     return here
-
-
-@row("cli.interrupt.interruptible")
-async def _(scene: Scene) -> Call:
-    async def work(stop) -> int:
-        return 0
-
-    return partial(interruptible, work)
-
-
-@row("cli.stdio.Writer.write")
-async def _(scene: Scene) -> Call:
-    file = scene.stack.enter_context((scene.directory / "output").open("wb"))
-    return partial(Writer(file.fileno()).write, b"line\n")

@@ -14,16 +14,17 @@ from rsocket_trio.lumberjack import (
     ship_from,
     ship_stream,
 )
-from rsocket_trio.lumberjack.acknowledgements import Departure
-from rsocket_trio.lumberjack.backlog import Backlog
-from rsocket_trio.lumberjack.bell import Bell
-from rsocket_trio.lumberjack.bytes_in import TimedReader
-from rsocket_trio.lumberjack.event_encoder import EventEncoder
-from rsocket_trio.lumberjack.farewell import half_close
-from rsocket_trio.lumberjack.handling import handle, isolated
-from rsocket_trio.lumberjack.outgoing import Load, Outgoing
-from rsocket_trio.lumberjack.receiver import Receiver
-from rsocket_trio.lumberjack.window_size import WindowSize
+from rsocket_trio.lumberjack.client.backlog import Backlog
+from rsocket_trio.lumberjack.client.bell import Bell
+from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
+from rsocket_trio.lumberjack.client.outgoing import Load, Outgoing
+from rsocket_trio.lumberjack.client.window_size import WindowSize
+from rsocket_trio.lumberjack.server.acknowledgements import Departure
+from rsocket_trio.lumberjack.server.bytes_in import TimedReader
+from rsocket_trio.lumberjack.server.farewell import half_close
+from rsocket_trio.lumberjack.server.handling import handle, isolated
+from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
+from rsocket_trio.lumberjack.server.receiver import Receiver
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
@@ -51,7 +52,7 @@ async def held(scene: Scene):
     return batches[0]
 
 
-@row("lumberjack.acknowledgements.Departure.wait")
+@row("lumberjack.server.acknowledgements.Departure.wait")
 async def _(scene: Scene) -> Call:
     departure = Departure()
     departure.left = True
@@ -59,65 +60,66 @@ async def _(scene: Scene) -> Call:
     return departure.wait
 
 
-@row("lumberjack.batch.Batch.ack")
+@row("lumberjack.server.batch.Batch.ack")
 async def _(scene: Scene) -> Call:
     return partial((await held(scene)).ack, 1)
 
 
-@row("lumberjack.batch.Batch.ack", "nothing new")
+@row("lumberjack.server.batch.Batch.ack", "nothing new")
 async def _(scene: Scene) -> Call:
     return partial((await held(scene)).ack, 0)
 
 
-@row("lumberjack.handling.handle")
+@row("lumberjack.server.handling.handle")
 async def _(scene: Scene) -> Call:
     return partial(handle, nothing, None, await held(scene))
 
 
-@row("lumberjack.handling.isolated")
+@row("lumberjack.server.handling.isolated")
 async def _(scene: Scene) -> Call:
     return partial(isolated, partial(nothing, None))
 
 
-@row("lumberjack.bytes_in.TimedReader.read")
+@row("lumberjack.server.bytes_in.TimedReader.read")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(full_window(1))
-    return TimedReader(here, DEFAULT, lambda: False).read
+    share = ShareOfIncoming(shared(nothing).intake, list)
+    return TimedReader(here, DEFAULT, share, lambda: False).read
 
 
-@row("lumberjack.farewell.half_close")
+@row("lumberjack.server.farewell.half_close")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_eof()
     return partial(half_close, here, 1)
 
 
-@row("lumberjack.receiver.Receiver.run")
+@row("lumberjack.server.receiver.Receiver.run")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_eof()
     return Receiver(ByteStream(here, TransportInfo(scheme="memory")), shared(nothing)).run
 
 
-@row("lumberjack.server.serve")
+@row("lumberjack.server.server.serve")
 async def _(scene: Scene) -> Call:
     return endless(serve, nothing, ADDRESS)
 
 
-@row("lumberjack.server.LumberjackServer.aclose")
+@row("sockets.serving.RunningServer.aclose", "of Lumberjack")
 async def _(scene: Scene) -> Call:
     return (await scene.nursery.start(serve, nothing, ADDRESS)).aclose
 
 
-@row("lumberjack.shipper.Shipper.send")
+@row("lumberjack.client.shipper.Shipper.send")
 async def _(scene: Scene) -> Call:
     server = await scene.nursery.start(serve, nothing, ADDRESS)
     shipper = await scene.enter(connect(server.uris))
     return partial(shipper.send, [{"message": "hi"}])
 
 
-@row("lumberjack.shipper.Shipper.send", "no events")
+@row("lumberjack.client.shipper.Shipper.send", "no events")
 async def _(scene: Scene) -> Call:
     shipper = await scene.enter(connect("lumberjack://127.0.0.1:1"))
     return partial(shipper.send, [])
@@ -130,7 +132,7 @@ async def _(scene: Scene) -> Call:
     return partial(ship_from, spool, shipper, follow=False)
 
 
-@row("lumberjack.outgoing.Outgoing.run")
+@row("lumberjack.client.outgoing.Outgoing.run")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_eof()

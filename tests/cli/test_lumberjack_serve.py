@@ -48,7 +48,7 @@ def test_events_are_printed_and_acknowledged(receive: Receive) -> None:
         assert receiving.events(2) == [{"line": "one ä", "n": "1"}] * 2
     output, errors = receiving.stop(signal.SIGTERM)
     assert (output, receiving.process.returncode) == (b"", 0)
-    assert "6 events from 2 connections, 6 of them acknowledged" in errors
+    assert "connections: 2, events: 6, acknowledged: 6" in errors
 
 
 def test_every_address_is_printed(start_cli: StartCli) -> None:

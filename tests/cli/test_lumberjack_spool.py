@@ -1,19 +1,22 @@
 """``lumberjack serve --spool``, and ``spool info`` and ``spool read`` that show what is in it."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import trio
 
+from rsocket_trio.cli import event_storage
 from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.exits import LOCAL_IO, Failure
 from rsocket_trio.lumberjack import encode_pairs
 from rsocket_trio.spool import Batch, SpoolFailed, open_spool
-from tests.cli.senders import Receiving
+from tests.cli.senders import Receiving, Sender
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
@@ -56,7 +59,7 @@ def test_events_are_kept(receive: Receive, cli: Cli) -> None:
         host, port = sender.socket.getsockname()
     output, errors = receiving.stop(signal.SIGTERM)
     assert (output, receiving.process.returncode) == (b"", 0)
-    assert "6 events from 2 connections, 6 of them acknowledged" in errors
+    assert "connections: 2, events: 6, acknowledged: 6" in errors
     assert [event.get("n", event) for event in read(cli)] == [0, 1, 2, {"line": "one"}, 3, 4]
     assert [event["n"] for event in read(cli, "--from", "1", "--take", "2")] == [1, 2]
     assert read(cli, "--from", "6") == []
@@ -64,6 +67,30 @@ def test_events_are_kept(receive: Receive, cli: Cli) -> None:
     assert (shown["offset"], shown["event"]) == (4, {"n": 3, "x": ""})
     assert shown["peer"] == f"{host}:{port}"
     assert str(shown["stored_at"]).endswith("Z")
+
+
+def test_progress_on_a_terminal(start_cli: StartCli) -> None:
+    """On a terminal one line shows what is stored; it is removed at the end."""
+    terminal, theirs = os.openpty()
+    process = start_cli("lumberjack", "serve", *ANY, "--spool", "events", stderr=theirs)
+    os.close(theirs)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().rpartition(b":")[2])
+    shown = b""
+    with Sender(port) as sender:
+        sender.send(*numbered(0, 3))
+        assert sender.acks(3) == [3]
+        while b"\r\x1b[Kevents: 3  connections: 1  spool: " not in shown:
+            shown += os.read(terminal, 4096)
+    process.send_signal(signal.SIGTERM)
+    with suppress(OSError):  # the end of a terminal
+        while data := os.read(terminal, 4096):
+            shown += data
+    os.close(terminal)
+    assert process.wait(20) == 0
+    assert b"bytes\r\x1b[K" in shown
+    last = shown.splitlines()[-1].rpartition(b"\x1b[K")[2]
+    assert last.endswith(b"connections: 1, events: 3, acknowledged: 3")
 
 
 def test_a_killed_receiver_has_lost_nothing(receive: Receive, cli: Cli) -> None:
@@ -159,6 +186,33 @@ def test_a_batch_larger_than_the_spool(receive: Receive) -> None:
     _, errors = receiving.stop(signal.SIGTERM)
     assert "does not fit into a spool of 10240 bytes" in errors
     assert "Traceback" not in errors
+
+
+async def test_a_full_spool_that_gets_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both are logged, each once."""
+    monkeypatch.setattr(event_storage, "_INTERVAL", 0.01)
+    caplog.set_level("INFO")
+
+    async def until_logged(text: str) -> None:
+        with trio.fail_after(20):
+            while text not in caplog.text:
+                await trio.sleep(0.01)
+
+    async with (
+        open_spool(tmp_path / "events", max_size=1000) as spool,
+        trio.open_nursery() as tasks,
+    ):
+        storage = EventStorage(spool, quiet=True)
+        tasks.start_soon(storage.watch, None)
+        await spool.append(Batch(1, bytes(500), encoding="x"))
+        tasks.start_soon(spool.append, Batch(1, bytes(500), encoding="x"))
+        await until_logged("is full (1000 bytes): senders wait")
+        await spool.commit("consumer", 1)
+        await until_logged("has room again")
+        tasks.cancel_scope.cancel()
+    assert caplog.text.count("the spool in") == 2
 
 
 async def test_a_spool_that_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from rsocket_trio.cli import wire_formats
 from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.cli.wire_formats import WireFormat, frames_with_length, register, summaries
-from rsocket_trio.lumberjack import dump
+from rsocket_trio.lumberjack.wire import dump
 
 
 def test_the_order() -> None:
@@ -22,7 +22,7 @@ def test_a_protocol_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     wire = WireFormat(
         name="own",
         summary="words for the help",
-        module="rsocket_trio.lumberjack.dump",
+        module="rsocket_trio.lumberjack.wire.dump",
         cut=frames_with_length(1),
     )
     register(wire)

@@ -17,12 +17,25 @@ FEW = 5
 """So many calls are allowed, until all tasks know of the end."""
 
 
-class Stubborn(Responder):
+class Items(Responder):
+    """Streams and channels are answered by the generator ``items``, whose ends are counted."""
+
+    def __init__(self):
+        self.ends = 0
+
+    def request_stream(self, payload):
+        return self.items()
+
+    def request_channel(self, payload, payloads):
+        return self.items()
+
+
+class Stubborn(Items):
     """Its generators go on after any error at their ``yield``."""
 
     def __init__(self):
+        super().__init__()
         self.swallowed = 0
-        self.ends = 0
 
     async def items(self):
         try:
@@ -33,12 +46,6 @@ class Stubborn(Responder):
                     self.swallowed += 1
         finally:
             self.ends += 1
-
-    def request_stream(self, payload):
-        return self.items()
-
-    def request_channel(self, payload, payloads):
-        return self.items()
 
 
 @pytest.mark.parametrize("kind", ["stream", "channel"])
@@ -73,12 +80,12 @@ async def test_the_end_of_the_connection_closes_its_generators(end):
     assert stubborn.ends == 1
 
 
-class Careless(Responder):
+class Careless(Items):
     """Its generators yield what is no payload, and go on after the error."""
 
     def __init__(self):
+        super().__init__()
         self.refused = 0
-        self.ends = 0
 
     async def items(self):
         try:
@@ -92,12 +99,6 @@ class Careless(Responder):
 
     async def request_response(self, payload):
         return payload
-
-    def request_stream(self, payload):
-        return self.items()
-
-    def request_channel(self, payload, payloads):
-        return self.items()
 
 
 @pytest.mark.parametrize("kind", ["stream", "channel"])
@@ -118,11 +119,8 @@ async def test_other_tasks_run_while_items_are_refused(kind):
         assert careless.ends == 1
 
 
-class Shielded(Responder):
+class Shielded(Items):
     """Its generators wait for credit in a shielded scope."""
-
-    def __init__(self):
-        self.ends = 0
 
     async def items(self):
         try:
@@ -131,12 +129,6 @@ class Shielded(Responder):
                     yield Payload(b"item")
         finally:
             self.ends += 1
-
-    def request_stream(self, payload):
-        return self.items()
-
-    def request_channel(self, payload, payloads):
-        return self.items()
 
 
 @pytest.mark.parametrize("end", ["CANCEL", "the client leaves", "the server is cancelled"])

@@ -14,7 +14,7 @@ from tests.lumberjack.shipping import HOST, Network
 def network(monkeypatch):
     """Clients dial hosts in memory, of which one is up."""
     made = Network(HOST)
-    monkeypatch.setattr("rsocket_trio.lumberjack.connector.dial", made.dial)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.connector.dial", made.dial)
     return made
 
 
@@ -30,5 +30,5 @@ def slow_hosts(monkeypatch):
         stream = trio.StapledStream(sending, acks)
         return await shake_hands(ByteStream(stream, TransportInfo(scheme="memory")))
 
-    monkeypatch.setattr("rsocket_trio.lumberjack.connector.dial", dial)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.connector.dial", dial)
     return made

@@ -9,8 +9,9 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig
-from rsocket_trio.lumberjack.receiver import Receiver, Shared
-from rsocket_trio.lumberjack.room import Room
+from rsocket_trio.lumberjack.server.incoming_memory import IncomingMemory
+from rsocket_trio.lumberjack.server.receiver import Receiver, Shared
+from rsocket_trio.lumberjack.server.room import Room
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from tests.lumberjack.vectors import event, window
 
@@ -77,8 +78,13 @@ async def sender_to(server, ssl_context=None, server_hostname="localhost"):
 
 def shared(handler, config=DEFAULT, on_poison=None, room=None):
     """What the receivers of one server share."""
-    room = room or Room(config.max_batches, config.max_held_size)
-    return Shared(handler=handler, on_poison=on_poison, config=config, room=room)
+    return Shared(
+        handler=handler,
+        on_poison=on_poison,
+        config=config,
+        room=room or Room(config.max_batches, config.max_held_size),
+        intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
+    )
 
 
 @attrs.define

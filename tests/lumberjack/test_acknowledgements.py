@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectionLost
-from rsocket_trio.lumberjack.acknowledgements import AckWriter
+from rsocket_trio.lumberjack.server.acknowledgements import AckWriter
 from rsocket_trio.testing.leaks import assert_no_leaks
 
 
@@ -20,12 +20,14 @@ class Ends:
             pair = trio.testing.memory_stream_one_way_pair
         send, self.receive = pair()
         self.lost = []
-        self.owes = False
+        self.owes = self.gone = False
         self.writer = AckWriter(
             send,
             keepalive_interval=5,
             send_timeout=30,
-            owes=lambda: self.owes,
+            awaited=lambda: self.owes,
+            wants_keepalive=lambda: self.owes,
+            departed=lambda: self.gone,
             lost=self.lost.append,
         )
 
@@ -145,3 +147,15 @@ async def test_arming(autojump_clock):
             await ends.receive.receive_some()
         assert waited.cancelled_caught
         ends.writer.finish(0)
+
+
+async def test_a_sender_that_is_gone(autojump_clock):
+    """It is noticed in place of a keep-alive, and the task ends."""
+    ends = Ends()
+    async with trio.open_nursery() as nursery:
+        ends.owes = ends.gone = True
+        nursery.start_soon(ends.writer.run)
+    assert trio.current_time() == pytest.approx(5)
+    assert ends.lost == ["it closed the connection"]
+    with pytest.raises(ConnectionLost):
+        ends.writer.hand_over(b"a")

@@ -112,7 +112,7 @@ def test_batches_keep_their_promises(stream):
         assert len(batch) <= max(batch.window, 0) <= LIMITS.max_window
         assert len(batch.sequences) == len(batch)
         assert all(0 < len(event) <= LIMITS.max_event_size for event in batch.events)
-        assert sum(map(len, batch.events)) <= LIMITS.max_batch_size
+        assert batch.size == sum(map(len, batch.events)) <= LIMITS.max_batch_size
         assert batch.acks_for(len(batch))[-1] == (batch.sequences[-1] if len(batch) else 0)
         for n in range(1, len(batch) + 1):
             assert batch.sequence_of(n) == batch.sequences[n - 1]

@@ -123,7 +123,7 @@ async def play(use, load_balance, scripts, planned, window):
 @given(st.booleans(), connections, calls, st.integers(1, 8))
 def test_any_servers(load_balance, scripts, planned, window):
     """At least once; never again behind an ACK; calls return, also if connections are lost."""
-    with mock.patch("rsocket_trio.lumberjack.connector.dial") as dial:
+    with mock.patch("rsocket_trio.lumberjack.client.connector.dial") as dial:
 
         def use(network):
             dial.side_effect = network.dial

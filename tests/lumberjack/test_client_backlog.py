@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from rsocket_trio.lumberjack import ShipError
-from rsocket_trio.lumberjack.backlog import Backlog
-from rsocket_trio.lumberjack.deliveries import Delivery
-from rsocket_trio.lumberjack.flight import Flight
+from rsocket_trio.lumberjack.client.backlog import Backlog
+from rsocket_trio.lumberjack.client.deliveries import Delivery
+from rsocket_trio.lumberjack.client.flight import Flight
 
 
 class Shipping(RuleBasedStateMachine):

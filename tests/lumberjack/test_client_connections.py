@@ -404,7 +404,7 @@ async def test_a_host_that_does_not_answer(monkeypatch, autojump_clock):
         times.append(trio.current_time())
         await trio.sleep_forever()
 
-    monkeypatch.setattr("rsocket_trio.lumberjack.connector.dial", dial)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.connector.dial", dial)
     retry = Retry(initial_delay=1, jitter=0, max_attempts=2)
     async with shipping(retry=retry, connect_timeout=4) as (shipper, _):
         with pytest.raises(ShipError, match=r"not connected within 4 s \(connect_timeout\)"):

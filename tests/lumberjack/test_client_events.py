@@ -16,9 +16,9 @@ from rsocket_trio.lumberjack import (
     decode_json,
     decode_pairs,
     encode_pairs,
-    event_encoder,
 )
-from rsocket_trio.lumberjack.event_encoder import EventEncoder
+from rsocket_trio.lumberjack.client import event_encoder
+from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
 
 LIMITS = LumberjackLimits()
 

@@ -7,8 +7,8 @@ from math import inf
 import pytest
 
 from rsocket_trio.errors import RemoteProtocolError
-from rsocket_trio.lumberjack.deliveries import Delivery
-from rsocket_trio.lumberjack.flight import Flight
+from rsocket_trio.lumberjack.client.deliveries import Delivery
+from rsocket_trio.lumberjack.client.flight import Flight
 from tests.lumberjack.test_exchanges import SCRIPTS
 from tests.lumberjack.vectors import CLIENT_SIDE
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.lumberjack import BatchReader, LumberjackLimits
-from rsocket_trio.lumberjack.deliveries import Delivery
-from rsocket_trio.lumberjack.event_encoder import EventEncoder
-from rsocket_trio.lumberjack.forming import form, pack
+from rsocket_trio.lumberjack.client.deliveries import Delivery
+from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
+from rsocket_trio.lumberjack.client.forming import form, pack
 
 
 def deliveries_of(*calls, encoded=0):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
-from rsocket_trio.lumberjack.hosts import Host, places_for
-from rsocket_trio.lumberjack.window_size import WindowSize
+from rsocket_trio.lumberjack.client.hosts import Host, places_for
+from rsocket_trio.lumberjack.client.window_size import WindowSize
 from rsocket_trio.protocol.retry import Retry
 
 RETRY = Retry(initial_delay=1, factor=2, max_delay=8, jitter=0, max_attempts=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.lumberjack.window_size import WindowSize
+from rsocket_trio.lumberjack.client.window_size import WindowSize
 
 
 def test_slow_start():

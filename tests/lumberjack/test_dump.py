@@ -15,7 +15,7 @@ from rsocket_trio.lumberjack import (
     describe,
     encode_batch,
 )
-from rsocket_trio.lumberjack.dump import SHOWN_FRAMES, SHOWN_INFLATED
+from rsocket_trio.lumberjack.wire.dump import SHOWN_FRAMES, SHOWN_INFLATED
 from tests.lumberjack.vectors import FRAMES, ack, compressed, event, window
 
 HI_HEX = b'{"message":"hi"}'.hex()

@@ -29,6 +29,11 @@ SECRET = "geheim"
         (b'"x"', "x"),
         (b"null", None),
         (b" 1.5e3\n", 1500.0),
+        (b' {"a":1}', {"a": 1}),
+        (b'{"a":1} \r\n', {"a": 1}),
+        (b'{"a":1,"a":2}', {"a": 2}),
+        (b'{"a":123456789012345678901234567890}', {"a": 123456789012345678901234567890}),
+        (b'{"a":"\\ud800"}', {"a": "\ud800"}),
         (b'"h\xc3\xa9"', "h\u00e9"),
     ],
 )
@@ -43,6 +48,8 @@ def test_json(raw, value):
         (b"", "an event is not JSON at character 0"),
         (b"{geheim}", "is not JSON at character 1"),
         (b'{"geheim":1}x', "is not JSON at character 12"),
+        (b'{"geheim":1},{}', "is not JSON at character 12"),
+        (b'{"geheim":1} \xc2\xa0', "is not JSON at character 13"),
         (b'"geheim\xff"', "is not UTF-8 at byte 7"),
         ("\ufeff{}".encode(), "is not JSON at character 0"),
         ("{}".encode("utf-16"), "is not UTF-8 at byte 0"),
@@ -111,6 +118,21 @@ def test_events_of_a_batch():
     for n in (0, 4):
         with pytest.raises(ValueError, match=f"no event number {n} among 3"):
             decode_event(batch, n)
+
+
+@pytest.mark.parametrize("size", [1, 2000])
+@pytest.mark.parametrize("invalid", [(), (1,), (64,), (65,), (1, 64, 65, 130)])
+def test_a_batch_of_several_slices(size, invalid):
+    """Each event is decoded alone; those that cannot be are in their places."""
+    texts = [b'{"x":"%s"' % (b"y" * size) + (b"" if n in invalid else b"}") for n in range(1, 131)]
+    frames = b"".join(event(n, text) for n, text in enumerate(texts, 1))
+    (batch,) = BatchReader().feed(window(130) + frames)
+    decoded = list(decode_events(batch))
+    found = [each.number for each in decoded if isinstance(each, InvalidEvent)]
+    assert found == list(invalid)
+    assert [each for each in decoded if isinstance(each, dict)] == [{"x": "y" * size}] * (
+        130 - len(invalid)
+    )
 
 
 def test_both_kinds_of_version_1():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.errors import MalformedFrame, RemoteProtocolError
-from rsocket_trio.lumberjack.inflate import STEP, inflate
+from rsocket_trio.lumberjack.wire.inflate import STEP, inflate
 
 GOOD = zlib.compress(b"2J frames" * 100, 3)
 

@@ -16,7 +16,7 @@ from rsocket_trio.lumberjack import (
     ReaderState,
     encode_batch,
 )
-from rsocket_trio.lumberjack.frames import encode_pairs
+from rsocket_trio.lumberjack.wire.frames import encode_pairs
 from tests.lumberjack.vectors import compressed, event, feed_all, refuse, split, window
 
 MIB = 2**20
@@ -49,6 +49,9 @@ def test_limits_have_a_range(field):
         ("max_inflated_size", 26, compressed(event(1))),
         ("max_compressed_frames", 3, compressed(window(2), event(1), event(2))),
         ("max_compressed_frames", 9, compressed(window(8), *map(event, range(8)))),
+        ("max_compressed_windows", 2, compressed(window(0), window(0))),
+        ("max_compressed_windows", 2, compressed(window(1), event(1), window(1), event(2))),
+        ("max_compressed_windows", 2, window(2) + compressed(event(1), window(1), event(2))),
         ("max_batch_size", 26, window(1) + event(1)),
         ("max_batch_size", 78, window(3) + event(1) + event(2) + event(3)),
         ("max_batch_size", 78, window(3) + compressed(event(1), event(2), event(3))),
@@ -160,16 +163,48 @@ def test_a_bomb_of_junk():
 )
 def test_a_bomb_of_many_frames(frames):
     """Each frame becomes an object, so their number is limited."""
-    limits = LumberjackLimits(max_compressed_frames=10_000)
+    limits = LumberjackLimits(max_compressed_frames=10_000, max_compressed_windows=20_000)
     bomb = compressed(b"".join(frames) * (30_000 // len(frames)), level=9)
     refuse(bomb, "max_compressed_frames", limits)
     assert peak_of(bomb, limits) < 8 * MIB
 
 
 def test_a_bomb_of_many_frames_at_the_default_limits():
-    bomb = compressed(event(1, b"1") * 132_000, level=9)
+    bomb = compressed(window(65536), event(1, b"1") * 132_000, level=9)
     with pytest.raises(RemoteProtocolError, match=r"131072 \(max_compressed_frames\)"):
         BatchReader().feed(bomb)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [window(0), event(1, b"1"), window(1) + event(1, b"12"), window(5) + event(1, b"1")],
+    ids=["windows", "events", "windows and events", "short windows"],
+)
+def test_a_bomb_of_many_windows_at_the_default_limits(frames):
+    """Each window becomes an object, so their number is limited, also of those without events."""
+    bomb = compressed(frames * 65_000, level=9)
+    assert refuse(bomb, r"4096 \(max_compressed_windows\)") == []
+    assert peak_of(bomb) < 3 * MIB
+
+
+@pytest.mark.parametrize("frames", [window(0), window(1) + event(1, b"12"), event(1, b"1")])
+def test_a_flood_of_windows(frames):
+    """Only some hundred become objects at once, however many there are in one read."""
+    flood = frames * (65536 // len(frames))
+    reader = BatchReader()
+    found = reader.feed(flood)
+    calls = 1
+    count = 0
+    while True:
+        assert len(found) <= 256
+        count += len(found)
+        if not reader.more:
+            break
+        found = reader.feed(b"")
+        calls += 1
+    assert count == 65536 // len(frames)
+    assert calls == -(-count // 256)
+    assert reader.state is ReaderState.BETWEEN
 
 
 BOMBS = {
@@ -230,7 +265,7 @@ def test_an_error_behind_bytes_that_wait():
     assert not reader.refused
     assert len(reader.feed(b"")) == 1
     assert reader.more
-    with pytest.raises(RemoteProtocolError, match="begins with 78"):
+    with pytest.raises(RemoteProtocolError, match="begins with the byte 0x78"):
         reader.feed(b"")
     assert reader.refused
     assert not reader.more

@@ -56,7 +56,7 @@ async def test_client(monkeypatch, autojump_clock, fails):
         info = TransportInfo(scheme="memory", peer=str(uri))
         return await shake_hands(ByteStream(Alerted(fails), info))
 
-    monkeypatch.setattr("rsocket_trio.lumberjack.connector.dial", dial)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.connector.dial", dial)
     config = ShipperConfig(retry=Retry(max_attempts=1))
     async with lumberjack.connect(HOST, config=config) as shipper:
         with pytest.raises(ShipError, match="certificate required"):

@@ -40,8 +40,15 @@ def read(data):
         if flushed is not None:
             batches.append(flushed)
         made.append(facts(batches))
+        assert all(batch.size == sum(map(len, batch.events)) for batch in batches)
     assert made[0] == made[1] == made[2]
     return batches
+
+
+def feed_to_the_end(reader, data):
+    """Feed the data; raise the error that comes behind the batches."""
+    reader.feed(data)
+    reader.feed(b"")
 
 
 def shape(batches):
@@ -292,7 +299,7 @@ class TestRefused:
             (b"G", "HTTP request"),
             (b"POST / HTTP/1.1\r\n", "HTTP request"),
             (b"PRI * HTTP/2.0\r\n", "HTTP request"),
-            (b"\0", "no frame begins with 00"),
+            (b"\0", "no frame begins with the byte 0x00:"),
             (b"2Q", "no frame type 0x51"),
             (b"2A", "ACK frame"),
             (b"2D", "only version 1 has D frames"),
@@ -305,6 +312,16 @@ class TestRefused:
         reader = BatchReader()
         with pytest.raises(RemoteProtocolError, match=match):
             reader.feed(data)
+
+    @pytest.mark.parametrize(
+        "before", [b"", window(1) + event(1), window(2) + b"2J\0\0\0\1\0\0\0\1x"]
+    )
+    def test_errors_do_not_show_contents(self, before):
+        """The text goes to the log; behind a wrong length, contents stand where a head is due."""
+        with pytest.raises(RemoteProtocolError) as info:
+            feed_to_the_end(BatchReader(), before + b"password=hunter2")
+        text = str(info.value)
+        assert text == "no frame begins with the byte 0x70: the version must be '1' or '2'"
 
     @pytest.mark.parametrize("data", [b"GIT /", b"\x16\x04", b"<13>", b"{}"])
     def test_no_protocol_that_is_known(self, data):
@@ -329,7 +346,9 @@ class TestRefused:
         assert reader.refused
         found = []
         for data in (b"", b"2W", window(1)):
-            with pytest.raises(RemoteProtocolError, match="no frame begins with 78") as info:
+            with pytest.raises(
+                RemoteProtocolError, match="no frame begins with the byte 0x78"
+            ) as info:
                 reader.feed(data)
             found.append(info.value)
         assert len({id(error) for error in found}) == 3

@@ -9,17 +9,18 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import BatchReader
-from rsocket_trio.lumberjack.room import Room, ShareOfRoom, held_size
+from rsocket_trio.lumberjack.server.room import Room, ShareOfRoom
+from rsocket_trio.lumberjack.wire.batches import held_size
 from tests.lumberjack.vectors import compressed, event, window
 
 
 def test_held_size():
-    """The events with what objects cost, and the compressed payload."""
+    """The events with what objects cost, the compressed payload, and the batch itself."""
     packed = compressed(event(1, b"x" * 100))
     plain = BatchReader().feed(window(1) + event(1, b"x" * 100))
     (batch,) = BatchReader().feed(window(1) + packed)
-    assert held_size(plain[0]) == 164
-    assert held_size(batch) == 164 + len(packed) - 6
+    assert held_size(plain[0]) == 164 + 512
+    assert held_size(batch) == 164 + 512 + len(packed) - 6
 
 
 async def test_bounds_and_order():

@@ -30,7 +30,7 @@ from rsocket_trio import (
 )
 from rsocket_trio.codecs import JsonCodec
 from rsocket_trio.lumberjack import Batch, DataFrame, InvalidEvent, encode_batch, serve
-from rsocket_trio.lumberjack.routed import admit
+from rsocket_trio.lumberjack.server.routed import admit
 from rsocket_trio.testing import cancel_everywhere
 from rsocket_trio.testing.leaks import assert_no_leaks
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.errors import RemoteProtocolError
-from rsocket_trio.lumberjack.sequences import (
+from rsocket_trio.lumberjack.wire.sequences import (
     MAX_SEQUENCE,
     distance,
     events_covered,

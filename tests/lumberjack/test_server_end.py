@@ -77,6 +77,24 @@ async def test_grace_runs_out():
         assert ended == [-float("inf")]
 
 
+async def test_a_stop_while_batches_wait_for_room(autojump_clock):
+    """Also those that found no room before the stop are handled and acknowledged."""
+    gate = trio.Event()
+    config = LumberjackConfig(max_batches=1, max_waiting_batches=1, keepalive_interval=1000)
+
+    async def handler(_batch):
+        await gate.wait()
+
+    async with served(shared(handler, config)) as one:
+        await one.sender.send(full_window(1) * 7)
+        await trio.testing.wait_all_tasks_blocked()
+        one.receiver.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        await one.sender.send(full_window(1))
+        gate.set()
+        assert await one.sender.acks_until_end() == [(2, 1)] * 7
+
+
 async def test_a_stop_in_a_handler():
     """A handler may stop its server, and its own batch is acknowledged."""
 
@@ -299,7 +317,7 @@ async def test_a_fault_of_ours(monkeypatch, caplog):
         async with sender_to(server) as good:
             async with sender_to(server) as bad:
                 with monkeypatch.context() as patch:
-                    patch.setattr("rsocket_trio.lumberjack.receiver.held_size", fail)
+                    patch.setattr("rsocket_trio.lumberjack.server.receiver.held_size", fail)
                     await bad.send(full_window(1))
                     assert await bad.acks_until_end() == []
             await good.send(full_window(1))

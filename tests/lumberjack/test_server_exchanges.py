@@ -211,3 +211,23 @@ async def test_both_directions_over_tls(certificates):
                 assert len(acks) > 3
                 await sender.send(data[20:])
         await server.aclose()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
+async def test_a_handshake_does_not_delay_a_stop(certificates, sent, caplog):
+    """It ends at once, in place of the grace."""
+
+    async def handler(_batch):
+        raise AssertionError
+
+    context = with_mode(certificates.server, ssl.CERT_NONE)
+    start = partial(serve, handler, "lumberjacks://127.0.0.1:0", ssl_context=context)
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(start)
+        async with sender_to(server) as slow:
+            await slow.send(sent)
+            await trio.sleep(0.05)
+            with trio.fail_after(2):
+                await server.aclose(grace=60)
+            assert await slow.ack() is None
+    assert not caplog.records

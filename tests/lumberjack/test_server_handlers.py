@@ -29,6 +29,7 @@ async def test_a_batch():
     async def handler(batch):
         seen.append((batch.raw, batch.events, batch.version, batch.is_json, batch.compressed))
         assert len(batch) == len(batch.raw)
+        assert batch.size == sum(map(len, batch.raw))
         assert batch.acknowledged == 0
         assert batch.events is batch.events
         assert list(batch.numbered()) == list(enumerate(batch.events, 1))

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.lumberjack import LumberjackConfig, LumberjackLimits, encode_batch, serve
-from rsocket_trio.lumberjack.room import Room
+from rsocket_trio.lumberjack.server.room import Room
 from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
 from tests.lumberjack.vectors import window
 

@@ -53,7 +53,9 @@ async def ship(directory, port):
         finish = stop.exists()
         nursery.start_soon(append, spool, stop)
         await ship_from(spool, shipper, max_in_flight=IN_FLIGHT, follow=not finish)
-        stop.with_name("head").write_text(str(spool.head))
+        written = stop.with_name("written")
+        written.write_text(str(spool.head))
+        written.rename(stop.with_name("head"))
 
 
 def start(what, directory, port):

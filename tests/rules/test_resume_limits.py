@@ -32,16 +32,21 @@ async def test_the_number_of_sessions_is_limited():
             pass
 
 
+class Much(Responder):
+    """More than a session may retain."""
+
+    async def request_stream(self, payload):
+        for _ in range(1000):
+            yield Payload(b"x" * 1000)
+
+
+LITTLE = ServerResume(max_retained_size=64 * 1024)
+
+
 async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
     """The retained bytes stay within their limit, however much a client asks for."""
 
-    class Much(Responder):
-        async def request_stream(self, payload):
-            for _ in range(1000):
-                yield Payload(b"x" * 1000)
-
-    options = ServerResume(max_retained_size=64 * 1024)
-    async with resumable(Much(), options) as server, server.session() as peer:
+    async with resumable(Much(), LITTLE) as server, server.session() as peer:
         await peer.send(RequestStreamFrame(1, 2**31 - 1))
         log = server.log()
         got = 0
@@ -62,13 +67,7 @@ async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
 async def test_a_client_that_confirms_is_never_failed():
     """Payloads wait for the confirmation, so no frame is dropped that may be needed."""
 
-    class Much(Responder):
-        async def request_stream(self, payload):
-            for _ in range(1000):
-                yield Payload(b"x" * 1000)
-
-    options = ServerResume(max_retained_size=64 * 1024)
-    async with resumable(Much(), options) as server, server.session() as peer:
+    async with resumable(Much(), LITTLE) as server, server.session() as peer:
         await peer.send(RequestStreamFrame(1, 2**31 - 1))
         log = server.log()
         got = received = 0

@@ -21,7 +21,10 @@ INTERNAL = {"connection", "interactions", "protocol", "sockets", "cli"}
 PUBLIC = ["rsocket_trio"] + [
     name
     for _, name, is_package in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
-    if is_package and name.split(".")[1] not in INTERNAL
+    if is_package
+    and name.split(".")[1] not in INTERNAL
+    # Users import from the package of the wire.
+    and not name.startswith("rsocket_trio.lumberjack.")
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import contextmanager
 
 import trio
@@ -88,6 +89,30 @@ def faulty(spool):
     writer._connection = connection
     yield connection
     writer._connection = connection.inner
+
+
+class HeldCommits:
+    """The commits below a spool wait in their thread, from the first one until `release`."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._begun = threading.Event()
+        self._go = threading.Event()
+        connection.fail = self._hold
+
+    def _hold(self, statement):
+        if statement == "COMMIT":
+            self._begun.set()
+            self._go.wait(10)
+
+    async def begun(self):
+        """Wait until there is one."""
+        await until(self._begun.is_set)
+
+    def release(self):
+        """Let it go on, and hold no more."""
+        self._connection.fail = lambda statement: None
+        self._go.set()
 
 
 async def until(condition):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 
 import pytest
@@ -20,7 +19,17 @@ from rsocket_trio.spool import (
     open_spool,
 )
 from rsocket_trio.spool import writer as writer_module
-from tests.spool.helpers import collect, fault, faulty, lines, sized, spans, transactions, until
+from tests.spool.helpers import (
+    HeldCommits,
+    collect,
+    fault,
+    faulty,
+    lines,
+    sized,
+    spans,
+    transactions,
+    until,
+)
 
 
 async def test_the_slowest_consumer_decides(directory):
@@ -85,21 +94,13 @@ async def test_a_position_that_is_trimmed_meanwhile(directory):
     async with open_spool(directory) as spool:
         await spool.append(lines(4))
         with faulty(spool) as connection:
-            going, go = threading.Event(), threading.Event()
-
-            def wait(statement):
-                if statement == "COMMIT":
-                    going.set()
-                    go.wait(10)
-
-            connection.fail = wait
+            held = HeldCommits(connection)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(spool.commit, "one", 4)
-                await until(going.is_set)
+                await held.begun()
                 nursery.start_soon(come_late)
                 await trio.testing.wait_all_tasks_blocked()
-                connection.fail = lambda statement: None
-                go.set()
+                held.release()
         assert refused == [4]
         assert spool.positions() == {"one": 4}
 
@@ -122,22 +123,15 @@ async def test_telling_the_same_position_again(directory):
         await spool.commit("me", 2)
         assert spool.positions() == {"me": 2}
         with faulty(spool) as connection:
-            going, go = threading.Event(), threading.Event()
-
-            def wait(statement):
-                if statement == "COMMIT":
-                    going.set()
-                    go.wait(10)
-
-            connection.fail = wait
+            held = HeldCommits(connection)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(spool.commit, "me", 3)
-                await until(going.is_set)
+                await held.begun()
                 nursery.start_soon(spool.commit, "me", 2)  # The stored one, but 3 is on its way.
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.start_soon(spool.commit, "me", 2)
                 await trio.testing.wait_all_tasks_blocked()
-                go.set()
+                held.release()
         assert spool.positions() == {"me": 2}
     with pytest.raises(SpoolClosed):
         await spool.commit("me", 2)

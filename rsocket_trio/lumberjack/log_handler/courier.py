@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from ...errors import single_error
-from ..deliveries import ShipError
+from ..client.deliveries import ShipError
 from .buffer import Taken
 from .drops import FIRST_DELAY, INTERVAL, DropReports, Notice
 from .handover import Handover

@@ -20,10 +20,10 @@ from ...protocol.retry import Retry
 from ...sockets.tls import check_context
 from ...uri import Uri
 from ..addresses import lumberjack_uri
-from ..event_encoder import EventEncoder
-from ..limits import LumberjackLimits
-from ..ship_config import ShipperConfig, check_shipper_config
-from ..shipper import connect
+from ..client.config import ShipperConfig, check_shipper_config
+from ..client.event_encoder import EventEncoder
+from ..client.shipper import connect
+from ..wire.limits import LumberjackLimits
 from .courier import Pace
 from .drops import last_resort
 from .json_text import encode_event

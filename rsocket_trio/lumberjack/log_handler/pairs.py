@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..frames import encode_pairs
+from ..wire.frames import encode_pairs
 
 __all__ = ["as_pairs"]
 

@@ -19,7 +19,8 @@ build() {
     mkdir -p "$cache"
     part=$(mktemp -d "$cache/.part-XXXXXX")
     trap 'rm -rf "$part"' EXIT
-    said=$(cd "$name" && nice go build -trimpath -ldflags='-s -w' -o "$part/" "$@" 2>&1) || {
+    said=$(cd "$name" &&
+        nice go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$part/" "$@" 2>&1) || {
         echo "$said" >&2
         exit 1
     }

@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from rsocket_trio.lumberjack.frames import split_pairs
 from rsocket_trio.lumberjack.log_handler.json_text import encode_event
 from rsocket_trio.lumberjack.log_handler.pairs import as_pairs
 from rsocket_trio.lumberjack.log_handler.record import EventMaker, timestamp
+from rsocket_trio.lumberjack.wire.frames import split_pairs
 
 
 def record(message="hello %s", *args, **more):

@@ -1,0 +1,220 @@
+"""The Lumberjack stacks and cases.
+
+In the group ``lumberjack-server`` the same sender ships to each server. In ``lumberjack-client``
+each client ships to a server that only acknowledges, or to the server of go-lumber. In
+``lumberjack-filebeat`` Filebeat ships a file to each server.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ..model import Case, Stack
+from .filebeat_client import filebeat_missing
+
+__all__ = ["LUMBERJACK_CASES", "LUMBERJACK_GROUPS", "LUMBERJACK_STACKS"]
+
+_GO_PEER: Final = Path(__file__).parent / "go" / "peer"
+_CLIENT: Final = "lumberjack-client"
+_FILEBEAT: Final = "lumberjack-filebeat"
+_SERVER: Final = "lumberjack-server"
+
+LUMBERJACK_GROUPS: Final = {
+    _SERVER: "Lumberjack: the server, with the same sender for all",
+    _CLIENT: "Lumberjack: the client",
+    _FILEBEAT: "Lumberjack: Filebeat and each server",
+}
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"benchmarks.lumberjack.{name}"]
+
+
+def _go_missing() -> str | None:
+    if _GO_PEER.is_file():
+        return None
+    return "its program is not built: run benchmarks/setup.sh (it needs Go)"
+
+
+def _pylogbeat_missing() -> str | None:
+    return None if find_spec("pylogbeat") else "the package pylogbeat is not installed"
+
+
+def _orjson_missing() -> str | None:
+    return None if find_spec("orjson") else "the package orjson is not installed"
+
+
+_SENDER: Final = _module("sender")
+_SINK: Final = _module("sink")
+_GO_SERVER: Final = ["benchmarks/lumberjack/go/peer", "server"]
+
+LUMBERJACK_STACKS: Final = [
+    Stack(
+        name="lj-ours",
+        title="rsocket_trio",
+        server=_module("ours_server"),
+        client=_module("ours_client"),
+        groups=frozenset({_SERVER, _CLIENT, _FILEBEAT}),
+    ),
+    Stack(
+        name="lj-orjson",
+        title="rsocket_trio with orjson",
+        server=[*_module("ours_server"), "--orjson"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+        missing=_orjson_missing,
+    ),
+    Stack(
+        name="lj-spool",
+        title="rsocket_trio, durable in a spool",
+        server=[*_module("ours_server"), "--spool"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+    ),
+    Stack(
+        name="lj-go",
+        title="go-lumber 0.2.0",
+        server=_GO_SERVER,
+        client=_module("go_client"),
+        groups=frozenset({_SERVER, _CLIENT, _FILEBEAT}),
+        missing=_go_missing,
+    ),
+    Stack(
+        name="lj-pylogbeat",
+        title="pylogbeat 2.1.0",
+        server=_SINK,
+        client=_module("pylogbeat_client"),
+        groups=frozenset({_CLIENT}),
+        missing=_pylogbeat_missing,
+    ),
+    Stack(
+        name="lj-raw",
+        title="rsocket_trio, bytes not decoded",
+        server=[*_module("ours_server"), "--raw"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+    ),
+    Stack(
+        name="lj-raw-spool",
+        title="rsocket_trio, bytes not decoded, durable in a spool",
+        server=[*_module("ours_server"), "--raw", "--spool"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+    ),
+    Stack(
+        name="lj-sink",
+        title="a server that only acknowledges",
+        server=_SINK,
+        client=_SENDER,
+        groups=frozenset({_SERVER, _FILEBEAT}),
+    ),
+    Stack(
+        name="lj-prepared",
+        title="a client with prepared bytes",
+        server=_SINK,
+        client=_SENDER,
+        groups=frozenset({_CLIENT}),
+    ),
+]
+
+_LEVELS: Final = {"plain": 0, "compressed": 3}
+
+
+def _parameters(level: int, connections: int = 1, *, texts: bool = False) -> Mapping[str, object]:
+    return {"level": level, "windows": 2, "connections": connections, "texts": texts}
+
+
+def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Case:
+    more = f"-{connections}" if connections > 1 else ""
+    return Case(
+        name=f"lumberjack/{'orjson' if title else 'server'}-{kind}{more}",
+        title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}{title}",
+        group=_SERVER,
+        operation="ship",
+        parameters=_parameters(_LEVELS[kind], connections),
+        only=only,
+        client=_SENDER,
+        reference=only[0],
+    )
+
+
+def _spool_case(kind: str, spooled: str, other: str, title: str) -> Case:
+    return Case(
+        name=f"lumberjack/{spooled.removeprefix('lj-')}-{kind}",
+        title=f"{kind}, 1 connection, {title}",
+        group=_SERVER,
+        operation="ship",
+        parameters=_parameters(_LEVELS[kind]),
+        only=(spooled, other),
+        client=_SENDER,
+        reference=spooled,
+    )
+
+
+def _client_case(kind: str, name: str, title: str, server: list[str], *only: str) -> Case:
+    return Case(
+        name=f"lumberjack/client-{name}-{kind}",
+        title=f"{kind}, {title}",
+        group=_CLIENT,
+        operation="ship",
+        parameters=_parameters(_LEVELS[kind], texts=name.endswith("texts")),
+        only=only,
+        server=server,
+        server_args={"lj-pylogbeat": ["--running"]},
+        end="client",
+        reference="lj-ours",
+        missing=_go_missing if server is _GO_SERVER else lambda: None,
+    )
+
+
+def _filebeat_case(kind: str) -> Case:
+    return Case(
+        name=f"lumberjack/filebeat-{kind}",
+        title=f"Filebeat, {kind}",
+        group=_FILEBEAT,
+        operation="ship",
+        parameters=_parameters(_LEVELS[kind]),
+        client=_module("filebeat_client"),
+        reference="lj-ours",
+        missing=filebeat_missing,
+    )
+
+
+LUMBERJACK_CASES: Final = [
+    *(
+        _server_case(kind, connections, "lj-ours", "lj-go", "lj-raw", "lj-sink")
+        for connections in (1, 4)
+        for kind in _LEVELS
+    ),
+    *(_server_case(kind, 1, "lj-orjson", "lj-go", title=", with orjson") for kind in _LEVELS),
+    *(_spool_case(kind, "lj-spool", "lj-ours", "with a spool and without") for kind in _LEVELS),
+    *(
+        _spool_case(kind, "lj-raw-spool", "lj-raw", "not decoded, with a spool and without")
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "sink", "to a server that only acknowledges", _SINK),
+            *("lj-ours", "lj-go", "lj-pylogbeat", "lj-prepared"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "texts", "to a server that only acknowledges, events are JSON texts", _SINK),
+            *("lj-ours", "lj-go", "lj-pylogbeat"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            kind, "go", "to the server of go-lumber", _GO_SERVER, "lj-ours", "lj-go", "lj-prepared"
+        )
+        for kind in _LEVELS
+    ),
+    *(_filebeat_case(kind) for kind in _LEVELS),
+]

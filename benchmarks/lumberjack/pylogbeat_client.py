@@ -1,0 +1,34 @@
+"""The client of pylogbeat: it sends a window and waits for its ACK. It always compresses."""
+
+from __future__ import annotations
+
+import sys
+from itertools import cycle
+from time import perf_counter
+
+from pylogbeat import ConnectionException, PyLogBeatClient
+
+from benchmarks.control import Stopwatch, read_command, write_outcome
+from benchmarks.lumberjack.lines import event_windows, text_windows
+
+
+def main() -> None:
+    host, _, port = sys.argv[1].rpartition("/")[2].rpartition(":")
+    events, texts = cycle(event_windows()), cycle(text_windows())
+    with PyLogBeatClient(host, int(port), timeout=30) as client:
+        while (command := read_command()) is not None:
+            windows = texts if command["texts"] else events
+            watch = Stopwatch(command["seconds"])
+            try:
+                while perf_counter() < watch.deadline:
+                    window = next(windows)
+                    client.send(window)
+                    watch.count += len(window)
+            except (OSError, ConnectionException) as error:
+                write_outcome({"error": f"{type(error).__name__}: {error}"})
+            else:
+                write_outcome(watch.outcome())
+
+
+if __name__ == "__main__":
+    main()

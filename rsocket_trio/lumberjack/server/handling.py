@@ -1,0 +1,111 @@
+"""Call the application for one batch: `handle`.
+
+The handler has a task of its own. An error, a nursery or a cancel scope that it leaves open ends
+only its own connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import trio
+
+from ...errors import ConnectionLost, single_error
+from ...interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
+from ...log_policy import logger
+from .batch import Batch, PoisonHook, decode_with_hook
+
+__all__ = ["Handler", "RefusedBatch", "handle", "isolated"]
+
+_LONGEST_WAIT: Final = 1.0
+"""Seconds for the tasks in a nursery that a handler has left open, before it is abandoned."""
+
+Handler: TypeAlias = Callable[[Batch], Awaitable[None]]
+"""An async function that is called with each batch."""
+
+
+class RefusedBatch(Exception):
+    """A guard has refused a batch. This is no failure of the handler, which is not called."""
+
+
+async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -> bool:
+    """Call the handler, in a task of its own.
+
+    Returns:
+        Whether it returned. If it raised, this is logged.
+
+    Checkpoint: always.
+    If cancelled: the handler is cancelled.
+    """
+
+    async def call() -> None:
+        if on_poison is not None:
+            await decode_with_hook(batch, on_poison)
+        await handler(batch)
+
+    error = await isolated(call)
+    return error is None or _judge(error, batch)
+
+
+async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """Call a function of the application in a task of its own.
+
+    Returns:
+        The error that it raised or caused; ``None`` if it returned.
+
+    Checkpoint: always.
+    If cancelled: the function is cancelled.
+    """
+    error: BaseException | None = None
+
+    async def call() -> None:
+        nonlocal error
+        try:
+            await function()
+        except BaseException as raised:  # the caller judges it, out of the scopes of this
+            error = raised
+        task = trio.lowlevel.current_task()
+        if task.child_nurseries:
+            error = error or RuntimeError("the handler left a nursery open")
+            # With a time, as the handler may also have left a shielded scope open.
+            with trio.move_on_after(_LONGEST_WAIT):
+                await leave_nurseries(task)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+    except BaseException as raised:  # judged by the caller, as above
+        error = error or raised
+    return error
+
+
+def _judge(error: BaseException, batch: Batch) -> bool:
+    """Log the failure of a handler, and return false.
+
+    Raises:
+        trio.Cancelled: The connection is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+    """
+    lost = being_cancelled()
+    cancelled, rest = split(error, trio.Cancelled) if lost else (None, error)
+    alone = None if rest is None else single_error(rest)
+    if isinstance(alone, RefusedBatch):
+        logger.info(
+            "refused a batch of %d events from %s; the connection is closed: %s",
+            len(batch),
+            batch.transport.peer or "a peer",
+            alone,
+        )
+    elif rest is not None and not (lost and isinstance(alone, ConnectionLost)):
+        logger.error(
+            "the handler failed with %d of %d events of a batch from %s not acknowledged; the "
+            "connection is closed, and the sender will send them again",
+            len(batch) - batch.acknowledged,
+            len(batch),
+            batch.transport.peer or "a peer",
+            exc_info=outcome_of(rest),
+        )
+    if cancelled is not None:
+        raise cancelled
+    return False

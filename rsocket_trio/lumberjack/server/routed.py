@@ -1,0 +1,146 @@
+"""Serve a `rsocket_trio.Router`: its events handler and its guards, for one connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from ...codecs import CodecError
+from ...errors import SetupError, StreamError, single_error
+from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...log_policy import logger
+from ...routing.events import BoundEvents, accept_events
+from ...routing.router import Router
+from ...sockets.byte_stream import TransportInfo
+from ..wire.batches import IncomingBatch
+from ..wire.events import InvalidEvent, decode_event
+from .batch import Batch, PoisonHook, convert, decode_with_hook
+from .handling import Handler, RefusedBatch, isolated
+
+__all__ = ["admit", "routed"]
+
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+async def admit(
+    router: Router, transport: TransportInfo, on_poison: PoisonHook | None, patience: float
+) -> Handler | None:
+    """Ask the guards of a router about a connection.
+
+    Args:
+        router: The router.
+        transport: Facts about the connection.
+        on_poison: Called with each event that cannot be decoded or converted, or ``None``.
+        patience: The time for the guards, in seconds.
+
+    Returns:
+        The handler for this connection; ``None`` if it is refused, which is logged.
+
+    Checkpoint: as the guards do.
+    If cancelled: as the guards do.
+    """
+    admitted: Handler | None = None
+
+    async def ask() -> None:
+        nonlocal admitted
+        admitted = partial(routed, await accept_events(router, transport), on_poison)
+
+    # With a time, because nothing is read meanwhile, so it is not noticed if the sender leaves.
+    with trio.move_on_after(patience):
+        error = await isolated(ask)
+        if error is None:
+            return admitted
+        _judge(error, transport)
+        return None
+    logger.error(
+        "refused the connection of the sender %s: the guards of the Router did not answer within "
+        "%g s (first_byte_timeout)",
+        transport.peer or transport.scheme,
+        patience,
+    )
+    return None
+
+
+def _judge(error: BaseException, transport: TransportInfo) -> None:
+    """Log that a connection is refused.
+
+    Raises:
+        trio.Cancelled: The connection is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+    """
+    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+    if rest is not None:
+        peer = transport.peer or transport.scheme
+        alone = single_error(rest)
+        if isinstance(alone, SetupError):
+            alone.with_traceback(None)  # a guard may raise one object again and again
+            logger.info("refused the connection of the sender %s: %s", peer, alone)
+        else:
+            logger.error(
+                "refused the connection of the sender %s, because a guard of the Router failed",
+                peer,
+                exc_info=outcome_of(rest),
+            )
+    if cancelled is not None:
+        raise cancelled
+
+
+async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch) -> None:
+    """Ask the guards about a batch, convert its events, and call the handler.
+
+    Raises:
+        RefusedBatch: A guard refuses the batch.
+        InvalidEvent: An event cannot be converted, and there is no hook.
+        Exception: An error of the handler or of the hook.
+
+    Checkpoint: as guards and handler do.
+    If cancelled: as guards and handler do.
+    """
+    try:
+        principal = await events.admit()
+    except StreamError as error:
+        raise RefusedBatch(str(error)) from None
+    values: list[Any] = []
+    if events.takes_raw:
+        values = list(batch.raw)
+    elif events.takes_events:
+        incoming = batch._incoming  # noqa: SLF001 - same package; applications must not use it
+        values = await convert(batch, _read_each(events, incoming), on_poison)
+    elif on_poison is not None:
+        await decode_with_hook(batch, on_poison)
+    await events(batch, values, principal)
+
+
+def _read_each(events: BoundEvents, incoming: IncomingBatch) -> Iterator[tuple[list[Any], bool]]:
+    """Iterate over the events as the handler takes them, in the form of `decode_slices`."""
+    for n in range(1, len(incoming) + 1):
+        value: Any
+        try:
+            value, invalid = _read(events, incoming, n), False
+        except InvalidEvent as error:
+            value, invalid = error, True
+        yield [value], invalid
+
+
+def _read(events: BoundEvents, incoming: IncomingBatch, n: int) -> Any:
+    """Return an event as the type that the handler takes.
+
+    Raises:
+        InvalidEvent: It cannot be decoded or converted.
+    """
+    raw = incoming.events[n - 1]
+    try:
+        return events.read(raw if incoming.is_json else _pairs(incoming, n))
+    except CodecError as error:
+        reason = str(error)
+    decode_event(incoming, n)  # raises a better error if it is no JSON at all
+    raise InvalidEvent(reason, n)
+
+
+def _pairs(incoming: IncomingBatch, n: int) -> bytes:
+    """Return the key-value pairs of an event as a JSON object of text."""
+    return _to_json(decode_event(incoming, n)).encode()

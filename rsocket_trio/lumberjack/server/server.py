@@ -1,0 +1,249 @@
+"""The Lumberjack server: `serve`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, final
+
+import attrs
+import trio
+
+from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...log_policy import logger
+from ...routing.events import handler_of_events
+from ...routing.router import Router
+from ...sealed import Sealed, make
+from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.connection_limit import counts_of
+from ...sockets.listen import Arrivals, listen_for
+from ...sockets.serving import RunningServer, Serving
+from ...sockets.tls import check_context
+from ...uri import Uri
+from ..addresses import lumberjack_uri
+from .batch import Batch, Poison
+from .config import LumberjackConfig, check_config
+from .incoming_memory import IncomingMemory
+from .receiver import Receiver, Shared
+from .room import Room
+from .routed import admit
+
+__all__ = ["LumberjackServer", "LumberjackStatistics", "serve"]
+
+_DEFAULT_CONFIG: Final = LumberjackConfig()
+
+
+@attrs.frozen(kw_only=True)
+class LumberjackStatistics:
+    """Numbers about a Lumberjack server.
+
+    Attributes:
+        connections: Connections that are open.
+        accepted: Connections since the start.
+        held_batches: Complete batches that are handled or wait.
+        held_size: Their bytes, as `LumberjackConfig.max_held_size` counts them.
+        incoming_size: The bytes that have been read besides, as
+            `LumberjackConfig.max_incoming_size` counts them.
+        waiting: Connections that read no more until others give back their room.
+        batches: Batches that were handled since the start.
+        events: Events in these batches.
+        acknowledged: Events of these batches that were acknowledged.
+    """
+
+    connections: int
+    accepted: int
+    held_batches: int
+    held_size: int
+    incoming_size: int
+    waiting: int
+    batches: int
+    events: int
+    acknowledged: int
+
+
+class _Registry:
+    """The connections of a server."""
+
+    def __init__(self, shared: Shared, router: Router | None) -> None:
+        self.shared: Final = shared
+        self.router: Final = router
+        self.receivers: set[Receiver] = set()
+        self.accepted = 0
+        self.stopping = False
+
+    async def receive(self, stream: ByteStream) -> None:
+        """Serve one connection to its end; errors are logged and not raised.
+
+        Raises:
+            trio.Cancelled: The server is being cancelled.
+            KeyboardInterrupt: Also `SystemExit`: they end the program.
+        """
+        try:
+            shared = await self._shared_by(stream.info)
+            if shared is not None and not self.stopping:
+                await self._run(Receiver(stream, shared))
+        except BaseException as error:  # `outcome_of` re-raises those that end the program
+            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+            if rest is not None:
+                crash = outcome_of(rest)
+                peer = stream.info.peer
+                logger.error(
+                    "the connection to %s crashed; please report this", peer, exc_info=crash
+                )
+            if cancelled is not None:
+                raise cancelled from None
+
+    async def _run(self, receiver: Receiver) -> None:
+        self.receivers.add(receiver)
+        self.accepted += 1
+        try:
+            await receiver.run()
+        finally:
+            self.receivers.discard(receiver)
+
+    async def _shared_by(self, info: TransportInfo) -> Shared | None:
+        """Return what a connection shares with the others; ``None`` if a guard refuses it."""
+        shared = self.shared
+        if self.router is None or self.stopping:
+            return shared
+        patience = shared.config.first_byte_timeout
+        handler = await admit(self.router, info, shared.on_poison, patience)
+        if handler is None:
+            return None
+        # The handler calls the hook itself: not before the guards have admitted the batch.
+        return attrs.evolve(shared, handler=handler, on_poison=None)
+
+    def stop(self) -> None:
+        """Read no more from any connection."""
+        self.stopping = True
+        for receiver in list(self.receivers):
+            receiver.stop()
+
+
+@final
+class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
+    """A running Lumberjack server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it reads nothing more. The batches that it has read are handled and acknowledged.
+    If their handlers are cancelled, the senders send these events again to another server.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self, serving: Serving, registry: _Registry) -> None:
+        super().__init__(serving)
+        self._registry = registry
+
+    def statistics(self) -> LumberjackStatistics:
+        """Return numbers about this server."""
+        registry = self._registry
+        shared = registry.shared
+        room, intake, totals = shared.room, shared.intake, shared.totals
+        return LumberjackStatistics(
+            connections=len(registry.receivers),
+            accepted=registry.accepted,
+            held_batches=room.batches,
+            held_size=room.size,
+            incoming_size=intake.size,
+            waiting=room.waiting + intake.waiting,
+            batches=totals.batches,
+            events=totals.events,
+            acknowledged=totals.acknowledged,
+        )
+
+    def _stop_connections(self) -> None:
+        self._registry.stop()
+
+
+async def serve(
+    handler: Callable[[Batch], Awaitable[None]] | Router,
+    *uris: str | Uri,
+    config: LumberjackConfig = _DEFAULT_CONFIG,
+    on_poison: Callable[[Poison], Awaitable[None] | None] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    max_connections: int | None = None,
+    task_status: trio.TaskStatus[LumberjackServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Receive events from Beats, Logstash and other senders of Lumberjack, until stopped.
+
+    ``await serve(handler, "lumberjack://0.0.0.0:5044")`` runs until it is cancelled. When
+    ``server = await nursery.start(serve, handler, uri)`` returns, the server accepts connections,
+    and ``server`` has its addresses and can stop it.
+
+    Args:
+        handler: An async function that is called with each `Batch`. When it returns, the batch is
+            acknowledged. If it raises, the error is logged and the connection is closed: the sender
+            sends the events that are not acknowledged again. The batches of one connection are
+            handled one after the other, those of several connections at the same time. The handler
+            is cancelled if its sender leaves. Or a `rsocket_trio.Router`, whose events handler
+            (`Router.events`) and guards are called.
+        uris: Where to listen: ``lumberjack://host:port``, or with TLS ``lumberjacks://host:port``.
+            Port 0 is any free port; without a port it is 5044. Both versions of the protocol are
+            served on each address.
+        config: Times, sizes and limits.
+        on_poison: Called with each event that cannot be decoded, before the handler of its batch
+            is called. The event is not in `Batch.events`, and it is acknowledged with the batch.
+            Without this hook, `Batch.events` raises `InvalidEvent` if there is one; if the handler
+            does not catch that, the sender sends the same batch again and again. With the hook,
+            the events of each batch are decoded, whether the handler uses them or not. An event
+            that does not fit the type that a handler of a router takes counts as one that cannot be
+            decoded.
+        ssl_context: TLS: needed for ``lumberjacks``; an error if no address uses TLS. To require
+            certificates of the senders, set its ``verify_mode`` to `ssl.CERT_REQUIRED`.
+        max_connections: The connections that may be open at once over all addresses, handshakes
+            included. One more is closed at once. By default only the system limits them.
+        task_status: Gets the `LumberjackServer` when every address accepts connections.
+
+    Raises:
+        OSError: An address cannot be listened on.
+        TypeError: An argument is of a wrong type.
+        ValueError: A URI is wrong or there is none, the TLS context is missing or has no use,
+            ``max_connections`` is less than 1, or the router has no events handler.
+
+    Checkpoint: always.
+    If cancelled: at once, handlers are cancelled and connections closed. ACKs that were handed over
+    still leave. `LumberjackServer.aclose` is the graceful way.
+    """
+    if not uris:
+        raise ValueError('name an address to listen on, e.g. "lumberjack://127.0.0.1:5044"')
+    router = handler if isinstance(handler, Router) else None
+    if isinstance(handler, Router):
+        handler_of_events(handler)
+        handler = _not_admitted
+    for name, function in (("handler", handler), ("on_poison", on_poison)):
+        if not callable(function) and (function is not None or name == "handler"):
+            kinds = "a function or a Router" if name == "handler" else "a function"
+            raise TypeError(f"{name} must be {kinds}, not {type(function).__name__}")
+    check_config(config)
+    parsed = [lumberjack_uri(uri) for uri in uris]
+    check_context(ssl_context, parsed)
+    shared = Shared(
+        handler=handler,
+        on_poison=on_poison,
+        config=config,
+        room=Room(config.max_batches, config.max_held_size),
+        intake=IncomingMemory(config.max_incoming_size, config.progress_timeout),
+    )
+    registry = _Registry(shared, router)
+    arrivals = Arrivals(
+        shake_hands=_as_it_is,
+        handle=registry.receive,
+        ssl_context=ssl_context,
+        handshake_timeout=config.first_byte_timeout,
+        counts=counts_of(max_connections),
+    )
+    serving = Serving()
+    server = make(LumberjackServer, serving, registry)
+    listen = partial(listen_for, arrivals)
+    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+
+
+async def _not_admitted(_batch: Batch) -> None:
+    """Stands for the handler of a router until the guards have admitted a connection."""
+    raise AssertionError("a connection was not admitted")
+
+
+async def _as_it_is(stream: ByteStream) -> ByteStream:
+    return stream

@@ -1,0 +1,385 @@
+"""The memory of what all connections have read: its bound, the queue, and the turn."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from functools import partial
+from math import inf
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio.lumberjack import LumberjackConfig, encode_batch, serve
+from rsocket_trio.lumberjack.server.incoming_memory import IncomingMemory, ShareOfIncoming
+from tests.lumberjack.receiving import ADDRESS, full_window, sender_to, served, shared
+from tests.lumberjack.vectors import event, window
+
+KIB = 2**10
+MIB = 2**20
+
+
+def unexpected():
+    raise AssertionError("evicted")
+
+
+class Connections:
+    """Shares that enter in tasks of their own."""
+
+    def __init__(self, nursery, intake):
+        self.nursery = nursery
+        self.intake = intake
+        self.entered = []
+
+    async def enter(self, share):
+        async def run():
+            await share.enter()
+            self.entered.append(share)
+
+        self.nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+def shares_of(intake, count):
+    return [ShareOfIncoming(intake, unexpected) for _ in range(count)]
+
+
+async def test_below_the_bound_nobody_waits():
+    intake = IncomingMemory(1000, 30)
+    one, two = shares_of(intake, 2)
+    for share in (one, two, one, two):
+        await share.enter()
+        share.hold(share.size + 200, 0)
+    assert (intake.size, intake.waiting) == (800, 0)
+    one.close()
+    one.close()
+    assert intake.size == 400
+
+
+async def test_one_at_a_time_goes_past_the_bound(autojump_clock):
+    """The turn ends when the connection holds no more than before; then the next one has it."""
+    intake = IncomingMemory(100 * KIB, 30)
+    async with trio.open_nursery() as nursery:
+        scene = Connections(nursery, intake)
+        one, two, three, full = shares_of(intake, 4)
+        full.hold(100 * KIB, 0)
+        for share in (one, two, three):
+            await scene.enter(share)
+        assert (scene.entered, intake.waiting) == ([one], 2)
+        one.hold(70 * KIB, 0)
+        for _ in range(3):  # Its turn lasts, so it does not wait.
+            await one.enter()
+            one.hold(one.size + MIB, 0)
+        assert one.deadline == trio.current_time() + 30
+        assert scene.entered == [one]
+        one.hold(10 * KIB, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (scene.entered, one.deadline) == ([one, two], inf)
+        two.hold(70 * KIB, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert scene.entered == [one, two]
+        two.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert scene.entered == [one, two, three]
+
+
+async def test_those_that_wait_come_one_by_one():
+    """When memory is free again, each one decodes before the next one is called."""
+    intake = IncomingMemory(100 * KIB, 30)
+    async with trio.open_nursery() as nursery:
+        scene = Connections(nursery, intake)
+        full, holder, *others = shares_of(intake, 7)
+        full.hold(150 * KIB, 0)
+        await scene.enter(holder)
+        holder.hold(90 * KIB, 0)
+        for share in others:
+            await scene.enter(share)
+        full.close()
+        for n, share in enumerate(others, 1):
+            await trio.testing.wait_all_tasks_blocked()
+            assert scene.entered == [holder, *others[:n]]
+            share.hold(1, 0)
+        assert intake.waiting == 0
+
+
+@pytest.mark.parametrize("when", ["waiting", "before the call", "after the call"])
+async def test_a_cancelled_one_leaves_nothing(when):
+    """The next one is called in its place, unless it was called before it was cancelled."""
+    intake = IncomingMemory(100 * KIB, 30)
+    holder, one, two, full = shares_of(intake, 4)
+    entered = []
+
+    async def enter(share):
+        await share.enter()
+        entered.append(share)
+        share.hold(0, 0)
+
+    full.hold(200 * KIB, 0)
+    await holder.enter()
+    holder.hold(80 * KIB, 0)
+    scope = trio.CancelScope()
+
+    async def enter_and_be_cancelled():
+        with scope:
+            await enter(one)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(enter_and_be_cancelled)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(enter, two)
+        await trio.testing.wait_all_tasks_blocked()
+        if when == "waiting":
+            scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert intake.waiting == 1
+            holder.close()
+        elif when == "before the call":
+            scope.cancel()
+            holder.close()
+        else:
+            holder.close()
+            scope.cancel()
+    assert entered == ([one, two] if when == "after the call" else [two])
+    full.close()
+    assert (intake.size, intake.waiting) == (0, 0)
+
+
+async def test_random_connections(autojump_clock):
+    """The bound holds, all connections come to an end, and nothing is left."""
+    one_step = 5 * KIB
+    batch = 200 * KIB
+    intake = IncomingMemory(300 * KIB, 1000)
+    most = 0
+
+    async def connection(number):
+        nonlocal most
+        rng = random.Random(number)
+        share = ShareOfIncoming(intake, unexpected)
+        with trio.move_on_after(rng.choice([0.5, 500])):
+            for _ in range(3):
+                while share.size < batch:
+                    await trio.sleep(rng.random() / 100)
+                    await share.enter()
+                    share.hold(share.size + one_step, 0)
+                    most = max(most, intake.size)
+                share.hold(share.size - batch, 0)
+        share.close()
+
+    async with trio.open_nursery() as nursery:
+        for number in range(40):
+            nursery.start_soon(connection, number)
+    # One connection has the turn; those that were called before it make one step.
+    assert most <= 300 * KIB + batch + 40 * (64 * KIB + one_step)
+    assert most < 40 * batch / 2
+    assert (intake.size, intake.waiting) == (0, 0)
+
+
+async def test_many_connections_with_large_batches():
+    """However many senders there are, the memory stays within the named limits."""
+    config = LumberjackConfig(
+        max_incoming_size=2 * MIB, max_held_size=2 * MIB, keepalive_interval=0.05
+    )
+    gate = trio.Event()
+
+    async def handler(_batch):
+        await gate.wait()
+
+    large = encode_batch([b'{"pad":"%s"}' % (b"x" * 10_000)] * 100)  # 1 MiB, in 3 KiB.
+    count = 40
+    async with trio.open_nursery() as nursery:
+        tracemalloc.start()
+        try:
+            server = await nursery.start(partial(serve, handler, ADDRESS, config=config))
+
+            async def send():
+                async with sender_to(server) as sender:
+                    await sender.send(large)
+                    while (ack := await sender.ack()) == (2, 0):
+                        pass
+                    assert ack == (2, 100)
+
+            async with trio.open_nursery() as sending:
+                for _ in range(count):
+                    sending.start_soon(send)
+                with trio.fail_after(10):
+                    while server.statistics().waiting < count - 3:
+                        await trio.sleep(0.01)
+                statistics = server.statistics()
+                assert statistics.held_size < 2 * MIB
+                assert 2 * MIB <= statistics.incoming_size < (2 + 2) * MIB
+                gate.set()
+            assert server.statistics().incoming_size == 0
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        await server.aclose()
+    # The bounds, two connections more, one step of decoding, and what 40 connections take.
+    assert peak < (2 + 2 + 2 + 1 + 6) * MIB
+
+
+async def test_incomplete_batches_do_not_wait_for_each_other(autojump_clock):
+    """All senders have sent a half, and the bound is reached; all batches arrive nevertheless."""
+    config = LumberjackConfig(max_incoming_size=500_000, keepalive_interval=1000)
+    handled = []
+
+    async def handler(batch):
+        handled.append(batch.size)
+
+    first = window(2) + event(1, b'"%s"' % (b"x" * 90_000))
+    second = event(2, b'"%s"' % (b"x" * 90_000))
+    of_all = shared(handler, config)
+    async with trio.open_nursery() as nursery:
+
+        async def send():
+            async with served(of_all) as one:
+                await one.sender.send(first)
+                await trio.sleep(0.6)
+                await one.sender.send(second)
+                assert await one.sender.ack() == (2, 2)
+
+        for _ in range(20):
+            nursery.start_soon(send)
+        await trio.sleep(0.5)
+        assert of_all.intake.waiting > 10
+        assert 500_000 <= of_all.intake.size < 500_000 + 20 * 64 * KIB
+    assert handled == [180_004] * 20
+    assert of_all.intake.size == 0
+
+
+async def test_a_sender_that_lets_others_wait(autojump_clock, caplog):
+    """It has the turn and does not finish: it is disconnected, and the next one has the turn."""
+    config = LumberjackConfig(
+        max_incoming_size=150_000, keepalive_interval=1000, progress_timeout=30, batch_timeout=300
+    )
+
+    async def accept(_batch):
+        pass
+
+    of_all = shared(accept, config)
+    async with served(of_all) as slow, served(of_all) as good:
+        await good.sender.send(window(2) + event(1, b"[" + b" " * 70_000 + b"]"))
+        await trio.testing.wait_all_tasks_blocked()
+        await slow.sender.send(window(9) + event(1, b" " * 100_000))
+        await trio.testing.wait_all_tasks_blocked()
+        await slow.sender.send(b"2")  # From now on it has the turn.
+        await trio.testing.wait_all_tasks_blocked()
+        await good.sender.send(event(2))
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def trickle():
+                for byte in event(2, b" " * 100)[1:]:
+                    await trio.sleep(1)
+                    try:
+                        await slow.sender.send(bytes([byte]))
+                    except trio.BrokenResourceError:
+                        return
+
+            nursery.start_soon(trickle)
+            assert await good.sender.ack() == (2, 2)
+            assert trio.current_time() - began == pytest.approx(30)
+            nursery.cancel_scope.cancel()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "while others waited for memory (max_incoming_size)" in line
+
+
+async def test_incomplete_batches_that_let_others_wait(autojump_clock, caplog):
+    """The connection with the largest one is evicted, and a small batch comes in after a second."""
+    config = LumberjackConfig(max_incoming_size=400_000, keepalive_interval=1000)
+
+    async def accept(_batch):
+        pass
+
+    of_all = shared(accept, config)
+    async with trio.open_nursery() as nursery:
+        ended = []
+        full = trio.Event()
+
+        async def bad(size):
+            async with served(of_all) as one:
+                await one.sender.send(window(9) + event(1, b" " * size))
+                await full.wait()
+                await one.sender.send(b"2J")
+                await one.over.wait()
+                ended.append((size, trio.current_time() - began))
+
+        began = trio.current_time()
+        for size in (100_000, 110_000, 120_000, 90_000):
+            nursery.start_soon(bad, size)
+        await trio.testing.wait_all_tasks_blocked()
+        full.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert of_all.intake.waiting == 3
+        for n in range(1, 6):
+            async with served(of_all) as good:
+                await good.sender.send(full_window(1, n))
+                assert await good.sender.ack() == (2, n)
+                assert trio.current_time() - began < 1.1
+        assert of_all.intake.size < 400_000
+        await trio.sleep(25)
+        assert [size for size, _ in ended] == [120_000]
+        nursery.cancel_scope.cancel()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "other senders wait for the memory that its incomplete batch takes" in line
+    assert (of_all.intake.size, of_all.intake.waiting) == (0, 0)
+
+
+async def test_complete_batches_evict_no_sender(autojump_clock, caplog):
+    """They give back their memory when they find room, so small senders wait for that."""
+    config = LumberjackConfig(
+        max_incoming_size=300_000, max_waiting_batches=1, keepalive_interval=1000
+    )
+    gate = trio.Event()
+
+    async def handler(_batch):
+        await gate.wait()
+
+    of_all = shared(handler, config)
+    of_all.room.batches = 256  # No batch finds room for now.
+    large = encode_batch([b'"%s"' % (b"x" * 120_000)])
+    async with trio.open_nursery() as nursery:
+
+        async def send(data):
+            async with served(of_all) as one:
+                await one.sender.send(data)
+                assert (await one.sender.ack())[1] == 1
+
+        for _ in range(4):
+            nursery.start_soon(send, large)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(send, full_window(1))
+        await trio.sleep(100)
+        assert of_all.intake.waiting == 1
+        gate.set()
+        of_all.room.give_back(256, 0)
+    assert not caplog.records
+
+
+async def test_the_pause_does_not_count(autojump_clock, caplog):
+    """A sender that waits for the turn is not too slow, however long it takes."""
+    config = LumberjackConfig(max_incoming_size=100_000, keepalive_interval=5000)
+    gate = trio.Event()
+    handled = []
+
+    async def handler(batch):
+        await gate.wait()
+        handled.append(len(batch))
+
+    of_all = shared(handler, config)
+    of_all.room.batches = 256  # No batch finds room for now.
+    large = encode_batch([b'"%s"' % (b"x" * 120_000)])
+    async with served(of_all) as one, served(of_all) as two, served(of_all) as three:
+        await three.sender.send(full_window(2)[:-1])
+        await trio.testing.wait_all_tasks_blocked()
+        for sender in (one.sender, two.sender):  # The second one gets the turn.
+            await sender.send(large)
+            await trio.testing.wait_all_tasks_blocked()
+        await three.sender.send(full_window(2)[-1:])
+        await trio.sleep(1000)
+        assert of_all.intake.waiting == 1
+        gate.set()
+        of_all.room.give_back(256, 0)
+        assert await one.sender.ack() == await two.sender.ack() == (2, 1)
+        assert await three.sender.ack() == (2, 2)
+    assert not caplog.records
