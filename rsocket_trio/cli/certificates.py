@@ -4,10 +4,43 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .exits import USAGE, Failure
 
-__all__ = ["load_authority", "load_certificate", "trusting"]
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["client_context", "load_authority", "load_certificate", "trusting"]
+
+
+def client_context(
+    args: argparse.Namespace, schemes: str, *, encrypted: bool
+) -> ssl.SSLContext | None:
+    """Return the TLS context of a client, as the options of `add_client_tls` have it.
+
+    Args:
+        args: The parsed arguments.
+        schemes: The schemes of addresses with TLS, for an error.
+        encrypted: Whether an address has TLS. If not, there is no context.
+
+    Raises:
+        Failure: The options do not go together, or a file cannot be used.
+    """
+    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
+    if not encrypted:
+        if wanted:
+            raise Failure(f"--{wanted[0]} works only with {schemes} addresses", USAGE)
+        return None
+    if args.key is not None and args.cert is None:
+        raise Failure("--key needs --cert", USAGE)
+    context = trusting(args.ca)
+    if args.cert is not None:
+        load_certificate(context, args.cert, args.key)
+    if args.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def trusting(ca: str | None) -> ssl.SSLContext:

@@ -29,7 +29,7 @@ from rsocket_trio.errors import (
 )
 from rsocket_trio.uri import Uri, parse_uri
 
-from .certificates import load_certificate, trusting
+from .certificates import client_context
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
@@ -130,19 +130,6 @@ def _config(args: argparse.Namespace) -> ConnectionConfig:
 
 
 def _ssl_context(args: argparse.Namespace, uri: Uri) -> ssl.SSLContext | None:
-    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
     if args.headers and not uri.is_websocket:
         raise Failure("--header works only with ws:// and wss:// addresses", USAGE)
-    if not uri.is_encrypted:
-        if wanted:
-            raise Failure(f"--{wanted[0]} works only with tls:// and wss:// addresses", USAGE)
-        return None
-    if args.key is not None and args.cert is None:
-        raise Failure("--key needs --cert", USAGE)
-    context = trusting(args.ca)
-    if args.cert is not None:
-        load_certificate(context, args.cert, args.key)
-    if args.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    return client_context(args, "tls:// and wss://", encrypted=uri.is_encrypted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,7 +25,7 @@ from rsocket_trio.logfiles import (
 from rsocket_trio.lumberjack import LumberjackLimits, ShipperConfig
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 
-from .certificates import load_certificate, trusting
+from .certificates import client_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
 from .pair_writer import PairWriter
@@ -58,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args, over_progress=True)
     if not os_support.POSITIONED_READS:
         raise Failure("this system cannot read files in the way that this command needs", USAGE)
-    context = _ssl_context(args)
+    encrypted = any(lumberjack_uri(uri).is_encrypted for uri in args.to)
+    context = client_context(args, "lumberjacks://", encrypted=encrypted)
     config = _config(args)
     reading = _reading(args)
     sources = [Source.of(each) for each in args.files]
@@ -153,20 +153,3 @@ def _config(args: argparse.Namespace) -> ShipperConfig:
         max_window=args.window,
         load_balance=args.load_balance,
     )
-
-
-def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
-    wanted = [name for name in ("ca", "cert", "key", "insecure") if getattr(args, name)]
-    if not any(lumberjack_uri(uri).is_encrypted for uri in args.to):
-        if wanted:
-            raise Failure(f"--{wanted[0]} works only with lumberjacks:// addresses", USAGE)
-        return None
-    if args.key is not None and args.cert is None:
-        raise Failure("--key needs --cert", USAGE)
-    context = trusting(args.ca)
-    if args.cert is not None:
-        load_certificate(context, args.cert, args.key)
-    if args.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -17,6 +17,7 @@ from .command_parser import CommandParser
 
 __all__ = [
     "above_zero",
+    "add_client_tls",
     "add_connection_options",
     "add_json",
     "add_payload_options",
@@ -186,14 +187,19 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="header of the WebSocket handshake; may be repeated",
     )
-    tls = add_tls(parser, "certificate that this client presents")
-    tls.add_argument(
+    add_client_tls(parser)
+    add_verbosity(parser)
+
+
+def add_client_tls(parser: argparse.ArgumentParser, schemes: str = "tls:// and wss://") -> None:
+    """Add the options that `client_context` reads."""
+    group = add_tls(parser, "certificate that this client presents", schemes)
+    group.add_argument(
         "--ca",
         metavar="FILE",
         help="trust the certificates in FILE, in PEM format, instead of the system's",
     )
-    tls.add_argument("--insecure", action="store_true", help="accept every certificate")
-    add_verbosity(parser)
+    group.add_argument("--insecure", action="store_true", help="accept every certificate")
 
 
 def add_tls(

@@ -8,7 +8,7 @@ import re
 from .commands import Commands, add_command
 from .options import (
     above_zero,
-    add_tls,
+    add_client_tls,
     add_verbosity,
     lumberjack_address,
     positive,
@@ -65,13 +65,7 @@ def add_ship(group: Commands) -> None:
     _add_reading(parser)
     _add_events(parser)
     _add_delivery(parser)
-    tls = add_tls(parser, "certificate that this client presents", "lumberjacks://")
-    tls.add_argument(
-        "--ca",
-        metavar="FILE",
-        help="trust the certificates in FILE, in PEM format, instead of the system's",
-    )
-    tls.add_argument("--insecure", action="store_true", help="accept every certificate")
+    add_client_tls(parser, "lumberjacks://")
     add_verbosity(parser)
 
 
