@@ -11,6 +11,8 @@ import json
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from time import time as now
 from typing import Any, Final
@@ -149,12 +151,18 @@ class Registry:
             indent=1,
         )
         new = self._path.with_name(f"{self._path.name}.new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(new, self._path)
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(new, self._path)
+        except OSError as error:
+            with suppress(OSError):  # A part of it would take room on a full disk.
+                new.unlink(missing_ok=True)
+            error.filename = str(self._path)  # A failed write does not name a file.
+            raise
 
 
 def _row(position: Position) -> dict[str, Any]:
@@ -217,11 +225,16 @@ def _position(row: dict[str, Any]) -> Position:
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
         raise ValueError("a text is missing")
+    if "\0" in row["path"]:
+        raise ValueError("a path contains a NUL")
+    updated = float(row["updated"])
+    if not isfinite(updated):
+        raise ValueError("a time is not a number")
     return Position(
         path=row["path"],
         source=row["source"],
         key=FileKey(row["device"], row["inode"]),
         fingerprint=Fingerprint(row["head_size"], row["head_sha256"]),
         offset=row["offset"],
-        updated=float(row["updated"]),
+        updated=updated,
     )

@@ -117,7 +117,17 @@ def test_a_damaged_registry(tmp_path, content, reason):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(("name", "value"), [("offset", -1), ("inode", 1.5), ("path", 7)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("offset", -1),
+        ("inode", 1.5),
+        ("path", 7),
+        ("path", "/var/log/a\0"),
+        ("updated", "nan"),
+        ("updated", float("inf")),
+    ],
+)
 def test_a_row_with_a_wrong_value(tmp_path, name, value):
     path = tmp_path / "registry.json"
     stored(path, position())
@@ -194,9 +204,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, call):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=r"No space.*registry.json'$"):
         stored(path, position(2))
     assert path.read_bytes() == before
+    assert not path.with_name("registry.json.new").exists()
 
 
 async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
