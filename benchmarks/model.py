@@ -54,9 +54,12 @@ class Case:
         return self.title.format(**self.parameters)
 
     def scaled(self, scale: float) -> Case:
-        """Return the case with its numbers of connections and streams scaled, 10 at least."""
+        """Return the case with its numbers of connections and streams scaled.
+
+        No number goes below 10 by that, and a smaller one stays as it is.
+        """
         fewer = {
-            name: max(10, int(value * scale))
+            name: min(value, max(10, int(value * scale)))
             for name, value in self.parameters.items()
             if name in ("connections", "streams") and isinstance(value, int)
         }

@@ -21,7 +21,7 @@ from rsocket_trio.lumberjack import BatchReader, decode_events
 from tests.test_benchmarks import rows, small_run
 
 LUMBERJACK = [case for case in CASES if case.name.startswith("lumberjack/")]
-OURS = {"lj-ours", "lj-raw", "lj-spool", "lj-raw-spool", "lj-sink", "lj-prepared"}
+OURS = {stack.name for stack in STACKS if stack.name.startswith("lj-")} - {"lj-go", "lj-pylogbeat"}
 PAIRS = [
     pytest.param(
         case,
@@ -49,6 +49,13 @@ def test_each_pair_ships(case: Case, stack: Stack) -> None:
             measure(one, server, client, 0.02, result)
     assert all(rate > 0 for rate in result.rates)
     assert all(cost > 0 for cost in result.costs)
+
+
+def test_scaling_keeps_few_connections() -> None:
+    """A case of one connection is measured with one."""
+    for case in LUMBERJACK:
+        assert case.scaled(1.0) == case
+        assert case.scaled(0.01).parameters["connections"] == case.parameters["connections"]
 
 
 def test_lines_are_varied() -> None:

@@ -8,6 +8,7 @@
     ours_client.py      the client of rsocket_trio
     pylogbeat_client.py the client of pylogbeat
     filebeat_client.py  runs Filebeat, and asks it how many events it has shipped
+    logstash_server.py  runs the Beats input of Logstash
     go_client.py        gives the lines to the client of go-lumber
     go                  server and client of go-lumber
 

@@ -1,12 +1,14 @@
 """The Lumberjack stacks and cases.
 
 In the group ``lumberjack-server`` the same sender ships to each server. In ``lumberjack-client``
-each client ships to a server that only acknowledges, or to the server of go-lumber. In
+each client ships to a server that only acknowledges, at once or after a while, to the server of
+go-lumber, or to the input of Logstash. In
 ``lumberjack-filebeat`` Filebeat ships a file to each server.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -16,7 +18,11 @@ from typing import Final
 from ..model import Case, Stack
 from .filebeat_client import filebeat_missing
 
-__all__ = ["LUMBERJACK_CASES", "LUMBERJACK_GROUPS", "LUMBERJACK_STACKS"]
+__all__ = ["LOGSTASH_JAR", "LUMBERJACK_CASES", "LUMBERJACK_GROUPS", "LUMBERJACK_STACKS"]
+
+LOGSTASH_JAR: Final = Path(__file__).parents[2] / "tests/interop/java/target/peer.jar"
+"""The program with the Beats input of Logstash."""
+
 
 _GO_PEER: Final = Path(__file__).parent / "go" / "peer"
 _CLIENT: Final = "lumberjack-client"
@@ -44,12 +50,21 @@ def _pylogbeat_missing() -> str | None:
     return None if find_spec("pylogbeat") else "the package pylogbeat is not installed"
 
 
-def _orjson_missing() -> str | None:
-    return None if find_spec("orjson") else "the package orjson is not installed"
+def _accelerators_missing() -> str | None:
+    absent = [name for name in ("orjson", "isal") if not find_spec(name)]
+    return f"not installed: {', '.join(absent)}" if absent else None
+
+
+def _logstash_missing() -> str | None:
+    if shutil.which("java") and LOGSTASH_JAR.is_file():
+        return None
+    return "its input is not built: run tests/interop/setup.sh (it needs a JDK and Maven)"
 
 
 _SENDER: Final = _module("sender")
 _SINK: Final = _module("sink")
+_SLOW_SINK: Final = [*_SINK, "--delay", "5"]
+_LOGSTASH: Final = _module("logstash_server")
 _GO_SERVER: Final = ["benchmarks/lumberjack/go/peer", "server"]
 
 LUMBERJACK_STACKS: Final = [
@@ -61,12 +76,12 @@ LUMBERJACK_STACKS: Final = [
         groups=frozenset({_SERVER, _CLIENT, _FILEBEAT}),
     ),
     Stack(
-        name="lj-orjson",
-        title="rsocket_trio with orjson",
-        server=[*_module("ours_server"), "--orjson"],
-        client=_SENDER,
-        groups=frozenset({_SERVER}),
-        missing=_orjson_missing,
+        name="lj-fast",
+        title="rsocket_trio with orjson and isal",
+        server=[*_module("ours_server"), "--fast"],
+        client=[*_module("ours_client"), "--fast"],
+        groups=frozenset({_SERVER, _CLIENT}),
+        missing=_accelerators_missing,
     ),
     Stack(
         name="lj-spool",
@@ -106,6 +121,14 @@ LUMBERJACK_STACKS: Final = [
         groups=frozenset({_SERVER}),
     ),
     Stack(
+        name="lj-raw-spool-fast",
+        title="rsocket_trio with isal, bytes not decoded, durable in a spool",
+        server=[*_module("ours_server"), "--raw", "--spool", "--fast"],
+        client=_SENDER,
+        groups=frozenset({_SERVER}),
+        missing=_accelerators_missing,
+    ),
+    Stack(
         name="lj-sink",
         title="a server that only acknowledges",
         server=_SINK,
@@ -131,7 +154,7 @@ def _parameters(level: int, connections: int = 1, *, texts: bool = False) -> Map
 def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Case:
     more = f"-{connections}" if connections > 1 else ""
     return Case(
-        name=f"lumberjack/{'orjson' if title else 'server'}-{kind}{more}",
+        name=f"lumberjack/{'fast' if title else 'server'}-{kind}{more}",
         title=f"{kind}, {connections} connection{'s' if connections > 1 else ''}{title}",
         group=_SERVER,
         operation="ship",
@@ -142,17 +165,20 @@ def _server_case(kind: str, connections: int, *only: str, title: str = "") -> Ca
     )
 
 
-def _spool_case(kind: str, spooled: str, other: str, title: str) -> Case:
+def _spool_case(kind: str, spooled: str, *others: str, title: str) -> Case:
     return Case(
         name=f"lumberjack/{spooled.removeprefix('lj-')}-{kind}",
         title=f"{kind}, 1 connection, {title}",
         group=_SERVER,
         operation="ship",
         parameters=_parameters(_LEVELS[kind]),
-        only=(spooled, other),
+        only=(spooled, *others),
         client=_SENDER,
         reference=spooled,
     )
+
+
+_MISSING: Final = {_GO_SERVER[-1]: _go_missing, _LOGSTASH[-1]: _logstash_missing}
 
 
 def _client_case(kind: str, name: str, title: str, server: list[str], *only: str) -> Case:
@@ -165,9 +191,10 @@ def _client_case(kind: str, name: str, title: str, server: list[str], *only: str
         only=only,
         server=server,
         server_args={"lj-pylogbeat": ["--running"]},
+        client_args={"lj-pylogbeat": ["--reconnect"]} if server is _LOGSTASH else {},
         end="client",
         reference="lj-ours",
-        missing=_go_missing if server is _GO_SERVER else lambda: None,
+        missing=_MISSING.get(server[-1], lambda: None),
     )
 
 
@@ -190,29 +217,53 @@ LUMBERJACK_CASES: Final = [
         for connections in (1, 4)
         for kind in _LEVELS
     ),
-    *(_server_case(kind, 1, "lj-orjson", "lj-go", title=", with orjson") for kind in _LEVELS),
-    *(_spool_case(kind, "lj-spool", "lj-ours", "with a spool and without") for kind in _LEVELS),
     *(
-        _spool_case(kind, "lj-raw-spool", "lj-raw", "not decoded, with a spool and without")
+        _server_case(kind, 1, "lj-fast", "lj-go", title=", with orjson and isal")
+        for kind in _LEVELS
+    ),
+    *(
+        _spool_case(kind, "lj-spool", "lj-ours", title="with a spool and without")
+        for kind in _LEVELS
+    ),
+    *(
+        _spool_case(
+            *(kind, "lj-raw-spool", "lj-raw", "lj-raw-spool-fast"),
+            title="not decoded, with a spool and without",
+        )
         for kind in _LEVELS
     ),
     *(
         _client_case(
             *(kind, "sink", "to a server that only acknowledges", _SINK),
-            *("lj-ours", "lj-go", "lj-pylogbeat", "lj-prepared"),
+            *("lj-ours", "lj-fast", "lj-go", "lj-pylogbeat", "lj-prepared"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "slow", "to a server that takes 5 ms for each window", _SLOW_SINK),
+            *("lj-ours", "lj-fast", "lj-go", "lj-pylogbeat", "lj-prepared"),
+        )
+        for kind in _LEVELS
+    ),
+    *(
+        _client_case(
+            *(kind, "logstash", "to the Beats input of Logstash", _LOGSTASH),
+            *("lj-ours", "lj-fast", "lj-go", "lj-pylogbeat", "lj-prepared"),
         )
         for kind in _LEVELS
     ),
     *(
         _client_case(
             *(kind, "texts", "to a server that only acknowledges, events are JSON texts", _SINK),
-            *("lj-ours", "lj-go", "lj-pylogbeat"),
+            *("lj-ours", "lj-fast", "lj-go", "lj-pylogbeat"),
         )
         for kind in _LEVELS
     ),
     *(
         _client_case(
-            kind, "go", "to the server of go-lumber", _GO_SERVER, "lj-ours", "lj-go", "lj-prepared"
+            *(kind, "go", "to the server of go-lumber", _GO_SERVER),
+            *("lj-ours", "lj-fast", "lj-go", "lj-prepared"),
         )
         for kind in _LEVELS
     ),

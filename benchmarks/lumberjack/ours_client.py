@@ -1,4 +1,7 @@
-"""The Lumberjack client of rsocket_trio: some tasks, each sends a window and waits for its ACK."""
+"""The Lumberjack client of rsocket_trio: some tasks, each sends a window and waits for its ACK.
+
+orjson and isal are used only with ``--fast``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from time import perf_counter
 from typing import Any
 
 import trio
+
+if "--fast" not in sys.argv:  # As if they were not installed.
+    sys.modules["orjson"] = sys.modules["isal"] = None  # type: ignore[assignment]
 
 from benchmarks.control import Stopwatch, read_command, write_outcome
 from benchmarks.lumberjack.lines import event_windows, text_windows
@@ -36,7 +42,7 @@ async def ship(uri: str, watch: Stopwatch, windows: Windows, *, level: int, in_f
 
 
 async def main() -> None:
-    uri = sys.argv[1].replace("tcp://", "lumberjack://")
+    uri = sys.argv[-1].replace("tcp://", "lumberjack://")
     events, texts = cycle(event_windows()), cycle(text_windows())
     while (command := await trio.to_thread.run_sync(read_command)) is not None:
         windows = texts if command["texts"] else events

@@ -1,7 +1,7 @@
 """The Lumberjack server of rsocket_trio. A handler decodes each batch.
 
 With ``--raw`` it only counts the events. With ``--spool`` each batch is stored in a spool too, as
-it came, and acknowledged when it is on the disk. orjson is used only with ``--orjson``.
+it came, and acknowledged when it is on the disk. orjson and isal are used only with ``--fast``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 
 import trio
 
-if "--orjson" not in sys.argv:
-    sys.modules["orjson"] = None  # type: ignore[assignment]  # As if it were not installed.
+if "--fast" not in sys.argv:  # As if they were not installed.
+    sys.modules["orjson"] = sys.modules["isal"] = None  # type: ignore[assignment]
 
 from benchmarks.control import ready
 from rsocket_trio.lumberjack import Batch, serve, to_store
@@ -71,7 +71,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scheme", choices=["tcp"])
     parser.add_argument("--raw", action="store_true", help="do not decode")
-    parser.add_argument("--orjson", action="store_true", help="decode with orjson")
+    parser.add_argument("--fast", action="store_true", help="use orjson and isal")
     parser.add_argument("--spool", action="store_true", help="store in a spool")
     options = parser.parse_args()
     if not options.spool:

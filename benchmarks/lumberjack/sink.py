@@ -1,7 +1,8 @@
 """A server that only acknowledges: it finds the ends of the windows, and looks at nothing else.
 
 There is a thread for each connection, which reads with a plain socket. Numbers begin at 1 in each
-window; with ``--running`` they run on from window to window, as pylogbeat wants it.
+window; with ``--running`` they run on from window to window, as pylogbeat wants it. With
+``--delay`` it sleeps before each ACK, as a receiver that stores the events takes its time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import threading
 from contextlib import suppress
 from functools import partial
+from time import sleep
 from typing import Final
 
 from benchmarks.control import ready
@@ -86,7 +88,7 @@ class Sink:
         return position
 
 
-def serve(connection: socket.socket, *, running: bool) -> None:
+def serve(connection: socket.socket, *, running: bool, delay: float) -> None:
     """Read one connection to its end."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sink = Sink(running=running)
@@ -94,15 +96,18 @@ def serve(connection: socket.socket, *, running: bool) -> None:
     view = memoryview(buffer)
     with connection, suppress(ConnectionError):
         while size := connection.recv_into(buffer):
-            if acks := sink.feed(view[:size]):
-                connection.sendall(acks)
+            acks = sink.feed(view[:size])
+            for start in range(0, len(acks), _HEAD.size):
+                if delay:
+                    sleep(delay)
+                connection.sendall(acks[start : start + _HEAD.size])
 
 
-def accept(listener: socket.socket, *, running: bool) -> None:
+def accept(listener: socket.socket, *, running: bool, delay: float) -> None:
     """Serve each connection in a thread of its own."""
     while True:
         connection, _ = listener.accept()
-        work = partial(serve, connection, running=running)
+        work = partial(serve, connection, running=running, delay=delay)
         threading.Thread(target=work, daemon=True).start()
 
 
@@ -111,9 +116,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scheme", choices=["tcp"])
     parser.add_argument("--running", action="store_true", help="numbers run on")
+    parser.add_argument("--delay", type=float, default=0, help="before each ACK, in milliseconds")
     options = parser.parse_args()
     listener = socket.create_server(("127.0.0.1", 0))
-    work = partial(accept, listener, running=options.running)
+    work = partial(accept, listener, running=options.running, delay=options.delay / 1000)
     threading.Thread(target=work, daemon=True).start()
     host, port = listener.getsockname()
     ready(f"tcp://{host}:{port}")

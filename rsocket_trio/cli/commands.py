@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from .command_parser import CommandParser
 
-__all__ = ["STATUSES", "Commands", "add_command", "add_group"]
+__all__ = ["DASH_HINT", "STATUSES", "Commands", "add_command", "add_group"]
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF001  no public name
 """What commands are added to."""
@@ -17,11 +17,13 @@ exit status:
   0    success
   1    the peer answered with an error; decode, spool read: some input is malformed
   2    wrong usage: an argument, or a file or target that it names
-  3    the connection failed, was refused or was lost; serve: cannot listen
+  3    the connection failed, was refused or was lost; serve: cannot listen; lumberjack
+       ship: nothing was acknowledged for --timeout
   4    standard input, standard output, a file or the spool failed
   130  stopped by Ctrl-C (143: by SIGTERM)
   141  the program that reads the output has closed the pipe
-
+"""
+DASH_HINT: Final = """
 Put a value that begins with "-" after "--":  rsocket-trio request URI -- -5
 """
 
@@ -44,7 +46,7 @@ def add_command(
         details: More about it, for its own help.
         examples: Its arguments, as in a shell.
     """
-    parser = _add(commands, name, summary, details, *examples)
+    parser = _add(commands, name, summary, details, *examples, grouped=" " in name)
     parser.set_defaults(module=module)
     return parser
 
@@ -63,21 +65,23 @@ def add_group(
         details: More about it, for its own help.
         examples: Commands and their arguments, as in a shell.
     """
-    parser = _add(commands, name, summary, details, *examples)
+    parser = _add(commands, name, summary, details, *examples, grouped=True)
     return parser.add_subparsers(
         dest="subcommand", metavar="COMMAND", required=True, parser_class=CommandParser
     )
 
 
 def _add(
-    commands: Commands, name: str, summary: str, details: str, *examples: str
+    commands: Commands, name: str, summary: str, details: str, *examples: str, grouped: bool
 ) -> CommandParser:
     lines = "".join(f"  rsocket-trio {name} {example}\n" for example in examples)
+    # The commands of groups take no values that could begin with "-".
+    hint = "" if grouped else DASH_HINT
     return commands.add_parser(
         name.rpartition(" ")[2],
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}".rstrip(),
-        epilog=f"examples:\n{lines}\n{STATUSES}",
+        epilog=f"examples:\n{lines}\n{STATUSES}{hint}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -11,7 +11,7 @@ import argparse
 from rsocket_trio._version import __version__
 
 from .command_parser import CommandParser
-from .commands import STATUSES, Commands, add_command
+from .commands import DASH_HINT, STATUSES, Commands, add_command
 from .lumberjack_grammar import add_lumberjack
 from .options import (
     above_zero,
@@ -47,7 +47,10 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
-        '  rsocket-trio decode "00000001 1000 70696e67"\n\n' + STATUSES,
+        '  rsocket-trio decode "00000001 1000 70696e67"\n'
+        "  rsocket-trio lumberjack serve --listen lumberjack://127.0.0.1:5044\n"
+        "  rsocket-trio lumberjack ship app.log --to lumberjack://127.0.0.1:5044\n\n"
+        f"{STATUSES}{DASH_HINT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -38,14 +38,16 @@ def _add_serve(group: Commands) -> None:
         "lumberjack serve",
         "lumberjack_serve",
         "receive events, and print them or keep them in a spool",
-        'The command prints "listening on URI" for each address when it accepts connections.\n'
-        "Then it prints each event as JSON, one per line. A batch is acknowledged when its events\n"
-        "are printed; with --spool, when it is on the disk. If the reader of the output is slow,\n"
-        "or the spool is full, the senders wait.\n\n"
+        "Standard output has each event as JSON, one per line, and nothing else. A batch is\n"
+        "acknowledged when its events are printed; with --spool, when it is on the disk. If the\n"
+        "reader of the output is slow, or the spool is full, the senders wait.\n\n"
+        'It prints "listening on URI" for each address when it accepts connections: on standard\n'
+        "error, or with --spool on standard output.\n\n"
         "SIGTERM or Ctrl-C stops the command: it reads nothing more, prints or stores what it has\n"
         "read, acknowledges it, and ends with status 0. A second signal, or the end of --grace,\n"
         "stops it at once. The senders send events that are not acknowledged again.",
         "--listen lumberjack://127.0.0.1:5044",
+        "--listen lumberjack://127.0.0.1:5044 | jq .message",
         "--listen lumberjack://127.0.0.1:5044 --json > events.jsonl 2> messages.jsonl",
         "--listen lumberjack://0.0.0.0:5044 --spool events --spool-size 20G --keep-age 86400",
         "--listen lumberjacks://0.0.0.0:5044 --cert cert.pem --key key.pem --ca senders.pem",

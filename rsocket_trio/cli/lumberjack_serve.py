@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
+from .output import json_line
 from .serving import serve_until_stopped
 from .stdio import Writer
 
@@ -64,16 +65,15 @@ def run(args: argparse.Namespace) -> int:
     return trio.run(partial(run_with, args, partial(_run, args, config, context)))
 
 
-_Run = Callable[
-    [Callable[[Batch], Awaitable[None]], Callable[[LumberjackServer], Awaitable[None]]],
-    Awaitable[int],
-]
+_Run = Callable[..., Awaitable[int]]
+"""`_run`, without its first arguments."""
 
 
 async def _print_events(args: argparse.Namespace, run: _Run) -> int:
+    messages = Writer(2, "standard error")
     printer = EventPrinter(
         Writer(),
-        Writer(2, "standard error"),
+        messages,
         as_json=args.json,
         close_at_invalid=args.invalid == "close",
         take=args.take,
@@ -83,7 +83,14 @@ async def _print_events(args: argparse.Namespace, run: _Run) -> int:
         await printer.run()
         await server.aclose(grace=0)
 
-    return await run(printer.handle, work)
+    async def announce(uris: Sequence[object]) -> None:
+        # Standard output has the events and nothing else, so that `| jq` can read all of it.
+        if args.json:
+            await messages.write(b"".join(json_line({"listening": str(uri)}) for uri in uris))
+        else:
+            await messages.write("".join(f"listening on {uri}\n" for uri in uris).encode())
+
+    return await run(printer.handle, work, announce)
 
 
 async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
@@ -113,6 +120,7 @@ async def _run(
     context: ssl.SSLContext | None,
     handler: Callable[[Batch], Awaitable[None]],
     work: Callable[[LumberjackServer], Awaitable[None]],
+    announce: Callable[[Sequence[object]], Awaitable[None]] | None = None,
 ) -> int:
     running: LumberjackServer | None = None
 
@@ -130,7 +138,9 @@ async def _run(
         max_connections=args.max_connections,
     )
     try:
-        return await serve_until_stopped(start, args.grace, "events that have been read", watched)
+        return await serve_until_stopped(
+            start, args.grace, "events that have been read", watched, announce
+        )
     finally:
         if running is not None:
             numbers = running.statistics()

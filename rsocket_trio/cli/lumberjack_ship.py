@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from functools import partial
@@ -54,7 +55,15 @@ def run(args: argparse.Namespace) -> int:
         Failure: The options are wrong, a file cannot be read, or no server acknowledges in time.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
-    log_to_stderr(args, over_progress=True)
+    # A run without an end says that it is connected again, as it says that it is not.
+    normally = logging.INFO if args.follow else logging.WARNING
+    log_to_stderr(args, normally=normally, over_progress=True)
+    if "-" in args.files:
+        raise Failure(
+            "standard input cannot be shipped, because it cannot be read again after a failure:"
+            " write it to a file, and ship that with --follow (a file named - is ./-)",
+            USAGE,
+        )
     if not os_support.POSITIONED_READS:
         raise Failure("this system cannot read files in the way that this command needs", USAGE)
     encrypted = any(lumberjack_uri(uri).is_encrypted for uri in args.to)

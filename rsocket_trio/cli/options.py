@@ -290,7 +290,9 @@ def address(text: str) -> str:
     try:
         parse_uri(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        other = text.lower().startswith(("lumberjack:", "lumberjacks:"))
+        hint = "; for log events there are rsocket-trio lumberjack serve and ship" if other else ""
+        raise argparse.ArgumentTypeError(f"{error}{hint}") from error
     return text
 
 

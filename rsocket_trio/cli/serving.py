@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import trio
@@ -32,6 +32,7 @@ async def serve_until_stopped(
     grace: float,
     rest: str,
     work: Callable[[Any], Awaitable[None]] | None = None,
+    announce: Callable[[Sequence[object]], Awaitable[None]] | None = None,
 ) -> int:
     """Start a server, print its addresses, and wait until signals stop it.
 
@@ -40,6 +41,7 @@ async def serve_until_stopped(
         grace: How long it may go on after the first signal, in seconds.
         rest: What may go on then, for the log.
         work: Runs while the server runs, and gets it. When it returns, the server is stopped.
+        announce: Prints the addresses; by default on standard output, one per line.
 
     Returns:
         0 after a graceful stop or the end of ``work``, else 128 plus the number of the signal that
@@ -59,8 +61,7 @@ async def serve_until_stopped(
             nursery.start_soon(stop.watch, signals)
             try:
                 server = stop.server = await _start(nursery, start)
-                lines = "".join(f"listening on {uri}\n" for uri in server.uris)
-                await Writer().write(lines.encode())
+                await (announce or _announce)(server.uris)
                 if work is not None:
                     await work(server)
                     nursery.cancel_scope.cancel(reason="the work is done")
@@ -71,6 +72,10 @@ async def serve_until_stopped(
     if failure is not None:
         raise failure
     return stop.status
+
+
+async def _announce(uris: Sequence[object]) -> None:
+    await Writer().write("".join(f"listening on {uri}\n" for uri in uris).encode())
 
 
 async def _start(nursery: trio.Nursery, start: Callable[..., Awaitable[None]]) -> RunningServer:

@@ -153,12 +153,17 @@ class ShipRun:
             if counts.waiting and counts.acknowledged_lines == before:
                 self._fail(
                     Failure(
-                        f"gave up: nothing was acknowledged for {self._args.timeout:g} s, and"
-                        f" {counts.waiting} lines wait (--timeout)",
+                        f"gave up: nothing was acknowledged for {self._args.timeout:g} s"
+                        f" (--timeout); lines that wait: {counts.waiting}; {self._connected()}",
                         UNREACHABLE,
                     )
                 )
                 return
+
+    def _connected(self) -> str:
+        if self._shipper is not None and self._shipper.statistics().connections:
+            return "a server is connected, but does not answer: check that it speaks Lumberjack"
+        return "no server is connected; -v logs each attempt"
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -51,15 +51,23 @@ def _add_read(group: Commands) -> None:
         "others, as text or in hexadecimal. The exit status is 1 then.",
         "events",
         "events --from 1000 --take 10",
+        "events --last 10 --follow",
         "events --follow --json | jq 'select(.peer) | .event.message'",
     )
     _add_directory(parser)
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--from",
         dest="start",
         metavar="OFFSET",
         type=offset,
         help="offset of the first event to print (default: the oldest one that is kept)",
+    )
+    where.add_argument(
+        "--last",
+        metavar="N",
+        type=positive,
+        help="begin N events before the end; with --follow, further events come after them",
     )
     parser.add_argument("--take", metavar="N", type=positive, help="end after N events")
     parser.add_argument(

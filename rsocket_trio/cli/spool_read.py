@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     status = DONE
     left = args.take
     try:
-        for batch in _batches(args.directory, args.start, follow=args.follow):
+        for batch in _batches(args):
             events = stored_events(batch)
             if not _print(events, batch, args, left):
                 status = PEER_ERROR
@@ -53,14 +53,19 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _batches(directory: str, start: int | None, *, follow: bool) -> Iterator[StoredBatch]:
+def _batches(args: argparse.Namespace) -> Iterator[StoredBatch]:
+    directory: str = args.directory
     spool_id: str | None = None
-    at = start
+    at: int | None = args.start
     while True:
         found = describe_spool(directory)
         spool_id = spool_id or found.spool_id
         begin = found.oldest if at is None else at
-        if begin < found.head or not follow:
+        if at is None and args.last is not None:
+            begin = max(begin, found.head - args.last)
+            if begin == found.head:  # With --follow, events that come later are all printed.
+                at = begin
+        if begin < found.head or not args.follow:
             try:
                 # Also for an empty range: a start that is not stored is an error.
                 end = max(begin, found.head)
@@ -71,7 +76,7 @@ def _batches(directory: str, start: int | None, *, follow: bool) -> Iterator[Sto
                 if at is None:  # The oldest event was deleted meanwhile: begin with the next one.
                     continue
                 raise
-        if not follow:
+        if not args.follow:
             return
         time.sleep(_INTERVAL)
 

@@ -6,7 +6,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 
@@ -18,6 +18,9 @@ from .tls import start_tls_client
 from .unix import connect_unix
 
 __all__ = ["describe_failure", "dial"]
+
+_NOT_TRUSTED: Final = frozenset({18, 19, 20, 21})
+"""X509_V_ERR_... of OpenSSL: self-signed, alone or in the chain; no certificate of the issuer."""
 
 T = TypeVar("T")
 
@@ -83,4 +86,13 @@ def describe_failure(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
         # trio puts the address in front, and our message already has it.
         return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
-    return str(error) or type(error).__name__
+    return (str(error) or type(error).__name__) + _remedy(error)
+
+
+def _remedy(error: BaseException) -> str:
+    """Return what to do about an error of TLS whose text does not say it."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _NOT_TRUSTED:
+        return ": the authority that issued it is not trusted (--ca, or an ssl_context)"
+    if isinstance(error, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(error):
+        return ": the other end does not use TLS"
+    return ""

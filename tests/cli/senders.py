@@ -64,7 +64,11 @@ class Receiving:
         assert process.stdout is not None
         assert process.stderr is not None
         self.output, self.errors = process.stdout, process.stderr
-        line = self.output.readline().decode()
+        # Where events are printed, standard output has nothing but them.
+        announced = self.output if "--spool" in process.args else self.errors
+        line = announced.readline().decode()
+        if line.startswith("{"):
+            line = f"listening on {json.loads(line)['listening']}\n"
         found = re.fullmatch(r"listening on (lumberjacks?://127\.0\.0\.1:([1-9]\d*))\n", line)
         assert found, (line, process.poll() is not None and self.errors.read())
         self.uri, self.port = found[1], int(found[2])

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ import trio
 from rsocket_trio.cli import event_storage
 from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.exits import LOCAL_IO, Failure
+from rsocket_trio.cli.main import main
 from rsocket_trio.lumberjack import encode_pairs
 from rsocket_trio.spool import Batch, SpoolFailed, open_spool
 from tests.cli.senders import Receiving, Sender
@@ -215,6 +217,33 @@ async def test_a_full_spool_that_gets_room(
     assert caplog.text.count("the spool in") == 2
 
 
+async def test_a_spool_that_gets_room_at_the_next_look(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That it is full has just been logged. That it has room is logged all the same."""
+    monkeypatch.setattr(event_storage, "_INTERVAL", 0)
+    caplog.set_level("INFO")
+    looks = [True] * 3 + [False] * 3
+
+    class Looks:
+        directory, max_size = "events", 1000
+
+        @property
+        def full(self) -> bool:
+            if not looks:
+                storage._failed.set()
+                storage._failure = SpoolFailed("the end")
+            return looks.pop(0) if looks else False
+
+    storage = EventStorage(cast("Any", Looks()), quiet=True)
+    with pytest.raises(Failure, match="the end"):
+        await storage.watch(cast("Any", None))
+    assert [line.partition("events ")[2][:8] for line in caplog.messages] == [
+        "is full ",
+        "has room",
+    ]
+
+
 async def test_a_spool_that_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command ends with an error, as no event can be stored any more."""
     async with open_spool(tmp_path / "events") as spool:
@@ -279,6 +308,47 @@ def test_follow(receive: Receive, start_cli: StartCli) -> None:
     reading.send_signal(signal.SIGINT)
     assert reading.wait(20) == 130
     assert reading.stderr.read() == b""
+
+
+def test_the_last_events(receive: Receive, cli: Cli, start_cli: StartCli) -> None:
+    """``--last`` counts from the end, and ``--follow`` goes on from there."""
+    receiving = receive()
+    with receiving.sender() as sender:
+        sender.send(*numbered(0, 3))
+        sender.acks(3)
+        for last, found in (("2", [1, 2]), ("9", [0, 1, 2])):
+            done = cli("spool", "read", "events", "--last", last)
+            assert [json.loads(line)["n"] for line in done.stdout.splitlines()] == found
+        reading = start_cli("spool", "read", "events", "--last", "1", "--follow", "--take", "3")
+        assert reading.stdout is not None
+        assert json.loads(reading.stdout.readline())["n"] == 2
+        sender.send(*numbered(3, 2))
+        sender.acks(2)
+    output, errors = reading.communicate(timeout=20)
+    assert [json.loads(line)["n"] for line in output.splitlines()] == [3, 4]
+    assert (errors, reading.returncode) == (b"", 0)
+    assert cli("spool", "read", "events", "--last", "1", "--from", "0").returncode == 2
+
+
+def test_the_last_events_of_an_empty_spool(
+    receive: Receive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """With ``--follow``, all events that come are printed, also if more come at once."""
+    receiving = receive()
+    with receiving.sender() as sender:
+
+        def wait(seconds: float) -> None:
+            sender.send(*numbered(0, 3))
+            sender.acks(3)
+
+        monkeypatch.setattr("time.sleep", wait)
+        command = ["spool", "read", str(tmp_path / "events"), "--last", "1", "--follow"]
+        assert main([*command, "--take", "3"]) == 0
+    output = capfdbinary.readouterr().out
+    assert [json.loads(line)["n"] for line in output.splitlines()] == [0, 1, 2]
 
 
 def test_follow_to_a_number(receive: Receive, start_cli: StartCli) -> None:

@@ -89,6 +89,11 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["lumberjack", "serve"], "required: --listen"),
         (["lumberjack", "serve", "--listen", URI], "argument --listen: 'tcp://127.0.0.1:7878' is"),
         (["serve", "app.py", "--listen", "http://x"], "argument --listen: 'http://x' is no"),
+        (
+            ["serve", "app.py", "--listen", "lumberjack://x"],
+            "rsocket-trio lumberjack serve and ship",
+        ),
+        (["request", "lumberjacks://x"], "rsocket-trio lumberjack serve and ship"),
         (["serve", "app.py", "--listen", URI, "--grace", "-1"], "'-1' is not a number of seconds"),
         (
             ["serve", "app.py", "--listen", URI, "--grace", "nan"],

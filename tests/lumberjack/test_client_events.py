@@ -41,8 +41,9 @@ def test_mappings_become_json(events):
     """Each is one JSON text that means the same, whichever way is taken."""
     found = encode(*events)
     assert [decode_json(raw) for raw in found] == events
-    assert encode(*map(MappingProxyType, events)) == found
-    assert encode(*events, b"{}")[:-1] == found  # With several kinds of events.
+    # orjson writes 1e-05 as 0.00001.
+    for others in (encode(*map(MappingProxyType, events)), encode(*events, b"{}")[:-1]):
+        assert [decode_json(raw) for raw in others] == events
 
 
 def test_the_text_is_short():
@@ -54,6 +55,7 @@ def test_without_the_c_encoder(monkeypatch):
     """Other Pythons have none; the texts are the same."""
     event = {"a": [1, None, {"b": "ü"}]}
     expected = encode(event)
+    monkeypatch.setattr("rsocket_trio.lumberjack.client.plain_json._orjson_dumps", None)
     monkeypatch.setattr("json.encoder.c_make_encoder", None)
     monkeypatch.setattr(event_encoder, "_chunks", event_encoder._chunks_of())
     assert encode(event) == expected
@@ -100,7 +102,7 @@ def test_events_that_are_no_json(event, error, match, mixed):
 @pytest.mark.parametrize("event", ["text", 1, None, ["a"], bytearray(b"{}")])
 @pytest.mark.parametrize("version", [1, 2])
 def test_things_that_are_no_events(event, version):
-    with pytest.raises(TypeError, match=f"event 1 is a {type(event).__name__}; give a mapping"):
+    with pytest.raises(TypeError, match=f"event 1 is of type {type(event).__name__}; give"):
         encode(event, version=version)
 
 

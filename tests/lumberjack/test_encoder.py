@@ -16,6 +16,7 @@ from rsocket_trio.lumberjack import (
     encode_batch,
     encode_pairs,
 )
+from rsocket_trio.lumberjack.wire import compression
 from tests.lumberjack.vectors import EXCHANGES, FRAMES
 
 HI = b'{"message":"hi"}'
@@ -26,8 +27,9 @@ def exchange(name):
     return next(each["client_hex"] for each in EXCHANGES if each["name"] == name)
 
 
-def test_the_bytes_of_the_vectors():
-    """The same events give the same bytes as other senders give."""
+def test_the_bytes_of_the_vectors(monkeypatch):
+    """The same events give the same bytes as other senders give, if zlib compresses them."""
+    monkeypatch.setattr(compression, "_isal", None)
     assert encode_batch([HI] * 3).hex() == exchange("v2 W3 C(J1..3)")
     assert encode_batch([HI], compression_level=0).hex() == "325700000001" + next(
         frame["hex"] for frame in FRAMES if frame["name"] == "v2_json_hi"

@@ -224,6 +224,7 @@ async def test_misfits_without_a_hook(raw, reason, caplog):
     assert isinstance(record.exc_info[1], InvalidEvent)
     assert str(record.exc_info[1]).startswith(f"event 2 {reason}")
     assert "secret" not in caplog.text
+    assert "serve(..., on_poison=...) takes such events" in caplog.text
 
 
 async def test_pairs_that_are_not_text():

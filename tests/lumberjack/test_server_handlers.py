@@ -345,6 +345,7 @@ async def test_poison_without_a_hook(caplog):
         await server.aclose()
     assert seen == [[b'{"a":1}', b"{"]]
     assert "event 2 is not JSON" in caplog.text
+    assert "serve(..., on_poison=...) takes such events" in caplog.text
 
 
 async def test_a_hook_that_fails(caplog):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import zlib
 from functools import partial
 
 import attrs
@@ -24,6 +26,7 @@ from rsocket_trio.lumberjack import (
     stored_events,
     to_store,
 )
+from rsocket_trio.lumberjack.wire import compression
 from rsocket_trio.sealed import make
 from rsocket_trio.sockets.byte_stream import TransportInfo
 from rsocket_trio.spool import StoredBatch, open_spool
@@ -105,6 +108,39 @@ def test_it_is_kept_as_it_came(data, encoding):
     assert decoded in ({"a": 1}, {"a": "1"})
 
 
+ISAL = importlib.util.find_spec("isal") is not None
+
+
+@pytest.mark.parametrize("isal", [False, *([True] if ISAL else [])])
+@pytest.mark.parametrize(
+    ("size", "packed"), [(4093, False), (4094, True), (2**22 - 2, True), (2**22 - 1, False)]
+)
+def test_plain_batches_are_compressed_with_isal(isal, size, packed, monkeypatch):
+    """If they are not too small or large; they are read without isal, too."""
+    event = b'"%s"' % (b"x" * (size // 2 - 2))
+    events = [event, event + b" " * (size - 2 * len(event))]  # And two line ends are stored.
+    batch = received(encode_batch(events, compression_level=0))
+    with monkeypatch.context() as patch:
+        if not isal:
+            patch.setattr(compression, "_isal", None)
+        kept = stored(batch)
+    assert kept.encoding == ("json-lines-zlib" if isal and packed else "json-lines")
+    assert (len(kept.data) < size / 50) is (isal and packed)
+    monkeypatch.setattr(compression, "_isal", None)
+    assert stored_events(kept).raw == events
+    last = attrs.evolve(kept, start=kept.first + 1)
+    assert stored_events(last).raw == events[1:]
+
+
+def test_a_stored_bomb():
+    """A damaged batch takes no more memory than one of ours."""
+    data = zlib.compress(bytes(2**23))
+    bomb = StoredBatch(first=0, count=1, start=0, stop=1, data=data, encoding="json-lines-zlib",
+                       facts={}, stored_at=0.0)  # fmt: skip
+    with pytest.raises(UnknownEncoding, match=r"at offset 0 cannot be read: .*more than 4194304"):
+        stored_events(bomb)
+
+
 def test_a_sender_without_an_address():
     batch = received(encode_batch([b"{}"]), TransportInfo(scheme="memory"))
     assert to_store(batch).facts == {"version": "2"}
@@ -139,7 +175,8 @@ def test_what_another_program_has_stored(changed, text, level, text_of_event):
 
 
 @given(
-    st.binary(max_size=60), st.sampled_from(["lumberjack-2", "lumberjack-1", "lumberjack-2-zlib"])
+    st.binary(max_size=60),
+    st.sampled_from(["lumberjack-2", "lumberjack-1", "lumberjack-2-zlib", "json-lines-zlib"]),
 )
 def test_any_bytes(data, encoding):
     """They end in events or in the error."""

@@ -179,7 +179,8 @@ async def test_a_certificate_that_is_not_trusted(
 ) -> None:
     """Without a context the system's authorities decide; both sides say why it failed."""
     (uri,) = await listen(nursery, "tls://127.0.0.1:0", ssl_context=tls.server)
-    with pytest.raises(ConnectFailed, match="certificate verify failed"):
+    what = "certificate verify failed: .*: the authority that issued it is not trusted"
+    with pytest.raises(ConnectFailed, match=what):
         async with open_transport(uri):
             raise AssertionError("connected")
     with trio.fail_after(5):
@@ -188,6 +189,22 @@ async def test_a_certificate_that_is_not_trusted(
     async with open_transport(uri, ssl_context=tls.client) as client:
         await client.send_frames([b"still there"])
         assert await client.receive_frames() == [b"still there"]
+    nursery.cancel_scope.cancel()
+
+
+async def test_tls_with_a_server_that_does_not_use_it(nursery: trio.Nursery, tls: Any) -> None:
+    """The error says so, and not only "wrong version number"."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+
+    async def answer(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    nursery.start_soon(trio.serve_listeners, answer, listeners)
+    port = listeners[0].socket.getsockname()[1]
+    with pytest.raises(ConnectFailed, match=r"WRONG_VERSION_NUMBER.*: the other end does"):
+        async with open_transport(f"tls://127.0.0.1:{port}", ssl_context=tls.client):
+            raise AssertionError("connected")
     nursery.cancel_scope.cancel()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import attrs
 import trio
 
+from ..wire.compression import compressor
 from ..wire.encoder import compressed_head, event_frames, window_head
 from .deliveries import Delivery, Piece
 from .event_encoder import FRAME_HEAD, EventEncoder
@@ -123,7 +123,7 @@ async def pack(events: Sequence[bytes], encoder: EventEncoder) -> bytes:
         return b"".join((window, *frames))
     plain = b"".join(frames)
     del frames
-    compressor = zlib.compressobj(level)
+    stream = compressor(level)
     parts: list[bytes] = []
     size = _SLOW_STEPS.get(level, _STEP)
     with memoryview(plain) as view:
@@ -131,6 +131,6 @@ async def pack(events: Sequence[bytes], encoder: EventEncoder) -> bytes:
             if start:
                 await trio.lowlevel.checkpoint()
             with view[start : start + size] as step:
-                parts.append(compressor.compress(step))
-    parts.append(compressor.flush())
+                parts.append(stream.compress(step))
+    parts.append(stream.flush())
     return b"".join((window, compressed_head(version, sum(map(len, parts))), *parts))

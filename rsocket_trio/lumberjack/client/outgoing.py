@@ -32,8 +32,9 @@ _CHUNK: Final = 128 * 2**10
 """Bytes of one write. Each one that a slow network has taken is a sign of life of the server."""
 
 _STRANGE: Final = (
-    " without an answer: check that it speaks this version of Lumberjack, that it uses TLS exactly "
-    "for addresses lumberjacks://, and that it accepts the certificate of this client"
+    " without an answer: its log may say why; check that it speaks this version of Lumberjack, "
+    "that it uses TLS exactly for addresses lumberjacks://, and that it accepts the certificate of "
+    "this client"
 )
 
 

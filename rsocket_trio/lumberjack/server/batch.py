@@ -109,7 +109,8 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
             decoded: list[Any] = []
             for events, invalid in decode_slices(self.raw, self.is_json):
                 if invalid:
-                    raise next(event for event in events if isinstance(event, InvalidEvent))
+                    found = (event for event in events if isinstance(event, InvalidEvent))
+                    raise _with_remedy(next(found))
                 decoded += events
             self._decoded = decoded
         return self._decoded
@@ -163,6 +164,14 @@ async def decode_with_hook(batch: Batch, on_poison: PoisonHook) -> None:
     batch._decoded = decoded  # noqa: SLF001 - same module; applications must not use it
 
 
+def _with_remedy(error: InvalidEvent) -> InvalidEvent:
+    error.add_note(
+        "The sender sends this batch again, without end. serve(..., on_poison=...) takes such"
+        " events out of their batches."
+    )
+    return error
+
+
 async def convert(
     batch: Batch, slices: Iterable[tuple[Sequence[Any], bool]], on_poison: PoisonHook | None
 ) -> list[Any]:
@@ -196,7 +205,7 @@ async def convert(
                     converted.append(event)
                     numbers.append(n)
                 elif on_poison is None:
-                    raise event
+                    raise _with_remedy(event)
                 else:
                     await _give(on_poison, batch, n, event.reason)
         size += sum(map(len, batch.raw[start:end])) + _PER_EVENT * len(events)

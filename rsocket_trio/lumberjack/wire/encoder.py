@@ -7,13 +7,13 @@ signed.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Final
 
 from rsocket_trio.errors import LocalProtocolError
 
+from .compression import compress
 from .frames import COMPRESSED, LONG, MAX_U32, SHORT, WINDOW, json_code
 from .limits import DEFAULT_LUMBERJACK_LIMITS, LumberjackLimits
 from .sequences import MAX_SEQUENCE, last_sequence
@@ -78,7 +78,7 @@ def encode_batch(
             f"a compressed frame of {size} bytes before compression is above the limit of"
             f" {limits.max_inflated_size} (max_inflated_size)"
         )
-    payload = zlib.compress(b"".join(pieces), compression_level)
+    payload = compress(b"".join(pieces), compression_level)
     if len(payload) > limits.max_compressed_size:
         raise LocalProtocolError(
             f"a compressed frame of {len(payload)} bytes is above the limit of"

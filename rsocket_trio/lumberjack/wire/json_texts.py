@@ -1,4 +1,4 @@
-"""Read many JSON texts, with orjson if it is installed (the extra ``orjson``).
+"""Read many JSON texts, with orjson if it is installed (the extra ``fast``).
 
 orjson takes half the time of `json`, and gives the same values with two exceptions:
 

@@ -19,9 +19,10 @@ import org.logstash.beats.IMessageListener;
 import org.logstash.beats.Message;
 
 /**
- * {@code Logstash [DELAY [PORT]]}: the Beats input of Logstash as the server, without a pipeline
+ * {@code Logstash [DELAY [PORT [quiet]]]}: the Beats input of Logstash as the server, without a pipeline
  * behind it. It prints each event as a JSON line, and waits DELAY milliseconds with each event, as a
- * slow pipeline would. It serves until it is killed or its stdin ends.
+ * slow pipeline would. It serves until it is killed or its stdin ends. If it is quiet, it prints no
+ * events, so that a benchmark measures the input.
  *
  * <p>The handlers are those of its own server, in the same order. That server listens on all
  * addresses of the machine, this one only on the loopback address.
@@ -35,7 +36,7 @@ final class Logstash {
   public static void main(String[] arguments) throws Exception {
     long delay = arguments.length > 0 ? Long.parseLong(arguments[0]) : 0;
     int port = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 0;
-    Printer printer = new Printer(delay);
+    Printer printer = new Printer(delay, arguments.length > 2 && arguments[2].equals("quiet"));
     Channel channel =
         new ServerBootstrap()
             .group(new NioEventLoopGroup(1), new NioEventLoopGroup(2))
@@ -67,9 +68,11 @@ final class Logstash {
   private static final class Printer implements IMessageListener {
     private static final Gson GSON = new Gson();
     private final long delay;
+    private final boolean quiet;
 
-    Printer(long delay) {
+    Printer(long delay, boolean quiet) {
       this.delay = delay;
+      this.quiet = quiet;
     }
 
     private static void say(String event, Object value) {
@@ -83,7 +86,11 @@ final class Logstash {
 
     @Override
     public void onNewMessage(ChannelHandlerContext context, Message message) {
-      say("event", message.getData());
+      Object data = message.getData(); // This decodes it.
+      if (quiet) {
+        return;
+      }
+      say("event", data);
       try {
         Thread.sleep(delay);
       } catch (InterruptedException interrupted) {
