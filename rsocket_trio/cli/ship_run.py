@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio.errors import LocalProtocolError
-from rsocket_trio.logfiles import FilesMissing, Following, Reading, Registry, Shipment, Source
+from rsocket_trio.logfiles import (
+    FilesMissing,
+    Following,
+    Reading,
+    Registry,
+    Shipment,
+    Source,
+    max_open_files,
+)
 from rsocket_trio.lumberjack import Shipper, ShipperConfig, connect
 from rsocket_trio.os_support import STOP_SIGNALS
 
@@ -64,6 +72,7 @@ class ShipRun:
             reading=reading,
             following=following,
             in_flight=config.pipelining * hosts + _SPARE,
+            max_open=max_open_files(),
         )
         self._status = ShipStatus(self._shipment.counts, registry_file, args)
         self._signal: int | None = None

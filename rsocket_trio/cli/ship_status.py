@@ -84,7 +84,7 @@ class ShipStatus:
             self._seen = (self._began, 0)
             await Writer().write(json_line(self._fields()))
         elif not self._args.quiet:
-            await Writer().write(f"{self._summary()}\n".encode())
+            await Writer().write(f"{self._summary()}\n".encode("utf-8", "backslashreplace"))
         else:
             await trio.lowlevel.checkpoint()
 

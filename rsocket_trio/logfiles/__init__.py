@@ -15,6 +15,7 @@ The modules, in reading order:
 - ``multiline``: joins lines that belong together
 - ``event_text``: the JSON text of an event
 - ``discovery``: finds the files that paths and patterns name
+- ``open_files``: how many files may be open
 - ``identity``: which file is which
 - ``progress``: the acknowledged offset of a file
 - ``registry``: the file that remembers these offsets
@@ -29,6 +30,7 @@ from .entry import Entry
 from .event_text import EXPANSION, EventWriter, InvalidBytes, check_encoding
 from .identity import FileKey, Fingerprint
 from .multiline import MultilineRule
+from .open_files import max_open_files
 from .registry import Position, Registry, RegistryError, RegistryLocked
 from .shipment import FilesMissing, Following, Shipment
 from .tail import Batch, Reading
@@ -55,4 +57,5 @@ __all__ = [
     "Shipment",
     "Source",
     "check_encoding",
+    "max_open_files",
 ]

@@ -125,10 +125,12 @@ def find_moved(positions: Iterable[Position]) -> list[tuple[Position, Found]]:
     directories: dict[str, dict[int, list[str]]] = {}
     moved: list[tuple[Position, Found]] = []
     for position in positions:
-        directory = os.path.dirname(position.path)
-        if directory not in directories:
-            directories[directory] = _paths_by_inode(directory)
-        for path in directories[directory].get(position.key.inode, ()):
+        paths: list[str] = []
+        for directory in _directories_of(position.path):
+            if directory not in directories:
+                directories[directory] = _paths_by_inode(directory)
+            paths += directories[directory].get(position.key.inode, ())
+        for path in paths:
             found = _look(path, Source(position.source, is_pattern=True))
             if isinstance(found, Found) and _is_same(found, position):
                 moved.append((position, found))
@@ -141,8 +143,10 @@ def path_now(found: Found) -> str | None:
 
     It may have been renamed meanwhile, and another file may have its path.
     """
-    others = _paths_by_inode(os.path.dirname(found.path)).get(found.key.inode, [])
-    for path in [found.path, *others]:
+    paths = [found.path]
+    for directory in _directories_of(found.path):
+        paths += _paths_by_inode(directory).get(found.key.inode, ())
+    for path in paths:
         try:
             same = FileKey.of(os.stat(path)) == found.key
         except OSError:
@@ -150,6 +154,12 @@ def path_now(found: Found) -> str | None:
         if same:
             return path
     return None
+
+
+def _directories_of(path: str) -> list[str]:
+    """Return where a file may be after it was renamed: also next to the target of a link."""
+    here, target = os.path.dirname(path), os.path.dirname(os.path.realpath(path))
+    return list(dict.fromkeys((here, target)))
 
 
 def _paths_by_inode(directory: str) -> dict[int, list[str]]:

@@ -91,7 +91,11 @@ class FileTask:
         Checkpoint: always.
         If cancelled: what was read is sent.
         """
-        await self._read_to_end()
+        try:
+            await self._read_to_end()
+        except OSError as error:
+            error.filename = self.path  # A failed read does not name a file.
+            raise
         await self._forward(self._tail.finish)
 
     async def follow(self, before: list[trio.Event], close_after: float, patience: float) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from time import time as now
 from typing import Any, Final
@@ -74,6 +77,10 @@ class Registry:
         self._lock: ProcessLock | None = None
         if path is None:
             return
+        # Else another name of the same file would have another lock, and a write would replace a
+        # symbolic link.
+        path = self._path = Path(os.path.realpath(path))
+        _check_regular(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
@@ -99,6 +106,18 @@ class Registry:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def owns(self, path: str) -> bool:
+        """Return whether a path is one of the files of this registry.
+
+        To ship them would change them, and so on without end.
+        """
+        own = self._path
+        if own is None or not os.path.basename(path).startswith(own.name):
+            return False
+        names = {own.name, f"{own.name}.new", f"{own.name}.lock"}
+        directory, name = os.path.split(path)
+        return name in names and os.path.realpath(directory) == str(own.parent)
 
     def positions(self) -> list[Position]:
         """Return the positions of all files."""
@@ -132,12 +151,18 @@ class Registry:
             indent=1,
         )
         new = self._path.with_name(f"{self._path.name}.new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(new, self._path)
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(new, self._path)
+        except OSError as error:
+            with suppress(OSError):  # A part of it would take room on a full disk.
+                new.unlink(missing_ok=True)
+            error.filename = str(self._path)  # A failed write does not name a file.
+            raise
 
 
 def _row(position: Position) -> dict[str, Any]:
@@ -151,6 +176,16 @@ def _row(position: Position) -> dict[str, Any]:
         "offset": position.offset,
         "updated": round(position.updated, 3),
     }
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse a device, whose bytes may never end, a pipe, and a directory."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # It does not exist, or the attempt to open it says why.
+        return
+    if not stat.S_ISREG(mode):
+        raise RegistryError(f"cannot use {path} as the registry: it is not a regular file")
 
 
 def _load(path: Path) -> list[Position]:
@@ -190,11 +225,16 @@ def _position(row: dict[str, Any]) -> Position:
         raise ValueError("a number is not a whole number")
     if not all(type(text) is str for text in texts):
         raise ValueError("a text is missing")
+    if "\0" in row["path"]:
+        raise ValueError("a path contains a NUL")
+    updated = float(row["updated"])
+    if not isfinite(updated):
+        raise ValueError("a time is not a number")
     return Position(
         path=row["path"],
         source=row["source"],
         key=FileKey(row["device"], row["inode"]),
         fingerprint=Fingerprint(row["head_size"], row["head_sha256"]),
         offset=row["offset"],
-        updated=float(row["updated"]),
+        updated=updated,
     )

@@ -24,6 +24,8 @@ from .tail import Reading, Tail
 __all__ = ["FilesMissing", "Following", "Shipment"]
 
 
+_TIDY: Final = 3600.0
+"""Seconds between two looks for positions whose files do not exist any more."""
 _ATTEMPTS: Final = 5
 """How many times a file is opened that is renamed at the same moment, before the next look."""
 
@@ -65,6 +67,7 @@ class Shipment:
         reading: How files are read.
         following: How they are followed; ``None``: each is read to its end, once.
         in_flight: How many batches may be on the way at the same time.
+        max_open: How many files may be open at the same time, when they are followed.
 
     Attributes:
         counts: What was read and acknowledged.
@@ -79,6 +82,7 @@ class Shipment:
         reading: Reading,
         following: Following | None,
         in_flight: int,
+        max_open: float = inf,
     ) -> None:
         self.counts = Counts()
         self._sources = sources
@@ -87,6 +91,7 @@ class Shipment:
         self._reading = reading
         self._following = following
         self._in_flight = in_flight
+        self._max_open = max_open
         self._recorder = Recorder(registry)
         self._files: dict[FileKey, FileTask] = {}
         self._reported: set[Problem] = set()
@@ -153,6 +158,15 @@ class Shipment:
             except Exception as error:  # raised by `run`: the nursery would wrap it in a group
                 self._fail(error)
 
+    def _look(self) -> tuple[list[Found], list[Problem]]:
+        """Find the files of the sources, without those of the registry. This blocks."""
+        found, problems = scan(self._sources)
+        own = [each for each in found if self._registry.owns(each.path)]
+        problems += [
+            Problem(each.path, "it is the registry") for each in own if not each.source.is_pattern
+        ]
+        return [each for each in found if each not in own], problems
+
     def _find_moved(self, found: Sequence[Found]) -> list[tuple[str, Found]]:
         """Find the files of our sources that were renamed meanwhile and not read to their ends.
 
@@ -163,6 +177,7 @@ class Shipment:
         absent = [each for each in self._registry.positions() if each.key not in there]
         moved = find_moved(absent)
         there.update(position.key for position, _ in moved)
+        there.update(list(self._files))
         for position in absent:
             if position.key not in there and position.updated < now() - KEPT:
                 self._registry.forget(position.key)
@@ -202,11 +217,18 @@ class Shipment:
         path: str | None = found.path
         for _ in range(_ATTEMPTS):
             assert path is not None
-            tail = Tail(path, name, self._reading, self._registry.known)
-            if tail.key == found.key:
-                return tail
-            tail.close()
+            gone: FileNotFoundError | None = None
+            try:
+                tail = Tail(path, name, self._reading, self._registry.known)
+            except FileNotFoundError as error:
+                gone = error
+            else:
+                if tail.key == found.key:
+                    return tail
+                tail.close()
             path = path_now(found)
+            if path is None and gone is not None:
+                raise gone
             if path is None:
                 return None
         return None
@@ -224,7 +246,7 @@ class Shipment:
             FilesMissing: See `run`.
             OSError: A file cannot be read.
         """
-        found, problems = await trio.to_thread.run_sync(scan, self._sources)
+        found, problems = await trio.to_thread.run_sync(self._look)
         if problems:
             raise FilesMissing(problems)
         moved = await trio.to_thread.run_sync(self._find_moved, found)
@@ -238,14 +260,15 @@ class Shipment:
         """Look at the files again and again, and begin a task for each new one."""
         async with trio.open_nursery() as nursery:
             begin = partial(self._begin, sender=sender, nursery=nursery, following=following)
-            first = True
+            tidy = -inf
             while True:
-                found, problems = await trio.to_thread.run_sync(scan, self._sources)
-                if first:
+                found, problems = await trio.to_thread.run_sync(self._look)
+                if trio.current_time() >= tidy + _TIDY:
                     moved = await trio.to_thread.run_sync(self._find_moved, found)
-                    for name, each in moved:
+                    # Later, a file that is renamed is open already, or its time is over.
+                    for name, each in moved if tidy == -inf else ():
                         await begin(each, name)
-                    first = False
+                    tidy = trio.current_time()
                 self._tell(found)
                 for each in found:
                     if each.key not in self._files:
@@ -274,6 +297,8 @@ class Shipment:
         following: Following,
     ) -> Problem | None:
         """Begin to follow a file."""
+        if len(self._files) >= self._max_open:
+            return Problem(found.path, f"{len(self._files)} files are open; raise ulimit -n")
         older = [file for file in self._files.values() if file.path == name]
         try:
             file = await self._open(found, name, sender)

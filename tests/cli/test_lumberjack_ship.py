@@ -81,6 +81,14 @@ def test_a_file_is_shipped_once(cli: Cli, server: Server, tmp_path: Path) -> Non
     assert server.messages(2) == ["", "four"]
 
 
+def test_a_registry_whose_name_is_not_text(cli: Cli, server: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("1\n")
+    registry = os.fsdecode(bytes(tmp_path) + b"/r\xff.json")
+    for found in (b"shipped 1 line", rb"r\udcff.json)"):
+        done = cli(*SHIP, str(tmp_path / "a.log"), "--to", server.uri, "--registry", registry)
+        assert (done.returncode, found in done.stdout) == (0, True), done
+
+
 def test_the_default_registry(
     cli: Cli, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

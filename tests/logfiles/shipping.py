@@ -6,6 +6,7 @@ import json
 import os
 import random
 from contextlib import asynccontextmanager
+from math import inf
 
 import trio
 
@@ -64,7 +65,16 @@ def reading(*, multiline=None, max_events=100, max_line=1000, **options):
     )
 
 
-def shipment_of(directory, receiver, *names, registry, following=FOLLOWING, in_flight=4, **options):
+def shipment_of(
+    directory,
+    receiver,
+    *names,
+    registry,
+    following=FOLLOWING,
+    in_flight=4,
+    max_open=inf,
+    **options,
+):
     return Shipment(
         [Source.of(os.path.join(directory, name)) for name in names],
         receiver.send,
@@ -72,6 +82,7 @@ def shipment_of(directory, receiver, *names, registry, following=FOLLOWING, in_f
         reading=reading(**options),
         following=following,
         in_flight=in_flight,
+        max_open=max_open,
     )
 
 

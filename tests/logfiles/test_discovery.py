@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 
 import pytest
 
-from rsocket_trio.logfiles import Source
+from rsocket_trio.logfiles import FilesMissing, Source, max_open_files
 from rsocket_trio.logfiles import shipment as shipment_module
 from rsocket_trio.logfiles.discovery import path_now, scan
+from rsocket_trio.logfiles.open_files import RESERVE
 from tests.logfiles.shipping import Receiver, following, looked, ship_once
 
 
@@ -88,6 +90,69 @@ async def test_too_many_open_files(tmp_path, monkeypatch, caplog):
         monkeypatch.setattr(os, "open", real)
         await receiver.until(lambda r: r.messages == ["1"])
     assert caplog.text.count("Too many open files") == 1
+
+
+async def test_more_files_than_may_be_open(tmp_path, caplog):
+    """The others are named, and read as soon as one is closed."""
+    for name in "abc":
+        (tmp_path / f"{name}.log").write_text(f"{name}\n")
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "*.log", max_open=2) as shipment:
+        await looked(shipment, 5)
+        assert len(receiver.seen) == 2
+        assert caplog.text.count("2 files are open") == 1
+        (tmp_path / f"{receiver.messages[0]}.log").unlink()
+        await receiver.until(lambda r: sorted(r.messages) == ["a", "b", "c"])
+
+
+def test_descriptors_are_left_for_connections():
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert max_open_files() == soft - RESERVE
+
+
+async def test_a_rename_before_the_opening_and_no_new_file(tmp_path, monkeypatch):
+    """The old file is shipped, although its path does not exist for a moment."""
+    file = tmp_path / "a.log"
+    file.write_text("1\n")
+    real = shipment_module.Tail
+
+    def rename_and_open(*arguments):
+        if file.exists():
+            file.rename(tmp_path / "a.log.1")
+        return real(*arguments)
+
+    monkeypatch.setattr(shipment_module, "Tail", rename_and_open)
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log"):
+        await receiver.until(lambda r: r.messages == ["1"])
+
+
+async def test_a_link_whose_target_was_renamed_while_no_process_read_it(tmp_path):
+    real = tmp_path / "real" / "a.log"
+    real.parent.mkdir()
+    real.write_text("1\n")
+    (tmp_path / "a.log").symlink_to(real)
+    receiver = Receiver()
+    await ship_once(tmp_path, receiver, "a.log")
+    with real.open("a") as file:
+        file.write("2\n")
+    real.rename(tmp_path / "real" / "a.log.1")
+    real.write_text("3\n")
+    await ship_once(tmp_path, receiver, "a.log")
+    assert receiver.messages == ["1", "2", "3"]
+
+
+async def test_the_registry_is_no_log_file(tmp_path):
+    """A pattern leaves it out: to ship it would change it, without end."""
+    (tmp_path / "a.log").write_text("1\n")
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "*") as shipment:
+        await receiver.until(lambda r: r.messages == ["1"])
+        assert (tmp_path / "registry.json.lock").exists()
+        await looked(shipment, 20)
+        assert len(receiver.seen) == shipment.counts.opened == 1
+    with pytest.raises(FilesMissing, match="it is the registry"):
+        await ship_once(tmp_path, receiver, "registry.json")
 
 
 async def test_a_newer_file_does_not_wait_for_a_closed_one(tmp_path):

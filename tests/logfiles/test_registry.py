@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import trio
@@ -22,9 +23,10 @@ from rsocket_trio.logfiles import (
     RegistryError,
     RegistryLocked,
 )
+from rsocket_trio.logfiles import shipment as shipment_module
 from rsocket_trio.logfiles.recorder import Recorder
 from rsocket_trio.logfiles.registry import KEPT
-from tests.logfiles.shipping import Receiver, positions, ship_once
+from tests.logfiles.shipping import Receiver, following, looked, positions, ship_once
 from tests.programs import environment
 
 
@@ -115,7 +117,17 @@ def test_a_damaged_registry(tmp_path, content, reason):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(("name", "value"), [("offset", -1), ("inode", 1.5), ("path", 7)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("offset", -1),
+        ("inode", 1.5),
+        ("path", 7),
+        ("path", "/var/log/a\0"),
+        ("updated", "nan"),
+        ("updated", float("inf")),
+    ],
+)
 def test_a_row_with_a_wrong_value(tmp_path, name, value):
     path = tmp_path / "registry.json"
     stored(path, position())
@@ -155,8 +167,25 @@ def test_a_registry_that_cannot_be_used(tmp_path):
     with pytest.raises(RegistryError, match="cannot use the registry"):
         Registry(tmp_path / "file" / "registry.json")
     (tmp_path / "directory").mkdir()
-    with pytest.raises(RegistryError, match="cannot read the registry"):
-        Registry(tmp_path / "directory")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "directory", tmp_path / "pipe", Path("/"), Path("/dev/full")):
+        with pytest.raises(RegistryError, match="not a regular file"):
+            Registry(path)
+    assert sorted(os.listdir(tmp_path)) == ["directory", "file", "pipe"]
+
+
+def test_a_symbolic_link_to_a_registry(tmp_path):
+    """It is another name of the same registry, with the same lock, and it remains."""
+    (tmp_path / "state").mkdir()
+    real, link = tmp_path / "state" / "registry.json", tmp_path / "link.json"
+    link.symlink_to(real)
+    stored(link, position(1))
+    assert link.is_symlink()
+    registry = Registry(real)
+    assert [each.path for each in registry.positions()] == [position(1).path]
+    with pytest.raises(RegistryLocked):
+        Registry(link)
+    registry.close()
 
 
 def test_a_system_without_locks(tmp_path, monkeypatch):
@@ -175,9 +204,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, call):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=r"No space.*registry.json'$"):
         stored(path, position(2))
     assert path.read_bytes() == before
+    assert not path.with_name("registry.json.new").exists()
 
 
 async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
@@ -207,6 +237,28 @@ async def test_old_positions_of_lost_files_are_forgotten(tmp_path):
     await ship_once(tmp_path, receiver, "a.log", "c.log")
     kept = sorted(each.path.rpartition("/")[2] for each in positions(tmp_path))
     assert kept == [str(2**40 + 1), "a.log", "b.log", "c.log"]
+
+
+async def test_positions_of_lost_files_are_forgotten_while_others_are_followed(
+    tmp_path, monkeypatch
+):
+    """A process that runs for months does not collect the positions of all rotated files."""
+    monkeypatch.setattr(shipment_module, "_TIDY", 0.0)
+    monkeypatch.setattr(shipment_module, "KEPT", 0.0)
+    (tmp_path / "a.log").write_text("1\n")
+    (tmp_path / "b.log").write_text("2\n")
+    receiver = Receiver()
+    async with following(tmp_path, receiver, "a.log", "b.log") as shipment:
+        await receiver.until(lambda r: len(r.messages) == 2)
+        (tmp_path / "a.log").rename(tmp_path / "a.log.1")
+        await receiver.until(lambda _: shipment.counts.files == 1)
+        await looked(shipment, 5)
+        (tmp_path / "a.log.1").unlink()
+        await looked(shipment, 5)
+        with (tmp_path / "b.log").open("a") as file:
+            file.write("3\n")
+        await receiver.until(lambda r: len(r.messages) == 3)
+    assert [each.path for each in positions(tmp_path)] == [str(tmp_path / "b.log")]
 
 
 async def test_the_recorder_writes_again_after_a_failure(tmp_path, monkeypatch, caplog):

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from rsocket_trio.logfiles import FilesMissing, MultilineRule, Registry
+from rsocket_trio.logfiles.tail import Tail
 from rsocket_trio.testing import assert_no_leaks
 from tests.logfiles.shipping import (
     Receiver,
@@ -343,6 +344,17 @@ async def test_a_file_that_cannot_be_read_any_more(tmp_path, receiver, monkeypat
 
 def failing(*_args):
     raise OSError(5, "Input/output error")
+
+
+async def test_a_file_whose_bytes_cannot_be_read_is_named(tmp_path, receiver, monkeypatch):
+    append(tmp_path / "a.log", "1")
+
+    def broken(*_arguments):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Tail, "read", broken)
+    with pytest.raises(OSError, match=r"Input/output error: '.*a.log'"):
+        await ship_once(tmp_path, receiver, "a.log")
 
 
 async def test_without_a_registry_file(tmp_path, receiver):

@@ -173,6 +173,17 @@ async def test_connection_ttl(network, autojump_clock, caplog):
     assert shipper.statistics().resent == 0
 
 
+async def test_a_ttl_that_is_over_at_once(network):
+    """Each connection carries a window, so the events arrive."""
+    seen = []
+    async with shipping(connection_ttl=1e-9, max_window=4) as (shipper, nursery):
+        nursery.start_soon(serve_all, network, seen)
+        with trio.fail_after(10):
+            await shipper.send(counted(*range(20)))
+        assert len(network.attempts) == 5
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_idle_connection_has_a_ttl_too(network, autojump_clock):
     """It is closed, and the next one is made when there is something to send."""
     async with shipping(connection_ttl=60) as (shipper, nursery):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.lumberjack import BatchReader, LumberjackLimits
+from rsocket_trio.lumberjack.client import forming
 from rsocket_trio.lumberjack.client.deliveries import Delivery
 from rsocket_trio.lumberjack.client.event_encoder import EventEncoder
 from rsocket_trio.lumberjack.client.forming import form, pack
@@ -118,6 +119,28 @@ async def test_others_run_while_a_large_window_is_formed():
     assert len(formed.events) == 40
     assert forming >= 10
     assert turns >= 10
+
+
+@pytest.mark.parametrize(("level", "most"), [(6, 256), (7, 64), (8, 16), (9, 4)])
+async def test_slow_levels_take_shorter_steps(monkeypatch, level, most):
+    """At level 9, some texts take seconds for each 256 KiB."""
+    real, sizes = forming.compressor, []
+
+    class Spy:
+        def __init__(self, *arguments):
+            self._real = real(*arguments)
+            self.flush = self._real.flush
+
+        def compress(self, data):
+            sizes.append(len(data))
+            return self._real.compress(data)
+
+    monkeypatch.setattr(forming, "compressor", Spy)
+    events = [os.urandom(1_000_000)]
+    data = await pack(events, EventEncoder(2, level, LumberjackLimits()))
+    assert max(sizes) == most * 1024
+    (batch,) = BatchReader().feed(data)
+    assert list(batch.events) == events
 
 
 async def test_incompressible_events_keep_the_limits():

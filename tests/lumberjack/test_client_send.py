@@ -98,6 +98,78 @@ async def test_windows_are_in_the_order_of_the_calls(network, autojump_clock):
         assert await peer.accept(10_005) == expected
 
 
+async def test_others_run_while_a_generator_is_read(network, autojump_clock):
+    """And a later call does not overtake it; an empty one has no place in the line."""
+    turns = []
+
+    def events():
+        for number in range(3000):
+            turns.append(steps.count)
+            yield {"n": number}
+
+    async with shipping() as (shipper, nursery):
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        nursery.start_soon(shipper.send, events())
+        while not turns:
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(shipper.send, counted(3000))
+        await shipper.send(event for event in ())
+        peer = await network.peer()
+        assert await peer.accept(3001) == [*range(3001)]
+        trio.lowlevel.remove_instrument(steps)
+    assert len(set(turns)) > 10
+
+
+async def test_a_generator_that_fails_or_is_not_read_to_its_end(network, autojump_clock):
+    """Nothing of it is sent, and nothing of it holds up the next call."""
+
+    def failing():
+        yield from counted(1) * 1000
+        raise KeyError("of the application")
+
+    async with shipping() as (shipper, nursery):
+        with pytest.raises(KeyError, match="of the application"):
+            await shipper.send(failing())
+        with trio.CancelScope() as scope:
+            nursery.start_soon(cancel_soon, scope)
+            await shipper.send({"n": 1} for _ in range(1_000_000))
+        assert scope.cancelled_caught
+        nursery.start_soon(shipper.send, counted(2))
+        assert await (await network.peer()).accept(1) == [2]
+
+
+async def cancel_soon(scope):
+    scope.cancel()
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often a task runs."""
+
+    count = 0
+
+    def before_task_step(self, task):
+        self.count += 1
+
+
+async def test_a_long_line_of_calls_moves_on_without_waking_all_of_it(network, autojump_clock):
+    """The effort for each call does not depend on how many wait behind a large one."""
+    network.up.clear()
+    async with shipping() as (shipper, nursery):
+        nursery.start_soon(shipper.send, [b"1"] * 200_000)
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        steps = Steps()
+        trio.lowlevel.add_instrument(steps)
+        for _ in range(500):
+            nursery.start_soon(shipper.send, [b"2"])
+        while shipper.statistics().waiting < 200_500:
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(steps)
+        assert steps.count < 5000
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_bad_call_lets_later_ones_go_on(network, autojump_clock):
     """A call that is refused, or cancelled while it is checked, holds nothing up."""
     async with shipping() as (shipper, nursery):

@@ -46,7 +46,8 @@ class ShipperConfig:
             acknowledged. It also does if nothing is sent, and the connection lasts longer than a
             second and than the wait before it.
         connection_ttl: Connect again after this time, so that load balancers and changes of names
-            take effect. The windows on the way are finished before. ``None``: never.
+            take effect. The windows on the way are finished before, and one is sent on each
+            connection that has something to send. ``None``: never.
         connect_timeout: The time for connecting, with the TLS handshake. 10 s.
         ack_timeout: While events are on the way, the server must acknowledge some, send a
             keep-alive, or read what is sent, within this time. Otherwise the connection counts as

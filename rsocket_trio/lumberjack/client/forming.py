@@ -19,6 +19,10 @@ __all__ = ["Formed", "form", "pack"]
 _STEP: Final = 256 * 2**10
 """Bytes that are compressed before other tasks run: some milliseconds."""
 
+_SLOW_STEPS: Final = {7: 64 * 2**10, 8: 16 * 2**10, 9: 4 * 2**10}
+"""The same at levels that search long for repetitions. Texts of only two letters, which a stranger
+may have written into a log, take 100 times as long as others there."""
+
 
 @attrs.frozen
 class Formed:
@@ -121,11 +125,12 @@ async def pack(events: Sequence[bytes], encoder: EventEncoder) -> bytes:
     del frames
     stream = compressor(level)
     parts: list[bytes] = []
+    size = _SLOW_STEPS.get(level, _STEP)
     with memoryview(plain) as view:
-        for start in range(0, len(view), _STEP):
+        for start in range(0, len(view), size):
             if start:
                 await trio.lowlevel.checkpoint()
-            with view[start : start + _STEP] as step:
+            with view[start : start + size] as step:
                 parts.append(stream.compress(step))
     parts.append(stream.flush())
     return b"".join((window, compressed_head(version, sum(map(len, parts))), *parts))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
 from typing import Final
 
 import trio
 
 from .backlog import Backlog
-from .bell import Bell
 from .deliveries import Delivery
 from .event_encoder import EventEncoder
 
@@ -18,6 +17,9 @@ __all__ = ["Intake"]
 
 _CHECKED: Final = 2048
 """Events that are checked before other tasks run."""
+
+_READ: Final = 256
+"""Events of a generator that are read before other tasks run: its code may take long for each."""
 
 _MAX_KEPT: Final = 8 * 2**20
 """Bytes of encoded events that wait. Checking an event encodes it, and so many of these bytes are
@@ -42,8 +44,9 @@ class Intake:
         self._encoder: Final = encoder
         self._backlog: Final = backlog
         self._numbers: Final = count()
-        self._checking: OrderedDict[int, None] = OrderedDict()  # Calls that are not queued yet.
-        self._turn: Final = Bell()
+        # Calls that are not queued yet. The event of the first one is set. Each has its own, so
+        # that a long line does not wake as a whole for each call that leaves it.
+        self._checking: OrderedDict[int, trio.Event] = OrderedDict()
         self._closed = False
 
     def check_open(self) -> None:
@@ -59,12 +62,17 @@ class Intake:
         """Queue nothing more."""
         self._closed = True
 
-    async def queue(self, events: list[object], finished: Callable[[], None]) -> Delivery:
+    async def queue(
+        self, events: Iterable[object], finished: Callable[[], None]
+    ) -> Delivery | None:
         """Check all events of a call, and queue them. Call `over` in the end.
 
         Args:
-            events: At least one.
+            events: The events of the caller.
             finished: See `Delivery`.
+
+        Returns:
+            ``None`` if there are no events.
 
         Raises:
             LocalProtocolError: An event can never be sent; nothing is queued.
@@ -74,20 +82,32 @@ class Intake:
         Checkpoint: if there are many events, or an earlier call is not queued yet.
         If cancelled: nothing is queued.
         """
-        delivery = Delivery(next(self._numbers), events, finished)
-        self._checking[delivery.number] = None
+        number = next(self._numbers)
+        first = self._checking[number] = trio.Event()
+        self._tell_first()
+        delivery: Delivery | None = None
         try:
+            listed = await _listed(events)
+            if not listed:
+                return None
+            delivery = Delivery(number, listed, finished)
             await self._check(delivery)
-            await self._turn.wait_until(lambda: next(iter(self._checking)) == delivery.number)
+            if not first.is_set():
+                await first.wait()
             self.check_open()
             self._backlog.add(delivery)
-        except BaseException:
-            self._release(delivery)
+        except BaseException:  # nothing is queued, so nothing is kept
+            if delivery is not None:
+                self._release(delivery)
             raise
         finally:
-            del self._checking[delivery.number]
-            self._turn.ring()
+            del self._checking[number]
+            self._tell_first()
         return delivery
+
+    def _tell_first(self) -> None:
+        if self._checking:
+            next(iter(self._checking.values())).set()
 
     def over(self, delivery: Delivery) -> None:
         """Forget a delivery; what is unsent of it is not sent."""
@@ -116,3 +136,15 @@ class Intake:
     def _release(self, delivery: Delivery) -> None:
         self.kept -= delivery.encoded_size
         delivery.encoded_size = 0
+
+
+async def _listed(events: Iterable[object]) -> list[object]:
+    if not isinstance(events, Iterator):
+        return list(events)  # In one step, as the caller may change it afterwards.
+    listed: list[object] = []
+    while True:
+        part = list(islice(events, _READ))
+        listed += part
+        if len(part) < _READ:
+            return listed
+        await trio.lowlevel.checkpoint()

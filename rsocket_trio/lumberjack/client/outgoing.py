@@ -103,6 +103,9 @@ class Outgoing:
         self._most: Final = min(
             config.limits.max_window, config.limits.max_compressed_frames, config.max_window
         )
+        # Whether a window was sent. Each connection sends one, also if its time is over before:
+        # otherwise a short time, or a slow machine, would make connections without end.
+        self._used = False
         self._answered = False  # Whether anything has arrived.
         self._everything: Final = trio.CancelScope()
         self._watch: trio.CancelScope | None = None  # While the reader waits.
@@ -149,6 +152,7 @@ class Outgoing:
             data = await pack(formed.events, load.encoder)
             self._forming = []
             load.totals.sent += self.flight.launch(formed.pieces, trio.current_time())
+            self._used = True
             del formed  # Its events are in `data`, and those of the caller are in the backlog.
             self._watch_time()
             try:
@@ -164,7 +168,7 @@ class Outgoing:
         await trio.lowlevel.checkpoint()  # Others run between windows, and may add events.
         with trio.CancelScope(deadline=self._expires):
             await self._load.bell.wait_until(lambda: flight.has_room and backlog.waiting)
-        if trio.current_time() < self._expires:
+        if trio.current_time() < self._expires or (backlog.waiting and not self._used):
             return True
         await self._load.bell.wait_until(lambda: not flight)
         return False

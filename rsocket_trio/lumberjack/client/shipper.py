@@ -87,9 +87,10 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
             events: Mappings, which are encoded as JSON; or bytes, which are JSON texts already.
                 With version 1: mappings of text or bytes to text or bytes; or what `encode_pairs`
                 returns. All of them are read and checked before the first one is sent, also those
-                of a generator, so an endless one is an error. Do not change an event while this
-                waits: it is encoded again when it has to be sent again. A mapping is encoded in
-                one step, in which no other task runs: encode those of many MB in a thread.
+                of a generator, so an endless one is an error. Other tasks run while a generator is
+                read. Do not change an event while this waits: it is encoded again when it has to be
+                sent again. A mapping is encoded in one step, in which no other task runs: encode
+                those of many MB in a thread.
             task_status: Told when the events have their place in the line. So several calls of
                 ``await nursery.start(shipper.send, events)`` keep their order, and are on the way
                 at the same time.
@@ -109,15 +110,14 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
             raise TypeError(
                 f"send takes several events, not one {type(events).__name__}: put it into a list"
             )
-        listed: list[object] = list(events)
         self._intake.check_open()
         await trio.lowlevel.checkpoint_if_cancelled()
-        if not listed:
+        done = trio.Event()
+        delivery = await self._intake.queue(events, done.set)
+        if delivery is None:
             task_status.started()
             await trio.lowlevel.cancel_shielded_checkpoint()
             return
-        done = trio.Event()
-        delivery = await self._intake.queue(listed, done.set)
         try:
             task_status.started()
             await done.wait()

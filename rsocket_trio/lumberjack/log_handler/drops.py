@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -85,10 +86,14 @@ class DropReports:
 
 
 def last_resort(record: logging.LogRecord) -> None:
-    """Write a record to standard error, unless the application has switched this off."""
+    """Write a record to standard error, unless the application has switched this off.
+
+    A program may have closed standard error, and runs on.
+    """
     handler = logging.lastResort
     if handler is not None and record.levelno >= handler.level:
-        handler.handle(record)
+        with suppress(Exception):  # `logging` lets some errors of a closed stream pass
+            handler.handle(record)
 
 
 def _sentence(counts: Counter[str]) -> str:

@@ -7,7 +7,7 @@ without end. So the text is always valid: there is no NaN, and no half of a surr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, time
 from decimal import Decimal
 from math import isfinite
@@ -23,6 +23,9 @@ MAX_DEPTH: Final = 8
 """Levels of a value that has to be made fit for JSON. A list may contain itself."""
 MAX_ITEMS: Final = 1000
 """Items of each container of such a value."""
+MAX_VALUES: Final = 10_000
+"""Values in such a value, over all levels: some milliseconds. A container may be in it many times,
+so the other two limits alone would allow more than the memory holds."""
 _SHORTEST: Final = 16
 _MAX_BITS: Final = 64
 
@@ -47,7 +50,7 @@ def encode_event(event: Mapping[str, object], max_size: int) -> bytes | None:
         text = _encode(event).encode()
     except (TypeError, ValueError, RecursionError):
         # A key that is no text, NaN, a lone surrogate, a list that contains itself, ...
-        text = _encode(_plain(event, MAX_DEPTH)).encode()
+        text = _encode(_plain(event)).encode()
     return text if len(text) <= max_size else _shortened(event, max_size)
 
 
@@ -76,25 +79,46 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _plain(value: object, depth: int) -> object:
-    """Return a value that JSON has, in place of any value."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _clean(value)
-    if isinstance(value, int):
-        # Python refuses to make a text of an int with thousands of digits.
-        return int(value) if value.bit_length() <= _MAX_BITS else _cut(hex(value), MAX_TEXT)
-    if isinstance(value, float):
-        return float(value) if isfinite(value) else repr(float(value))
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
-        if not depth:
-            return "..."
-        if isinstance(value, Mapping):
-            items = list(value.items())[:MAX_ITEMS]
-            return {_key(key): _plain(each, depth - 1) for key, each in items}
-        return [_plain(each, depth - 1) for each in list(value)[:MAX_ITEMS]]
-    return _clean(as_text(value))
+def _plain(event: Mapping[str, object]) -> object:
+    """Return a value that JSON has, in place of an event with any values."""
+    return _Plain().of(event, MAX_DEPTH)
+
+
+class _Plain:
+    """Makes one event fit for JSON. A container inside itself becomes ``...``."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+        self._around: set[int] = set()  # The containers around the present value.
+
+    def of(self, value: object, depth: int) -> object:
+        """Return a value that JSON has, in place of any value."""
+        self._left -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return _clean(value)
+        if isinstance(value, int):
+            # Python refuses to make a text of an int with thousands of digits.
+            return int(value) if value.bit_length() <= _MAX_BITS else _cut(hex(value), MAX_TEXT)
+        if isinstance(value, float):
+            return float(value) if isfinite(value) else repr(float(value))
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            if not depth or self._left <= 0 or id(value) in self._around:
+                return "..."
+            self._around.add(id(value))
+            try:
+                return self._of_items(value, depth - 1)
+            finally:
+                self._around.discard(id(value))
+        return _clean(as_text(value))
+
+    def _of_items(self, container: Collection[object], depth: int) -> object:
+        at_most = min(MAX_ITEMS, self._left)
+        if isinstance(container, Mapping):
+            items = list(container.items())[:at_most]
+            return {_key(key): self.of(each, depth) for key, each in items}
+        return [self.of(each, depth) for each in list(container)[:at_most]]
 
 
 def _key(key: object) -> str:
@@ -102,7 +126,7 @@ def _key(key: object) -> str:
 
 
 def _shortened(event: Mapping[str, object], max_size: int) -> bytes | None:
-    plain = _plain(event, MAX_DEPTH)
+    plain = _plain(event)
     assert isinstance(plain, dict)
     log = plain.get("log")
     plain["log"] = {**log, "flags": ["truncated"]} if isinstance(log, dict) else ["truncated"]

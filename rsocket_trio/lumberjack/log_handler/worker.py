@@ -25,9 +25,10 @@ _idents: Final[set[int]] = set()
 """The threads of all workers."""
 
 
-def is_worker(ident: int | None) -> bool:
+def is_worker(ident: object) -> bool:
     """Return whether a thread is the thread of a worker."""
-    return ident in _idents
+    # A record that came from elsewhere (`logging.makeLogRecord`) may have anything there.
+    return isinstance(ident, int) and ident in _idents
 
 
 class Worker:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import logging
 import logging.config
 import os
 import random
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -279,6 +281,31 @@ def test_a_receiver_that_is_down_shows_on_standard_error(log, capsys):
         logging.getLogger("rsocket_trio").propagate = True
         logging.getLogger("rsocket_trio").removeHandler(handler)
         handler.close()
+
+
+def test_a_program_that_has_closed_standard_error(log, monkeypatch):
+    """The warnings go nowhere; `logging` would raise the error of the stream."""
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    failures = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        handler = add(log, DOWN, close_timeout=0.2)
+        other = add(log, f"lumberjack://127.0.0.1:{silent.getsockname()[1]}", close_timeout=0.2)
+        log.info("one")
+        handler.close()
+        other.close()
+    assert adds_up(handler).dropped_by == adds_up(other).dropped_by == {"unsent": 1}
+    assert not failures
+
+
+def test_a_record_with_a_strange_thread(receiver, log):
+    """Records that came from another program have anything in them."""
+    handler = add(log, receiver.uri)
+    log.handle(logging.makeLogRecord({"levelno": 20, "msg": "one", "thread": ["x"]}))
+    assert handler.drain(10)
+    assert receiver.messages == ["one"]
 
 
 def test_another_handler_gets_the_warnings_instead(log, capsys, caplog):

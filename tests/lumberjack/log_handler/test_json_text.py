@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 
 from rsocket_trio.lumberjack import decode_json
-from rsocket_trio.lumberjack.log_handler.json_text import MAX_TEXT, as_text, encode_event
+from rsocket_trio.lumberjack.log_handler.json_text import (
+    MAX_TEXT,
+    MAX_VALUES,
+    as_text,
+    encode_event,
+)
 
 LARGE = 2**20
 
@@ -57,6 +62,20 @@ def test_a_value_that_contains_itself():
     tree = {}
     tree["me"] = tree
     assert "..." in json.dumps(through(tree))
+
+
+def test_nodes_that_know_their_parent():
+    tree = {"name": "root", "children": []}
+    tree["children"] += [{"name": number, "parent": tree} for number in range(900)]
+    found = through(tree)  # Without a check of loops, these are 900 * 900 * 900 nodes.
+    assert found["children"] == [{"name": number, "parent": "..."} for number in range(900)]
+
+
+def test_a_value_that_contains_others_many_times():
+    value = float("nan")
+    for _ in range(6):
+        value = [value] * 100  # A text of 100 ** 6 values.
+    assert len(json.dumps(through(value))) < 20 * MAX_VALUES
 
 
 def test_a_deep_value():
