@@ -121,14 +121,6 @@ LUMBERJACK_STACKS: Final = [
         groups=frozenset({_SERVER}),
     ),
     Stack(
-        name="lj-raw-spool-fast",
-        title="rsocket_trio with isal, bytes not decoded, durable in a spool",
-        server=[*_module("ours_server"), "--raw", "--spool", "--fast"],
-        client=_SENDER,
-        groups=frozenset({_SERVER}),
-        missing=_accelerators_missing,
-    ),
-    Stack(
         name="lj-sink",
         title="a server that only acknowledges",
         server=_SINK,
@@ -226,10 +218,7 @@ LUMBERJACK_CASES: Final = [
         for kind in _LEVELS
     ),
     *(
-        _spool_case(
-            *(kind, "lj-raw-spool", "lj-raw", "lj-raw-spool-fast"),
-            title="not decoded, with a spool and without",
-        )
+        _spool_case(kind, "lj-raw-spool", "lj-raw", title="not decoded, with a spool and without")
         for kind in _LEVELS
     ),
     *(
