@@ -5,6 +5,7 @@ HotSpot compiles while it runs, so it first gets events for some seconds.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from typing import Final
@@ -19,6 +20,9 @@ _WARM_UP: Final = 2.0
 
 def main() -> None:
     """Serve until the standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--warm-up", type=float, default=_WARM_UP, metavar="SECONDS")
+    warm_up = parser.parse_known_args()[0].warm_up
     command = ["java", "-Xmx1g", "-cp", str(LOGSTASH_JAR), "peer.Logstash", "0", "0", "quiet"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -26,7 +30,7 @@ def main() -> None:
     try:
         sender = Sender(uri)
         for level in (3, 0):
-            sender.ship(Stopwatch(_WARM_UP), level=level, windows=2, connections=1)
+            sender.ship(Stopwatch(warm_up), level=level, windows=2, connections=1)
         ready(f"tcp:{uri}")
         sys.stdin.read()
     finally:

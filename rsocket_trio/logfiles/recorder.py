@@ -65,7 +65,8 @@ class Recorder:
                 logger.warning("the registry cannot be written: %s; it is tried again", error)
                 self._changed.set()
                 await trio.sleep(_RETRY)
-            await trio.sleep(_SHARE * (trio.current_time() - began))
+            else:
+                await trio.sleep(_SHARE * (trio.current_time() - began))
 
     async def finish(self) -> None:
         """Write the last changes. `run` must have ended.

@@ -23,6 +23,7 @@ from rsocket_trio.logfiles import (
     RegistryError,
     RegistryLocked,
 )
+from rsocket_trio.logfiles import recorder as recorder_module
 from rsocket_trio.logfiles import shipment as shipment_module
 from rsocket_trio.logfiles.recorder import Recorder
 from rsocket_trio.logfiles.registry import KEPT
@@ -271,6 +272,7 @@ async def test_the_recorder_writes_again_after_a_failure(tmp_path, monkeypatch, 
     def fail(*_args):
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(recorder_module, "_RETRY", 0.05)
     monkeypatch.setattr(os, "replace", fail)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(recorder.run)
