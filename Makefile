@@ -15,8 +15,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# Tests run in one process per core, and one more, because some tests wait for other programs.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+# Tests run in one process per core.
+WORKERS ?= auto
 PARALLEL := -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-fast without-peers interop chaos mutants lint types docs bench wheel peers clean

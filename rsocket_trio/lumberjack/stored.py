@@ -39,8 +39,10 @@ _ANY_SIZE: Final = LumberjackLimits(
     max_compressed_size=MAX_U32,
     max_inflated_size=MAX_U32,
     max_compressed_frames=MAX_U32,
+    max_compressed_windows=MAX_U32,
     max_batch_size=MAX_U32,
     max_pairs=MAX_U32,
+    max_batch_pairs=MAX_U32,
 )
 
 

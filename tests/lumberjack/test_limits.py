@@ -59,6 +59,9 @@ def test_limits_have_a_range(field):
         ("max_batch_size", 78, window(3) + event(1) + event(9) + event(3)),
         ("max_batch_size", 2 * len(D3), window(2, 1) + D3 + D3),
         ("max_pairs", 3, window(1, 1) + D3),
+        ("max_batch_pairs", 6, window(2, 1) + D3 + D3),
+        ("max_batch_pairs", 6, window(2, 1) + D3 + compressed(D3, version=1)),
+        ("max_batch_pairs", 6, compressed(window(1, 1), D3, window(1, 1), D3, version=1)),
     ],
 )
 def test_edges(name, edge, data):
@@ -311,6 +314,7 @@ def test_a_sender_keeps_the_limits_too():
         ("max_inflated_size", 32, events, 2, 3),
         ("max_compressed_size", payload, events, 2, 3),
         ("max_pairs", 3, pairs, 1, 3),
+        ("max_batch_pairs", 6, 2 * pairs, 1, 3),
     ):
         options = {"version": version, "compression_level": level}
         assert encode_batch(batch, **options, limits=LumberjackLimits(**{name: edge}))

@@ -144,6 +144,8 @@ class Outgoing:
         while await self._wait_due():
             self._forming = load.backlog.take(min(self._window.size, self._most))
             size = min(load.config.max_window_size, load.encoder.max_frames)
+            if load.config.version == 1:  # A pair takes eight bytes at least.
+                size = min(size, 8 * load.config.limits.max_batch_pairs)
             formed = await form(self._forming, load.encoder, size, load.backlog.fail)
             self._forming = formed.pieces
             load.backlog.give_back(formed.rest)

@@ -134,9 +134,11 @@ class BatchBuilder:
         "_ceiling",
         "_compressed",
         "_first",
+        "_inside_pairs",
         "_is_json",
         "_last_window",
         "_limits",
+        "_pairs",
         "_sequences",
         "_size",
         "_windows",
@@ -155,6 +157,7 @@ class BatchBuilder:
         self._ceiling: int | None = None  # In a compressed frame: the most batches in `done`.
         self._windows = 0  # The number of W frames so far.
         self._last_window: float = inf  # In a compressed frame: the most of them.
+        self._inside_pairs = 0  # Pairs since the last compressed frame began.
         self._restart()
 
     def _restart(self) -> None:
@@ -168,6 +171,7 @@ class BatchBuilder:
         self._is_json = True
         self._sequences: array[int] | None = None  # Only if they are not consecutive.
         self._size = 0  # Of the frames.
+        self._pairs = 0
 
     @property
     def held(self) -> int:
@@ -245,6 +249,24 @@ class BatchBuilder:
             f" {self._limits.max_compressed_windows} (max_compressed_windows)"
         )
 
+    def count_pairs(self, count: int, *, inside: bool) -> None:
+        """Take note of the key-value pairs of the event that `add` gets next.
+
+        Args:
+            count: The number of pairs.
+            inside: Whether the event is in a compressed frame.
+
+        Raises:
+            RemoteProtocolError: There are too many.
+        """
+        self._pairs += count
+        self._inside_pairs += count
+        if max(self._pairs, self._inside_pairs if inside else 0) > self._limits.max_batch_pairs:
+            raise RemoteProtocolError(
+                "a batch or a compressed frame contains more key-value pairs than the limit of"
+                f" {self._limits.max_batch_pairs} (max_batch_pairs)"
+            )
+
     def add(self, version: int, sequence: int, event: bytes, size: int, is_json: bool) -> None:
         """Take one event, after `check`.
 
@@ -307,6 +329,7 @@ class BatchBuilder:
         most = self._limits.max_compressed_windows
         self._ceiling = len(self.done) + most
         self._last_window = self._windows + most  # A W frame may follow a W frame.
+        self._inside_pairs = 0
         return len(self.done), self._windows, not self.events
 
     def end_compressed(self, payload: bytes, mark: tuple[int, int, bool]) -> None:

@@ -251,6 +251,7 @@ class FrameDecoder:
             self._walked = size, fields
             return self._wait_for(size + 4 if fields else size)
         self._walked = None
+        self._builder.count_pairs(count, inside=bool(self._inside))
         event = _cut(data, position + SHORT.size, position + size)
         self._builder.add(version, sequence, event, size, is_json=False)
         return size

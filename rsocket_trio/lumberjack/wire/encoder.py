@@ -149,12 +149,19 @@ def _json_frames(events: Sequence[bytes], first: int) -> list[bytes]:
 
 def _data_frames(events: Sequence[bytes], first: int, limits: LumberjackLimits) -> list[bytes]:
     pieces: list[bytes] = []
+    pairs = 0
     for sequence, event in enumerate(events, first):
         count = int.from_bytes(event[:4])
+        pairs += count
         if count > limits.max_pairs:
             raise LocalProtocolError(
                 f"an event of {count} key-value pairs is above the limit of {limits.max_pairs}"
                 " (max_pairs)"
+            )
+        if pairs > limits.max_batch_pairs:
+            raise LocalProtocolError(
+                f"a batch of more than {limits.max_batch_pairs} key-value pairs is above the limit"
+                " (max_batch_pairs)"
             )
         pieces += (_DATA_HEAD, (sequence & MAX_U32).to_bytes(4), event)
     return pieces

@@ -45,6 +45,9 @@ class LumberjackLimits:
         max_batch_size: The event frames of one batch, after inflation: a batch is delivered as a
             whole. 64 MiB: 2048 events of 32 KiB.
         max_pairs: Key-value pairs of one event of version 1. 1024, as Graylog.
+        max_batch_pairs: The pairs of all events of one batch, and those in one compressed frame. An
+            empty pair takes eight bytes, and half a microsecond to read, so 64 MiB of them would
+            stop all other connections for seconds. 524288: 2048 events of 256 pairs.
     """
 
     max_window: int = attrs.field(default=65536, validator=_size)
@@ -55,6 +58,7 @@ class LumberjackLimits:
     max_compressed_windows: int = attrs.field(default=4096, validator=_size)
     max_batch_size: int = attrs.field(default=64 * 2**20, validator=_size)
     max_pairs: int = attrs.field(default=1024, validator=_size)
+    max_batch_pairs: int = attrs.field(default=524288, validator=_size)
 
 
 DEFAULT_LUMBERJACK_LIMITS: Final = LumberjackLimits()
