@@ -103,7 +103,7 @@ class Filebeat:
         while (count := self.acknowledged()) < acknowledged:
             if time.perf_counter() > deadline:
                 raise FilebeatFailed(f"{count} events were acknowledged in {seconds:g} s")
-            time.sleep(_POLL)
+            time.sleep(_POLL)  # Filebeat has to be asked for its counts.
         return time.perf_counter(), count
 
 
@@ -130,7 +130,7 @@ def ship(log: Path, server: str, command: dict[str, Any], lines: int) -> dict[st
     """Measure one run."""
     with running(log, server, command["level"], command["windows"]) as filebeat:
         begun, before = filebeat.wait_until(_WARM_UP, _START)
-        time.sleep(command["seconds"])
+        time.sleep(command["seconds"])  # It is measured meanwhile.
         # Events are acknowledged in windows, so the clock stops at the end of one.
         ended, count = filebeat.wait_until(filebeat.acknowledged() + 1, _START)
         if count >= lines:

@@ -16,8 +16,9 @@ from typing import Final
 
 import trio
 
-if "--fast" not in sys.argv:  # As if they were not installed.
-    sys.modules["orjson"] = sys.modules["isal"] = None  # type: ignore[assignment]
+from benchmarks.lumberjack.accelerators import hide_unless_fast
+
+hide_unless_fast()
 
 from benchmarks.control import ready
 from rsocket_trio.lumberjack import Batch, serve, to_store

@@ -14,8 +14,9 @@ from itertools import cycle
 from time import perf_counter
 from typing import Final
 
-if "--fast" not in sys.argv:  # As if they were not installed.
-    sys.modules["orjson"] = sys.modules["isal"] = None  # type: ignore[assignment]
+from benchmarks.lumberjack.accelerators import hide_unless_fast
+
+hide_unless_fast()
 
 from benchmarks.control import Stopwatch, read_command, write_outcome
 from benchmarks.lumberjack.lines import WINDOW, prepared_windows

@@ -14,6 +14,10 @@ __all__ = ["ThreadedHandler"]
 
 _MAX_WAITING: Final = 1000
 """Messages that wait to be written. Further ones are dropped and counted."""
+_MAX_SIZE: Final = 2**20
+"""Characters of the messages that wait. One message that is longer waits alone."""
+_RETRY: Final = 0.01
+"""Seconds between two attempts, if another program has made the file non-blocking."""
 _PATIENCE: Final = 1.0
 """Seconds that `ThreadedHandler.flush` waits for the reader."""
 
@@ -35,6 +39,7 @@ class ThreadedHandler(logging.Handler):
         self._stream: Final = stream
         self._fd: Final = _descriptor(stream)
         self._waiting: Final[deque[str]] = deque()
+        self._size = 0
         self._changed: Final = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -46,13 +51,15 @@ class ThreadedHandler(logging.Handler):
             self.handleError(record)
             return
         with self._changed:
-            if len(self._waiting) >= _MAX_WAITING:
+            full = len(self._waiting) >= _MAX_WAITING or self._size + len(text) > _MAX_SIZE
+            if full and self._waiting:
                 self.dropped += 1
                 return
             if self.dropped:
                 text = f"({self.dropped} messages were dropped, as the reader was slow)\n{text}"
                 self.dropped = 0
             self._waiting.append(text)
+            self._size += len(text)
             self._changed.notify_all()
             if self._thread is None:
                 # A daemon, because it may wait for a reader that never reads.
@@ -82,7 +89,7 @@ class ThreadedHandler(logging.Handler):
             with suppress(OSError, ValueError, AttributeError):
                 self._write_out(f"{text}\n")
             with self._changed:
-                self._waiting.popleft()
+                self._size -= len(self._waiting.popleft())
                 self._changed.notify_all()
 
     def _write_out(self, text: str) -> None:
@@ -92,7 +99,10 @@ class ThreadedHandler(logging.Handler):
             return
         rest = memoryview(text.encode("utf-8", "backslashreplace"))
         while rest:
-            rest = rest[os.write(self._fd, rest) :]
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                time.sleep(_RETRY)  # in this thread, nothing else waits for it
 
 
 def _descriptor(stream: TextIO) -> int | None:

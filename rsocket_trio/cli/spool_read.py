@@ -78,7 +78,7 @@ def _batches(args: argparse.Namespace) -> Iterator[StoredBatch]:
                 raise
         if not args.follow:
             return
-        time.sleep(_INTERVAL)
+        time.sleep(_INTERVAL)  # Another process writes the spool, and cannot tell us.
 
 
 def _print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import signal
 import threading
 
@@ -51,6 +52,42 @@ def test_messages_wait_then_are_dropped_and_counted(monkeypatch: pytest.MonkeyPa
         "(2 messages were dropped, as the reader was slow)",
         "later",
     ]
+
+
+def test_the_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is longer than the limit waits alone."""
+    monkeypatch.setattr(log_thread, "_MAX_SIZE", 10)
+    stream = Stalled()
+    handler = ThreadedHandler(stream)
+    handler.emit(record("x" * 11))
+    handler.emit(record("y"))
+    assert handler.dropped == 1
+    stream.reads.set()
+    handler.flush()
+    for text in ("z" * 10, "z"):
+        handler.emit(record(text))
+        handler.flush()
+    handler.close()
+    assert handler.dropped == 0
+    assert stream.getvalue().splitlines() == [
+        "x" * 11,
+        "(1 messages were dropped, as the reader was slow)",
+        "z" * 10,
+        "z",
+    ]
+
+
+def test_a_file_that_another_program_has_made_non_blocking() -> None:
+    """No message is lost while the pipe is full."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "w") as stream:
+        handler = ThreadedHandler(stream)
+        for number in range(3):
+            handler.emit(record(str(number) * 100_000))
+        lines = [pipe.readline() for _ in range(3)]
+        handler.close()
+    assert [len(line) for line in lines] == [100_001] * 3
 
 
 def test_a_message_that_cannot_be_formatted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,7 +233,7 @@ async def connect(
                 finally:
                     shipper._close()  # noqa: SLF001 - as above
                     nursery.cancel_scope.cancel(reason="the block of lumberjack.connect has ended")
-        except BaseExceptionGroup as group:
+        except BaseExceptionGroup as group:  # of the nursery; the body's error is not in it
             _, urgent = group.split(Exception)
             if urgent is not None:
                 raise  # Cancelled or KeyboardInterrupt
