@@ -249,6 +249,18 @@ def test_many_bombs_in_one_read(name, piece):
     assert reader.state is ReaderState.BETWEEN
 
 
+def test_pairs_count_as_work_of_one_call():
+    """Compressed empty pairs take no memory to speak of, but each has to be read."""
+    event_of_1024 = b"1D" + pack(">II", 1, 1024) + bytes(8 * 1024)
+    frame = window(200, 1) + compressed(event_of_1024 * 200, version=1, level=9)
+    reader = BatchReader()
+    assert len(reader.feed(frame * 3)) == 1
+    assert reader.more
+    assert len(reader.feed(b"")) == 1
+    assert len(reader.feed(b"")) == 1
+    assert not reader.more
+
+
 def test_more_bytes_before_the_rest_is_decoded():
     """They come behind the bytes that wait, also in the middle of a frame."""
     limits = LumberjackLimits(max_compressed_frames=2)

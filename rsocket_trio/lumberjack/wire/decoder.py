@@ -60,6 +60,7 @@ class FrameDecoder:
         "_inside",
         "_limits",
         "_need",
+        "_pairs",
         "_partial",
         "_unpacked",
         "_walked",
@@ -71,7 +72,8 @@ class FrameDecoder:
         self._inside: Final = inside
         self._frames = 0  # How many there were; counted only inside a compressed frame.
         self._inflated = 0  # Bytes out of compressed frames, in this call of `feed`.
-        self._unpacked = 0  # Frames out of compressed frames, in this call of `feed`.
+        self._unpacked = 0  # Frames and pairs out of compressed frames, in this call of `feed`.
+        self._pairs = 0  # How many there were.
         self._partial = bytearray()  # The first bytes of a frame that is not complete.
         self._need = 0  # How many bytes of this frame to wait for.
         self._walked: tuple[int, int] | None = None  # In a D frame: position, fields to come.
@@ -251,6 +253,7 @@ class FrameDecoder:
             self._walked = size, fields
             return self._wait_for(size + 4 if fields else size)
         self._walked = None
+        self._pairs += count
         self._builder.count_pairs(count, inside=bool(self._inside))
         event = _cut(data, position + SHORT.size, position + size)
         self._builder.add(version, sequence, event, size, is_json=False)
@@ -298,7 +301,7 @@ class FrameDecoder:
             builder.undo_compressed(mark)
             raise
         builder.end_compressed(payload, mark)
-        self._unpacked += inner._frames
+        self._unpacked += inner._frames + inner._pairs
 
     def _wait_for(self, need: int) -> int:
         self._need = need
