@@ -7,9 +7,7 @@ import gc
 import io
 import logging
 import logging.config
-import os
 import random
-import signal
 import socket
 import sys
 import threading
@@ -514,38 +512,6 @@ def test_no_thread_at_all(log, monkeypatch, capsys):
     log.info("one")
     handler.close()
     assert adds_up(handler).dropped_by == {"unsent": 1}
-
-
-def test_signal_handlers_log_in_the_middle_of_everything(receiver, log):
-    """No deadlock, and each record is counted."""
-    handler = add(log, receiver.uri)
-    rung = []
-
-    def ring(number, frame):
-        rung.append(number)
-        log.info("signal")
-
-    before = signal.signal(signal.SIGUSR1, ring)
-    stop = threading.Event()
-
-    def bother():
-        while not stop.wait(0.0002):
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    thread = threading.Thread(target=bother)
-    thread.start()
-    try:
-        for number in range(5000):
-            log.info("line %d", number)
-    finally:
-        stop.set()
-        thread.join()
-        signal.signal(signal.SIGUSR1, before)
-    assert handler.drain(20)
-    found = adds_up(handler)
-    nested = found.dropped_by.get("nested", 0)
-    assert rung
-    assert found.acknowledged + nested == 5000 + len(rung)
 
 
 def test_from_trio_and_asyncio(receiver, log):

@@ -104,6 +104,50 @@ log.info("one")
     assert 1 < seconds < 20
 
 
+def test_signal_handlers_log_in_the_middle_of_everything(receiver):
+    """No deadlock, and each record is counted.
+
+    A signal may interrupt the handler of the one before it. Python bounds how deep that goes by the
+    size of its stack only, so no signal is sent while ten handlers have begun. And their number is
+    bounded: on a slow machine they would leave no time for anything else.
+    """
+    said, _ = run(
+        """
+import signal
+begun, rung = [], []
+
+def ring(number, frame):
+    begun.append(number)
+    rung.append(number)
+    log.info("signal")
+    begun.pop()
+
+signal.signal(signal.SIGUSR1, ring)
+stop = threading.Event()
+
+def bother():
+    while len(rung) < 3000 and not stop.wait(0.0002):
+        if len(begun) < 10:
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+handler = ship()
+thread = threading.Thread(target=bother)
+thread.start()
+for number in range(5000):
+    log.info("line %d", number)
+stop.set()
+thread.join()
+assert handler.drain(20)
+found = handler.statistics()
+assert rung
+assert found.records == found.acknowledged + found.dropped == 5000 + len(rung)
+assert set(found.dropped_by) <= {"nested"}, found
+""",
+        receiver.uri,
+    )
+    assert "Traceback" not in said
+
+
 def test_a_forked_child_ships_its_own_records_only(receiver):
     """The parent's queue is sent once, by the parent."""
     said, _ = run(
