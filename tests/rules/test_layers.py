@@ -32,6 +32,7 @@ LAYERS = [
     ["client", "server", "routing", "codecs"],
     ["spool", "logfiles"],
     ["reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["collector"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
