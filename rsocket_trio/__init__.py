@@ -6,7 +6,8 @@
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
 #       < log_text < log_policy os_support < process_lock < sockets < transports < reactivesocket
 #       < interactions < connection < tracing arguments < requester responder < service
-#       < client server routing codecs < lumberjack spool logfiles < cli testing
+#       < client server routing codecs < spool logfiles < lumberjack < collector
+#       < spark cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging. In
 # `lumberjack` only the modules of the server do.

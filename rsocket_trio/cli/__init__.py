@@ -5,6 +5,7 @@ The modules, in reading order. Every run uses these:
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``collect_grammar``: those of ``collect``
 - ``spool_grammar``: those of the group ``spool``
 - ``commands``: add a command, or a group of commands, with its help
 - ``wire_formats``: the protocols that ``decode`` knows
@@ -21,6 +22,8 @@ The commands. Each module is imported when its command runs:
 - ``decode``: print frames, one per line
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool
 - ``lumberjack_ship``: ship the lines of log files
+- ``collect``: run a collector until a signal stops it, or ask one how it is
+- ``collect_status``: ask a collector, and print what it says
 - ``spool_info``: print what a spool holds
 - ``spool_read``: print the events of a spool
 
@@ -36,6 +39,7 @@ The commands share these:
 - ``output``: print items as text or JSON
 - ``event_printer``: print the batches of Lumberjack senders, one after the other
 - ``event_storage``: keep them in a spool, and report how full it is
+- ``room_reports``: lines in the log about a spool that is full
 - ``event_lines``: log events as lines of JSON
 - ``progress``: a line of the terminal that shows progress
 - ``stdio``: standard input and output without blocking trio

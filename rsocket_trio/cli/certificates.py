@@ -11,7 +11,7 @@ from .exits import USAGE, Failure
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["client_context", "load_authority", "load_certificate", "trusting"]
+__all__ = ["client_context", "load_certificate", "server_context", "trusting"]
 
 
 def client_context(
@@ -43,6 +43,41 @@ def client_context(
     return context
 
 
+def server_context(
+    args: argparse.Namespace, encrypted: list[str], schemes: str
+) -> ssl.SSLContext | None:
+    """Return the TLS context of a server, as the options of `add_server_tls` have it.
+
+    Args:
+        args: The parsed arguments.
+        encrypted: The addresses with TLS. If there are none, there is no context.
+        schemes: The schemes of addresses with TLS, for an error.
+
+    Raises:
+        Failure: The options do not go together, or a file cannot be used.
+    """
+    given = [
+        f"--{name}"
+        for name in ("key", "ca", "client-cert")
+        if getattr(args, name.replace("-", "_")) is not None
+    ]
+    if args.cert is None:
+        if encrypted or given:
+            raise Failure(f"{encrypted[0] if encrypted else given[0]} needs --cert", USAGE)
+        return None
+    if not encrypted:
+        raise Failure(f"--cert works only with {schemes} addresses", USAGE)
+    if args.client_cert is not None and args.ca is None:
+        raise Failure("--client-cert needs --ca", USAGE)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_certificate(context, args.cert, args.key)
+    if args.ca is not None:
+        _load_authority(context, args.ca)
+        optional = args.client_cert == "optional"
+        context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
+    return context
+
+
 def trusting(ca: str | None) -> ssl.SSLContext:
     """Return a context that trusts the certificates in ``ca``, or the system's if it is ``None``.
 
@@ -57,7 +92,7 @@ def trusting(ca: str | None) -> ssl.SSLContext:
         raise _no_authority(ca) from error
 
 
-def load_authority(context: ssl.SSLContext, ca: str) -> None:
+def _load_authority(context: ssl.SSLContext, ca: str) -> None:
     """Make a context trust the certificates in ``ca``, in addition to those it trusts already.
 
     Raises:

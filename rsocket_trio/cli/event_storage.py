@@ -11,15 +11,13 @@ from rsocket_trio.lumberjack import Batch, LumberjackServer, store_in
 from rsocket_trio.spool import Spool, SpoolFailed
 
 from .exits import LOCAL_IO, Failure
-from .logs import logger
 from .progress import Progress
+from .room_reports import RoomReports
 
 __all__ = ["EventStorage"]
 
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
-_LOOKS: Final = 3
-"""A spool that is full, or has room, in so many looks is reported: it may alternate quickly."""
 
 
 class EventStorage:
@@ -63,33 +61,16 @@ class EventStorage:
         Checkpoint: always.
         If cancelled: it ends.
         """
-        spool = self._spool
-        reported_full = False
-        differing = 0
+        reports = RoomReports(self._spool, "--spool-size")
         try:
             while self._failure is None:
-                differing = differing + 1 if spool.full != reported_full else 0
-                if differing == _LOOKS:
-                    reported_full = not reported_full
-                    differing = 0
-                    self._report(full=reported_full)
+                reports.look()
                 self._show(server)
                 with trio.move_on_after(_INTERVAL):
                     await self._failed.wait()
         finally:
             self._progress.clear()
         raise Failure(str(self._failure), LOCAL_IO) from self._failure
-
-    def _report(self, *, full: bool) -> None:
-        if full:
-            logger.warning(
-                "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
-                "until it is started with more --spool-size, or with --keep-size or --keep-age",
-                self._spool.directory,
-                self._spool.max_size,
-            )
-        else:
-            logger.info("the spool in %s has room again", self._spool.directory)
 
     def _show(self, server: LumberjackServer) -> None:
         if self._progress.shown:

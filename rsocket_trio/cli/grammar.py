@@ -10,6 +10,7 @@ import argparse
 
 from rsocket_trio._version import __version__
 
+from .collect_grammar import add_collect
 from .command_parser import CommandParser
 from .commands import DASH_HINT, STATUSES, Commands, add_command
 from .lumberjack_grammar import add_lumberjack
@@ -49,7 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
         '  rsocket-trio decode "00000001 1000 70696e67"\n'
         "  rsocket-trio lumberjack serve --listen lumberjack://127.0.0.1:5044\n"
-        "  rsocket-trio lumberjack ship app.log --to lumberjack://127.0.0.1:5044\n\n"
+        "  rsocket-trio lumberjack ship app.log --to lumberjack://127.0.0.1:5044\n"
+        "  rsocket-trio collect --spool events --listen lumberjack://127.0.0.1:5044\n\n"
         f"{STATUSES}{DASH_HINT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -67,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_decode(commands)
     _add_bench(commands)
     add_lumberjack(commands)
+    add_collect(commands)
     add_spool(commands)
     return parser
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .commands import Commands, add_command, add_group
 from .options import (
     above_zero,
-    add_tls,
+    add_retention,
+    add_server_tls,
     add_verbosity,
     lumberjack_address,
     positive,
@@ -101,19 +102,7 @@ def _add_serve(group: Commands) -> None:
         help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
         " wait when it is full",
     )
-    spool.add_argument(
-        "--keep-size",
-        metavar="SIZE",
-        type=size,
-        help="delete the oldest events when the spool stores more than this",
-    )
-    spool.add_argument(
-        "--keep-age",
-        metavar="SECONDS",
-        type=above_zero,
-        help="delete events this long after they were stored; without --keep-age and --keep-size,"
-        " only events are deleted that all consumers of the spool have behind them",
-    )
+    add_retention(spool)
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",
@@ -139,16 +128,5 @@ def _add_serve(group: Commands) -> None:
         type=above_zero,
         help="close connections that send nothing for this time (default: no limit)",
     )
-    tls = add_tls(parser, "certificate chain of the server", "lumberjacks://")
-    tls.add_argument(
-        "--ca",
-        metavar="FILE",
-        help="accept only senders with a certificate that these authorities have issued, in PEM"
-        " format",
-    )
-    tls.add_argument(
-        "--client-cert",
-        choices=["required", "optional"],
-        help="with --ca: whether senders need a certificate (default required)",
-    )
+    add_server_tls(parser, "lumberjacks://")
     add_verbosity(parser)

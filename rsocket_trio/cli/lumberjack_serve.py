@@ -23,7 +23,7 @@ from rsocket_trio.lumberjack import (
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
 from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError, open_spool
 
-from .certificates import load_authority, load_certificate
+from .certificates import server_context
 from .event_printer import EventPrinter
 from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
         over_progress=True,
     )
     _check_spool(args)
-    context = _ssl_context(args)
+    encrypted = [uri for uri in args.listen if lumberjack_uri(uri).is_encrypted]
+    context = server_context(args, encrypted, "lumberjacks://")
     config = _config(args)
     run_with = _print_events if args.spool is None else _spool_events
     return trio.run(partial(run_with, args, partial(_run, args, config, context)))
@@ -165,26 +166,6 @@ def _config(args: argparse.Namespace) -> LumberjackConfig:
     except ValueError as error:
         raise Failure(f"--max-event-size, --max-batch-size: {error.args[0]}", USAGE) from error
     return LumberjackConfig(limits=limits, idle_timeout=args.idle_timeout)
-
-
-def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
-    encrypted = [uri for uri in args.listen if lumberjack_uri(uri).is_encrypted]
-    given = [f"--{name}" for name in ("key", "ca", "client-cert") if _given(args, name)]
-    if args.cert is None:
-        if encrypted or given:
-            raise Failure(f"{encrypted[0] if encrypted else given[0]} needs --cert", USAGE)
-        return None
-    if not encrypted:
-        raise Failure("--cert works only with lumberjacks:// addresses", USAGE)
-    if args.client_cert is not None and args.ca is None:
-        raise Failure("--client-cert needs --ca", USAGE)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load_certificate(context, args.cert, args.key)
-    if args.ca is not None:
-        load_authority(context, args.ca)
-        optional = args.client_cert == "optional"
-        context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
-    return context
 
 
 def _given(args: argparse.Namespace, name: str) -> bool:

@@ -22,11 +22,14 @@ __all__ = [
     "add_json",
     "add_payload_options",
     "add_prefetch",
+    "add_retention",
+    "add_server_tls",
     "add_stream_options",
     "add_tls",
     "add_uri",
     "add_verbosity",
     "address",
+    "collector_address",
     "header",
     "lumberjack_address",
     "offset",
@@ -35,6 +38,7 @@ __all__ = [
     "rate",
     "seconds",
     "size",
+    "subscription",
 ]
 
 _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
@@ -216,6 +220,41 @@ def add_tls(
     return group
 
 
+def add_server_tls(parser: argparse.ArgumentParser, schemes: str) -> argparse._ArgumentGroup:
+    """Add the options that `server_context` reads; return their group."""
+    group = add_tls(parser, "certificate chain of the server", schemes)
+    group.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="accept only peers with a certificate that these authorities have issued, in PEM"
+        " format",
+    )
+    group.add_argument(
+        "--client-cert",
+        choices=["required", "optional"],
+        help="with --ca: whether peers need a certificate (default required)",
+    )
+    return group
+
+
+def add_retention(group: argparse._ActionsContainer) -> None:
+    """Add ``--keep-size`` and ``--keep-age``, how long a spool keeps events."""
+    group.add_argument(
+        "--keep-size",
+        metavar="SIZE",
+        type=size,
+        help="delete the oldest events when the spool stores more than this",
+    )
+    group.add_argument(
+        "--keep-age",
+        "--max-age",
+        metavar="SECONDS",
+        type=above_zero,
+        help="delete events this long after they were stored; without --keep-age and --keep-size,"
+        " only events are deleted that all consumers of the spool have behind them",
+    )
+
+
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the amount of logging."""
     group = parser.add_mutually_exclusive_group()
@@ -315,6 +354,25 @@ def size(text: str) -> int:
     if not 1 <= number < 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size in bytes, such as 4096 or 64M")
     return number
+
+
+def collector_address(text: str) -> str:
+    """An argument type: an address of Lumberjack or of RSocket, unchanged."""
+    if text.lower().startswith(("lumberjack:", "lumberjacks:")):
+        return lumberjack_address(text)
+    return address(text)
+
+
+def subscription(text: str) -> str:
+    """An argument type: an address with the route of a stream, unchanged."""
+    # Importing it takes time, which the other commands do not need.
+    from rsocket_trio.collector import parse_subscription
+
+    try:
+        parse_subscription(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def offset(text: str) -> int:

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from rsocket_trio.collector import stored_payloads
 from rsocket_trio.errors import RSocketError
 from rsocket_trio.lumberjack import InvalidEvent, StoredEvents, stored_events
 from rsocket_trio.spool import OffsetTrimmed, describe_spool, read_range
 
 from .event_lines import event_line, invalid_line, text_or_hex
 from .exits import DONE, PEER_ERROR, USAGE, Failure
-from .output import json_line, utc
+from .output import json_line, render, utc
 from .standard_streams import print_bytes, print_error_bytes
 
 if TYPE_CHECKING:
@@ -34,14 +35,14 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         Failure: The directory has no spool, it cannot be read, the offset is not kept, or there are
-            batches that no Lumberjack receiver has stored.
+            batches that no Lumberjack receiver and no collector has stored.
         BrokenPipeError: The reader of the output has closed the pipe.
     """
     status = DONE
     left = args.take
     try:
         for batch in _batches(args):
-            events = stored_events(batch)
+            events = _events_of(batch)
             if not _print(events, batch, args, left):
                 status = PEER_ERROR
             if left is not None:
@@ -79,6 +80,21 @@ def _batches(args: argparse.Namespace) -> Iterator[StoredBatch]:
         if not args.follow:
             return
         time.sleep(_INTERVAL)  # Another process writes the spool, and cannot tell us.
+
+
+def _events_of(batch: StoredBatch) -> StoredEvents:
+    """Return the events of a Lumberjack receiver, or of a collector.
+
+    Payloads that are not JSON become JSON objects, as the commands of RSocket print them.
+    """
+    if batch.encoding != "payloads":
+        return stored_events(batch)
+    payloads = stored_payloads(batch)
+    if "json" in batch.facts.get("mime", ""):
+        raw = [each.data for each in payloads]
+    else:
+        raw = [render(each, as_json=True).removesuffix(b"\n") for each in payloads]
+    return StoredEvents(raw=raw, is_json=True, first=batch.start)
 
 
 def _print(

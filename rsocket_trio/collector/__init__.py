@@ -3,28 +3,73 @@
 The modules, in reading order:
 
 - ``messages``: what a collector and its readers say to each other over RSocket
+- ``refusals``: the errors of a spool on the wire
+- ``limits``: what strangers may take from a collector
+- ``client``: the reader's side: `connect_collector`, `CollectorClient`
+- ``range_reader``: a range, read batch by batch and piece by piece
+- ``service``: the routes for readers, over a spool
+- ``reads``: the ranges that are being read
+- ``consumers``: positions of consumers with several instances
+- ``collecting``: a collector, as applications run it: `collect`
+- ``ingest``: events that peers send by RSocket
+- ``ingest_config``: how these form batches, and how RSocket connections are treated
+- ``subscriptions``: events of publishers, by streams that the collector opens
+- ``gathering``: the events of a stream until they are worth a batch
+- ``own_metadata``: the metadata of an event without those for the collector
+- ``stored``: payloads in a spool, and out of it
+- ``storage``: the spool, and what is counted about it
 """
 
 from __future__ import annotations
 
+from .client import CollectorClient, connect_collector
+from .collecting import Collector, collect
+from .ingest_config import IngestConfig
+from .limits import CollectorLimits
 from .messages import (
+    EVENTS,
     INFO,
     POSITION,
     READ,
+    STATUS,
     BatchHead,
+    CollectorStatistics,
     InfoRequest,
     PositionRequest,
     ReadRequest,
+    Receipt,
     SpoolInfo,
+    SubscriptionStatistics,
 )
+from .range_reader import RangeReader
+from .service import reading_router
+from .stored import payloads_to_store, stored_payloads
+from .subscriptions import Subscription, parse_subscription
 
 __all__ = [
+    "EVENTS",
     "INFO",
     "POSITION",
     "READ",
+    "STATUS",
     "BatchHead",
+    "Collector",
+    "CollectorClient",
+    "CollectorLimits",
+    "CollectorStatistics",
     "InfoRequest",
+    "IngestConfig",
     "PositionRequest",
+    "RangeReader",
     "ReadRequest",
+    "Receipt",
     "SpoolInfo",
+    "Subscription",
+    "SubscriptionStatistics",
+    "collect",
+    "connect_collector",
+    "parse_subscription",
+    "payloads_to_store",
+    "reading_router",
+    "stored_payloads",
 ]

@@ -1,11 +1,18 @@
 """What a collector and its readers say to each other over RSocket.
 
-A collector answers three routes. Requests and replies are maps in CBOR:
+A collector answers these routes. Requests and replies are maps in CBOR:
 
 - `INFO` (request_response): `InfoRequest`, answered by a `SpoolInfo`
 - `READ` (request_stream): `ReadRequest`, answered by one item for each stored batch. The data of an
-  item are the bytes of the whole batch, and its metadata are a `BatchHead`.
+  item are the bytes of the whole batch, and its metadata have an entry with a `BatchHead` in CBOR.
 - `POSITION` (request_response): `PositionRequest`, answered by a `SpoolInfo`
+
+- `STATUS` (request_response): no data, answered by `CollectorStatistics`
+
+Senders of events use another one:
+
+- `EVENTS` (fire_and_forget): an event; it is stored at most once, and its sender is not told
+- `EVENTS` (request_channel): events. Each reply is a `Receipt` for a run of them that is durable.
 """
 
 from __future__ import annotations
@@ -16,19 +23,26 @@ from typing import Final
 import attrs
 
 __all__ = [
+    "EVENTS",
     "INFO",
     "POSITION",
     "READ",
+    "STATUS",
     "BatchHead",
+    "CollectorStatistics",
     "InfoRequest",
     "PositionRequest",
     "ReadRequest",
+    "Receipt",
     "SpoolInfo",
+    "SubscriptionStatistics",
 ]
 
 INFO: Final = "spool.info"
 READ: Final = "spool.read"
 POSITION: Final = "spool.position"
+EVENTS: Final = "events"
+STATUS: Final = "collector.status"
 
 
 @attrs.frozen(kw_only=True)
@@ -81,11 +95,15 @@ class ReadRequest:
         spool_id: The spool that the offsets belong to.
         start: The offset of the first event.
         stop: The offset behind the last event, at most the head.
+        size: The stream ends behind the batch with which it has this many bytes, even if more
+            events are in the range. The reader asks for the rest then. So it bounds the bytes
+            that wait in its memory. ``None``: it has the whole range.
     """
 
     spool_id: str
     start: int
     stop: int
+    size: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -119,3 +137,60 @@ class PositionRequest:
     consumer: str
     instance: str
     offset: int
+
+
+@attrs.frozen(kw_only=True)
+class Receipt:
+    """Says that the next ``count`` events of a channel are durable.
+
+    It is sent as CBOR if the data MIME type of the connection is CBOR, and as JSON otherwise.
+
+    Attributes:
+        first: The offset of the first of them in the spool.
+        count: How many.
+    """
+
+    first: int
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class SubscriptionStatistics:
+    """Numbers about a subscription.
+
+    Attributes:
+        subscription: The address and the route.
+        state: ``connecting``, ``open``, ``waiting`` (for the next attempt) or ``ended``.
+        events: The events that were stored since the start.
+        connections: The times that the stream was opened.
+        trouble: Why the last attempt has failed, or the stream has ended; ``None`` while it is
+            open.
+    """
+
+    subscription: str
+    state: str
+    events: int
+    connections: int
+    trouble: str | None
+
+
+@attrs.frozen(kw_only=True)
+class CollectorStatistics:
+    """Numbers about a collector since its start.
+
+    Attributes:
+        connections: Connections that are open, of senders and readers.
+        stored: Events that were stored, from all sources.
+        lumberjack_events: Events that came by Lumberjack and were handled.
+        dropped: Events that were not stored: fire_and_forget beyond its limits, and events that are
+            larger than the spool.
+        pending_size: Bytes of fire_and_forget that wait to be stored.
+        subscriptions: The subscriptions.
+    """
+
+    connections: int
+    stored: int
+    lumberjack_events: int
+    dropped: int
+    pending_size: int
+    subscriptions: tuple[SubscriptionStatistics, ...]

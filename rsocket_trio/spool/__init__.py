@@ -18,6 +18,7 @@ The modules, in reading order:
 - ``reader``: reading within trio
 - ``offline``: reading without trio, also in other processes
 - ``description``: what a spool holds, in numbers, for any process
+- ``reach``: how far a number of bytes reaches, also for other processes
 - ``queries``: the query of both kinds of readers
 - ``schema``: the database: tables, settings, versions
 - ``directory``: the files, and the lock against a second writer
@@ -41,6 +42,7 @@ from .errors import (
     WrongSpool,
 )
 from .offline import read_range
+from .reach import find_reach
 from .reader import SpoolReader
 from .spool import Spool, SpoolStatistics, open_spool
 
@@ -64,6 +66,7 @@ __all__ = [
     "StoredBatch",
     "WrongSpool",
     "describe_spool",
+    "find_reach",
     "open_spool",
     "read_range",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Self, final
+from typing import Final, Self, TypeVar, final
 
 import trio
 
@@ -16,9 +17,12 @@ from .config import SpoolConfig
 from .errors import SpoolClosed
 from .flusher import Flusher
 from .queries import fetch
+from .reach import reach_within
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
 __all__ = ["ReaderPool", "SpoolReader"]
+
+T = TypeVar("T")
 
 
 class ReaderPool:
@@ -34,9 +38,18 @@ class ReaderPool:
 
     async def fetch(self, start: int, stop: int) -> list[StoredBatch]:
         """Run `fetch` in a thread."""
-        return await trio.to_thread.run_sync(self._fetch, start, stop, limiter=self._threads)
+        return await self._in_thread(
+            lambda connection: fetch(connection, start, stop, self._config)
+        )
 
-    def _fetch(self, start: int, stop: int) -> list[StoredBatch]:
+    async def reach(self, start: int, size: int) -> int:
+        """Run `reach_within` in a thread."""
+        return await self._in_thread(lambda connection: reach_within(connection, start, size))
+
+    async def _in_thread(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        return await trio.to_thread.run_sync(self._run, query, limiter=self._threads)
+
+    def _run(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             if self._closed:
                 raise SpoolClosed("the block of this spool has ended")
@@ -45,7 +58,7 @@ class ReaderPool:
             connection = connect_reader(self._directory)
         usable = True
         try:
-            return fetch(connection, start, stop, self._config)
+            return query(connection)
         except DATABASE_ERRORS as error:
             usable = False
             raise failure(error, self._directory) from error

@@ -19,6 +19,7 @@ from .config import Retention, SpoolConfig
 from .errors import BatchTooLarge, OffsetNotStored, OffsetTrimmed
 from .flusher import Flusher
 from .queries import check_range
+from .reach import check_size
 from .reader import ReaderPool, SpoolReader
 from .requests import Append, Move
 from .writer import NewRow, Writer
@@ -176,6 +177,35 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         check_range(start, None if follow else stop, extent.oldest, extent.head)
         end = extent.head if stop is None and not follow else stop
         return make(SpoolReader, flusher, self._pool, start, end)
+
+    async def reach(self, start: int, size: int) -> int:
+        """Return the offset up to which the batches from offset ``start`` on have ``size`` bytes.
+
+        It takes a moment, however large the spool and its batches are.
+        `rsocket_trio.spool.find_reach` does the same in other processes.
+
+        Args:
+            start: The offset of the first event. The batch that it is in counts as a whole.
+            size: Bytes; each batch counts 64 bytes more than its contents.
+
+        Returns:
+            The end of the last batch with which all batches have at most ``size`` bytes. It
+            is behind one batch at least, even if that is larger. The head, if ``start`` is the
+            head.
+
+        Raises:
+            OffsetTrimmed: ``start`` is not kept any more.
+            OffsetNotStored: ``start`` is beyond the head.
+            SpoolClosed: The block of the spool has ended.
+            SpoolFailed: The database cannot be read.
+            ValueError: ``start`` or ``size`` is negative.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        await trio.lowlevel.checkpoint()
+        check_size(size)
+        return await self._pool.reach(start, size)
 
     async def commit(self, consumer: str, offset: int) -> None:
         """Store the position of a consumer: it needs no event before ``offset`` any more.

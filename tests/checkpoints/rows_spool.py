@@ -90,6 +90,18 @@ async def _(scene: Scene) -> Call:
     return raising(OffsetTrimmed, partial(spool.commit, "me", 1))
 
 
+@row("spool.spool.Spool.reach")
+async def _(scene: Scene) -> Call:
+    return partial((await stored(scene)).reach, 1, 100)
+
+
+@row("spool.spool.Spool.reach", "trimmed")
+async def _(scene: Scene) -> Call:
+    spool = await stored(scene)
+    await spool.commit("me", 2)
+    return raising(OffsetTrimmed, partial(spool.reach, 1, 100))
+
+
 @row("spool.spool.Spool.forget")
 async def _(scene: Scene) -> Call:
     return partial((await stored(scene)).forget, "me")

@@ -18,6 +18,7 @@ import rsocket_trio
 PUBLIC = [
     "rsocket_trio",
     "rsocket_trio.codecs",
+    "rsocket_trio.collector",
     "rsocket_trio.errors",
     "rsocket_trio.frames",
     "rsocket_trio.lumberjack",
@@ -25,6 +26,8 @@ PUBLIC = [
     "rsocket_trio.reactivesocket",
     "rsocket_trio.reactivesocket.frames",
     "rsocket_trio.routing",
+    "rsocket_trio.spark",
+    "rsocket_trio.spark.replay",
     "rsocket_trio.spool",
     "rsocket_trio.testing",
     "rsocket_trio.testing.cancel_everywhere",
@@ -43,7 +46,7 @@ PUBLIC = [
 """The modules that the documentation names."""
 
 # Contracts that the application implements: how its handlers wait is its own decision.
-WRITTEN_BY_USERS = ("Responder", "BodyResponder", "Router", "KnownAnswers")
+WRITTEN_BY_USERS = ("Responder", "BodyResponder", "Router", "KnownAnswers", "ReplaySource")
 
 
 def members(cls: type):

@@ -14,12 +14,14 @@ from rsocket_trio.testing import assert_no_leaks, cancel_everywhere
 from tests.spool.helpers import collect, events, lines, offline, sized
 
 
-def own_threads():
-    """Threads that are not idle ones of trio, which keeps them for a while."""
-    return [
+@pytest.fixture
+def left_threads():
+    """Find the threads that this test has left: no idle ones of trio, which keeps them a while."""
+    before = set(threading.enumerate())
+    return lambda: [
         each.name
         for each in threading.enumerate()
-        if each is not threading.main_thread() and not each.name.startswith("Trio thread")
+        if each not in before and not each.name.startswith("Trio thread")
     ]
 
 
@@ -136,7 +138,7 @@ async def test_commit_and_forget(directory, every_task):
 
 
 @pytest.mark.parametrize("every_task", [False, True], ids=["own steps", "all steps"])
-async def test_the_block(directory, every_task):
+async def test_the_block(directory, left_threads, every_task):
     """The lock, the files and the tasks are released, wherever the cancellation comes."""
     kept = []
 
@@ -153,12 +155,12 @@ async def test_the_block(directory, every_task):
 
     async with assert_no_leaks():
         await cancel_everywhere(use, check, every_task=every_task)
-    assert own_threads() == []
+    assert left_threads() == []
     first = [batch.first for batch in offline(directory, 0, kept[-1] + 1)]
     assert set(kept) <= set(first)
 
 
-async def test_nothing_is_left_after_use(directory):
+async def test_nothing_is_left_after_use(directory, left_threads):
     """No task, descriptor or thread, with readers that were left early and appends that wait."""
 
     async def use():
@@ -179,4 +181,4 @@ async def test_nothing_is_left_after_use(directory):
 
     async with assert_no_leaks():
         await use()
-    assert own_threads() == []
+    assert left_threads() == []

@@ -1,0 +1,188 @@
+"""``collect``: run a collector until a signal stops it, or ask one how it is."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import sys
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio.collector import Collector, collect, parse_subscription
+from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError
+from rsocket_trio.uri import parse_uri
+
+from .certificates import server_context, trusting
+from .exits import LOCAL_IO, USAGE, Failure
+from .logs import log_to_stderr, logger
+from .progress import Progress
+from .room_reports import RoomReports
+from .serving import serve_until_stopped
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_DEFAULT_SIZE: Final = 2**30
+_INTERVAL: Final = 0.5
+"""Seconds between two looks at the spool."""
+
+_OF_A_RUN: Final = (
+    "spool", "listen", "subscribe", "max_size", "keep_size", "keep_age", "max_connections",
+    "allow_origin", "client_cert", "subscribe_ca",
+)  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collect on every ``--listen`` address until a signal; or print the ``--status``.
+
+    Returns:
+        0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
+
+    Raises:
+        Failure: The options are wrong, an address or the spool cannot be used, or the spool has
+            failed; or the collector does not answer.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    if args.status is not None:
+        from . import collect_status  # needed by this option only
+
+        for name in _OF_A_RUN:
+            if getattr(args, name) is not None:
+                raise Failure(f"--{name.replace('_', '-')} does not work with --status", USAGE)
+        return collect_status.run(args)
+    log_to_stderr(
+        args,
+        normally=logging.INFO,
+        as_json=args.json,
+        expected=(BatchTooLarge,),
+        over_progress=True,
+    )
+    return trio.run(_Run(args).run)
+
+
+class _Run:
+    """One run of a collector."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        _check(args)
+        self._args: Final = args
+        self._collector: Collector | None = None
+        self._failure: SpoolError | None = None
+        self._ended: Final = trio.Event()
+        encrypted = [uri for uri in args.listen if _is_encrypted(uri)]
+        self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
+        self._publishers: Final = _publishers_context(args)
+        self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
+
+    async def run(self) -> int:
+        what = "events that have been taken"
+        try:
+            return await serve_until_stopped(self._collect, self._args.grace, what, self._watch)
+        finally:
+            if self._collector is not None:
+                numbers = self._collector.statistics()
+                logger.info("events: %d stored, %d dropped", numbers.stored, numbers.dropped)
+
+    async def _collect(self, task_status: trio.TaskStatus[Collector]) -> None:
+        args = self._args
+        retention = None
+        if args.keep_size is not None or args.keep_age is not None:
+            retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
+        try:
+            await collect(
+                args.spool,
+                *args.listen,
+                subscribe=args.subscribe or (),
+                max_size=args.max_size or _DEFAULT_SIZE,
+                retention=retention,
+                ssl_context=self._context,
+                subscribe_ssl_context=self._publishers,
+                max_connections=args.max_connections,
+                allowed_origins=args.allow_origin,
+                task_status=_Started(self, task_status),
+            )
+        except SpoolError as error:
+            if self._collector is None:
+                raise Failure(str(error), USAGE) from error
+            # The task that watches raises it: out of this one it would be in a group.
+            self._failure = error
+        except OSError as error:
+            if error.filename is None:  # an address; its text names it
+                raise
+            text = f"cannot use the spool {args.spool!r}: {error.strerror}"
+            raise Failure(text, USAGE) from error
+        finally:
+            self._ended.set()
+
+    def began(self, collector: Collector) -> None:
+        """Note that the collector accepts connections."""
+        self._collector = collector
+
+    async def _watch(self, collector: Collector) -> None:
+        reports = RoomReports(collector.spool, "--max-size")
+        try:
+            while not self._ended.is_set():
+                reports.look()
+                self._show(collector)
+                with trio.move_on_after(_INTERVAL):
+                    await self._ended.wait()
+        finally:
+            self._progress.clear()
+        if self._failure is not None:
+            raise Failure(str(self._failure), LOCAL_IO) from self._failure
+        # A graceful stop: the task that waits for its end goes on.
+        await trio.sleep_forever()
+
+    def _show(self, collector: Collector) -> None:
+        if self._progress.shown:
+            numbers, kept = collector.statistics(), collector.spool.statistics()
+            self._progress.show(
+                f"events: {numbers.stored:,}  connections: {numbers.connections:,}  "
+                f"spool: {kept.size:,} of {collector.spool.max_size:,} bytes"
+            )
+
+
+class _Started(trio.TaskStatus[Collector]):
+    """Notes the collector before it is passed on."""
+
+    def __init__(self, run: _Run, inner: trio.TaskStatus[Collector]) -> None:
+        self._run = run
+        self._inner = inner
+
+    def started(self, value: Collector | None = None) -> None:
+        if value is not None:
+            self._run.began(value)
+            self._inner.started(value)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name in ("spool", "listen"):
+        if getattr(args, name) is None:
+            raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
+    if args.insecure:
+        raise Failure("--insecure works only with --status", USAGE)
+    room = args.max_size or _DEFAULT_SIZE
+    if (args.keep_size or 0) > room:
+        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --max-size)", USAGE)
+    if args.allow_origin is not None and not any(
+        uri.lower().startswith(("ws:", "wss:")) for uri in args.listen
+    ):
+        raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
+
+
+def _is_encrypted(uri: str) -> bool:
+    if uri.lower().startswith(("lumberjack:", "lumberjacks:")):
+        return uri.lower().startswith("lumberjacks:")
+    return parse_uri(uri).is_encrypted
+
+
+def _publishers_context(args: argparse.Namespace) -> ssl.SSLContext | None:
+    encrypted = any(parse_subscription(each).uri.is_encrypted for each in args.subscribe or ())
+    if args.subscribe_ca is None:
+        return None
+    if not encrypted:
+        raise Failure("--subscribe-ca works only with --subscribe tls:// or wss://", USAGE)
+    return trusting(args.subscribe_ca)

@@ -1,0 +1,124 @@
+"""The grammar of the command ``collect``: its options, defaults, help."""
+
+from __future__ import annotations
+
+from .commands import Commands, add_command
+from .options import (
+    add_retention,
+    add_server_tls,
+    add_verbosity,
+    address,
+    collector_address,
+    origin,
+    positive,
+    seconds,
+    size,
+    subscription,
+)
+
+__all__ = ["add_collect"]
+
+_ENCRYPTED = "lumberjacks://, tls:// and wss://"
+
+
+def add_collect(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "collect",
+        "collect",
+        "receive events into a spool, and give ranges of them to readers such as Spark",
+        'The collector prints "listening on URI" for each address when it accepts connections.\n'
+        "It receives events by Lumberjack (Beats, Logstash, rsocket-trio lumberjack ship), and by\n"
+        "RSocket on the route events. An event is acknowledged when it is on the disk. While the\n"
+        "spool is full, the senders wait. Readers read by RSocket.\n\n"
+        "SIGTERM or Ctrl-C stops the collector: it takes nothing more, stores what it has taken,\n"
+        "acknowledges it, and ends with status 0. A second signal, or the end of --grace, stops\n"
+        "it at once. The senders send events that are not acknowledged again. Another start with\n"
+        "the same directory goes on where the last one ended.\n\n"
+        "With --status the command asks a running collector, and prints what it says.",
+        "--spool events --listen lumberjack://127.0.0.1:5044 --listen tcp://127.0.0.1:7878",
+        "--spool /var/spool/events --max-size 20G --listen lumberjacks://0.0.0.0:5044"
+        " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem",
+        "--spool events --listen tcp://127.0.0.1:7878 --subscribe tcp://sensor:7000/measurements",
+        "--status tcp://127.0.0.1:7878",
+        "--status tcp://127.0.0.1:7878 --json | jq .head",
+    )
+    parser.add_argument(
+        "--spool",
+        metavar="DIR",
+        help="keep the events in the spool in this directory; it is made if there is none",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="URI",
+        type=collector_address,
+        action="append",
+        help="address to listen on: lumberjack://HOST:PORT or lumberjacks:// for senders of log"
+        " events; tcp://, tls://, unix://, ws:// or wss:// for RSocket; port 0 means any free"
+        " port; may be repeated",
+    )
+    parser.add_argument(
+        "--subscribe",
+        metavar="URI",
+        type=subscription,
+        action="append",
+        help="store the stream of a publisher of RSocket: tcp://HOST:PORT/ROUTE, or with a # before"
+        " the route, as in ws://HOST:PORT/PATH#ROUTE; events that a publisher sends while the"
+        " connection is lost are lost; may be repeated",
+    )
+    parser.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=seconds,
+        default=5.0,
+        help="time after the first signal to store and acknowledge what has been taken (default 5)",
+    )
+    parser.add_argument(
+        "--status",
+        metavar="URI",
+        type=address,
+        help="print numbers about the collector at this RSocket address, and end",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the status, or the log messages on standard error, as JSON, one object per"
+        " line",
+    )
+    spool = parser.add_argument_group("spool")
+    spool.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=size,
+        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
+        " wait when it is full",
+    )
+    add_retention(spool)
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=positive,
+        help="accept at most N connections of RSocket at the same time, and N of Lumberjack;"
+        " further ones are closed",
+    )
+    limits.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        type=origin,
+        action="append",
+        help="accept web pages of this origin, for example https://example.org; may be repeated;"
+        " without it, no web page may connect over WebSocket",
+    )
+    tls = add_server_tls(parser, _ENCRYPTED)
+    tls.add_argument(
+        "--subscribe-ca",
+        metavar="FILE",
+        help="trust these authorities for publishers with TLS, in PEM format, instead of the"
+        " system's",
+    )
+    tls.add_argument(
+        "--insecure", action="store_true", help="with --status: accept every certificate"
+    )
+    add_verbosity(parser)

@@ -1,0 +1,115 @@
+"""``collect --status``: ask a collector, and print what it says."""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+
+from rsocket_trio.collector import CollectorStatistics, SpoolInfo, connect_collector
+from rsocket_trio.errors import RemoteProtocolError, RSocketError, SetupError, StreamError
+from rsocket_trio.log_text import escaped
+from rsocket_trio.uri import parse_uri
+
+from .certificates import client_context
+from .exits import DONE, PEER_ERROR, UNREACHABLE, Failure
+from .interrupt import Interruption, interruptible
+from .logs import log_to_stderr
+from .output import json_line
+from .standard_streams import print_bytes
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_PATIENCE: Final = 30
+"""Seconds for the whole answer."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line for each number, or one JSON object.
+
+    Raises:
+        Failure: The collector cannot be reached, or does not answer.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    log_to_stderr(args)
+    encrypted = parse_uri(args.status).is_encrypted
+    context = client_context(args, "tls:// and wss://", encrypted=encrypted)
+    found: list[tuple[SpoolInfo, CollectorStatistics]] = []
+    try:
+        status = trio.run(interruptible, partial(_ask, args.status, context, found))
+    except StreamError as error:
+        raise Failure(f"the peer is no collector: it answered {error}", PEER_ERROR) from error
+    except SetupError as error:
+        raise Failure(f"the collector refused the connection: {error}", UNREACHABLE) from error
+    except RemoteProtocolError as error:
+        raise Failure(f"the peer is no collector: {error}", PEER_ERROR) from error
+    except RSocketError as error:
+        raise Failure(f"{args.status}: {error}", UNREACHABLE) from error
+    except trio.TooSlowError as error:
+        text = f"{args.status}: the collector did not answer within {_PATIENCE} s"
+        raise Failure(text, UNREACHABLE) from error
+    for info, numbers in found:
+        fields = _fields(info, numbers)
+        print_bytes(json_line(fields) if args.json else _table(fields))
+    return status
+
+
+async def _ask(
+    uri: str,
+    context: ssl.SSLContext | None,
+    found: list[tuple[SpoolInfo, CollectorStatistics]],
+    stop: Interruption,
+) -> int:
+    with stop.work(), trio.fail_after(_PATIENCE):
+        async with connect_collector(uri, ssl_context=context) as collector:
+            found.append((await collector.info(), await collector.statistics()))
+    return DONE
+
+
+def _fields(info: SpoolInfo, numbers: CollectorStatistics) -> dict[str, object]:
+    return {
+        "spool_id": info.spool_id,
+        "oldest": info.oldest,
+        "head": info.head,
+        "events": info.head - info.oldest,
+        "size": info.size,
+        "max_size": info.max_size,
+        "full": info.full,
+        "trouble": info.trouble,
+        "consumers": dict(info.positions),
+        "connections": numbers.connections,
+        "stored": numbers.stored,
+        "lumberjack_events": numbers.lumberjack_events,
+        "dropped": numbers.dropped,
+        "pending_size": numbers.pending_size,
+        "subscriptions": [attrs.asdict(each) for each in numbers.subscriptions],
+    }
+
+
+def _table(fields: dict[str, object]) -> bytes:
+    lines = []
+    for name, value in fields.items():
+        match value:
+            case dict():
+                shown = "  ".join(f"{escaped(k)} {n:,}" for k, n in value.items()) or "none"
+            case list():
+                shown = "  ".join(map(_subscription, value)) or "none"
+            case bool() | None:
+                shown = "yes" if value else "no" if value is False else "none"
+            case int():
+                shown = f"{value:,}"
+            case _:
+                shown = escaped(str(value))
+        lines.append(f"{name.replace('_', ' '):18} {shown}\n")
+    return "".join(lines).encode()
+
+
+def _subscription(fields: dict[str, object]) -> str:
+    text = f"{fields['subscription']} {fields['state']} {fields['events']:,}"
+    return escaped(text if fields["trouble"] is None else f"{text} ({fields['trouble']})")

@@ -1,0 +1,49 @@
+"""Lines in the log about a spool that is full, or has room again: `RoomReports`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rsocket_trio.spool import Spool
+
+from .logs import logger
+
+__all__ = ["RoomReports"]
+
+_LOOKS: Final = 3
+"""A spool that is full, or has room, in so many looks is reported: it may alternate quickly."""
+
+
+class RoomReports:
+    """Reports that a spool is full, and that it has room again.
+
+    Args:
+        spool: The spool.
+        option: The option that gives it more room.
+    """
+
+    def __init__(self, spool: Spool, option: str) -> None:
+        self._spool: Final = spool
+        self._option: Final = option
+        self._reported_full = False
+        self._differing = 0
+
+    def look(self) -> None:
+        """Look at the spool; call this every now and then."""
+        self._differing = self._differing + 1 if self._spool.full != self._reported_full else 0
+        if self._differing == _LOOKS:
+            self._reported_full = not self._reported_full
+            self._differing = 0
+            self._report()
+
+    def _report(self) -> None:
+        if self._reported_full:
+            logger.warning(
+                "the spool in %s is full (%d bytes): senders wait until its consumers commit, or "
+                "until it is started with more %s, or with --keep-size or --keep-age",
+                self._spool.directory,
+                self._spool.max_size,
+                self._option,
+            )
+        else:
+            logger.info("the spool in %s has room again", self._spool.directory)

@@ -1,0 +1,305 @@
+"""A collector, as applications run it: `collect`, `Collector`, `CollectorStatistics`."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
+from math import inf
+from typing import Final, TypeAlias, final
+
+import trio
+
+from ..config import ConnectionConfig
+from ..interactions.block import Block
+from ..lumberjack import LumberjackConfig, LumberjackServer
+from ..lumberjack import serve as serve_lumberjack
+from ..lumberjack.addresses import lumberjack_uri
+from ..protocol.retry import Retry
+from ..routing import Authenticate, Router
+from ..sealed import Sealed, make
+from ..server import Server, serve
+from ..sockets.serving import RunningServer
+from ..sockets.tls import check_context
+from ..spool import Retention, Spool, SpoolConfig, open_spool
+from ..uri import Uri, as_uri
+from .ingest import Ingest
+from .ingest_config import COLLECTOR_CONFIG, IngestConfig
+from .limits import CollectorLimits
+from .messages import STATUS, CollectorStatistics
+from .service import reading_router
+from .storage import Storage
+from .subscriptions import Subscriber, Subscription, parse_subscription
+
+__all__ = ["Collector", "collect"]
+
+_LUMBERJACK: Final = ("lumberjack:", "lumberjacks:")
+_DEFAULT_LIMITS: Final = CollectorLimits()
+_DEFAULT_INGEST: Final = IngestConfig()
+_DEFAULT_LUMBERJACK: Final = LumberjackConfig()
+_DEFAULT_RETRY: Final = Retry()
+_SPOOL_CONFIG: Final = SpoolConfig(max_read_size=2**20)
+"""Many readers may be in the middle of a query at the same time."""
+
+
+@final
+class Collector(metaclass=Sealed, given="collect gives one to task_status"):
+    """A running collector; `collect` makes it and gives it to ``task_status``.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+        spool: The spool, e.g. to read from it in this process.
+    """
+
+    def __init__(self, spool: Spool, storage: Storage, ingest: Ingest) -> None:
+        self.spool = spool
+        self.uris: list[str] = []
+        self._storage: Final = storage
+        self._ingest: Final = ingest
+        self._servers: Final[list[RunningServer]] = []
+        self._subscribers: Final[list[Subscriber]] = []
+        self._began_at: Final = spool.head
+        self._scope: Final = trio.CancelScope()
+        self._over: Final = trio.Event()
+
+    def statistics(self) -> CollectorStatistics:
+        """Return numbers about this collector."""
+        connections = events = 0
+        for server in self._servers:
+            if isinstance(server, LumberjackServer):
+                numbers = server.statistics()
+                connections += numbers.connections
+                events += numbers.events
+            elif isinstance(server, Server):
+                connections += server.statistics().connections
+        return CollectorStatistics(
+            connections=connections,
+            stored=self.spool.head - self._began_at,
+            lumberjack_events=events,
+            dropped=self._storage.dropped,
+            pending_size=self._ingest.pending_size,
+            subscriptions=tuple(each.statistics() for each in self._subscribers),
+        )
+
+    def stop(self, *, grace: float = 5.0) -> None:
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + grace)
+        if not self._storage.stopping.is_set():
+            self._storage.stopping.set()
+            self._ingest.stop()
+        for server in self._servers:
+            server.stop(grace=grace)
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Stop gracefully.
+
+        The collector takes no more events. Those that it has taken are stored and acknowledged.
+        What is not stored after ``grace`` seconds, because the spool is full, is not acknowledged:
+        its senders send it again, except those of fire_and_forget and of subscriptions. Returns
+        when the spool is closed.
+
+        Args:
+            grace: Seconds; 0 cancels at once.
+
+        Checkpoint: always.
+        If cancelled: the collector still stops.
+        """
+        self.stop(grace=grace)
+        await self._over.wait()
+
+    def _add(self, server: RunningServer) -> None:
+        """Add a server that accepts connections."""
+        self._servers.append(server)
+        self.uris += server.uris
+
+    def _follow(self, subscriber: Subscriber, nursery: trio.Nursery) -> None:
+        """Begin a subscription."""
+        self._subscribers.append(subscriber)
+        nursery.start_soon(subscriber.run)
+
+    async def _run(self, nursery: trio.Nursery) -> None:
+        """Run until stopped; then store what has been taken.
+
+        Raises:
+            SpoolFailed: The spool has failed for good.
+        """
+        await self._storage.stopping.wait()
+        if self._storage.failure is not None:
+            raise self._storage.failure
+        with self._scope:
+            async with trio.open_nursery() as stopping:
+                for server in self._servers:
+                    stopping.start_soon(partial(server.aclose, grace=inf))
+            for subscriber in self._subscribers:
+                await subscriber.over.wait()
+            await self._ingest.wait_idle()
+        nursery.cancel_scope.cancel(reason="the collector has stopped")
+
+
+async def collect(
+    directory: str | os.PathLike[str],
+    *listen: str | Uri,
+    subscribe: Iterable[str | Subscription] = (),
+    max_size: int = 2**30,
+    retention: Retention | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    subscribe_ssl_context: ssl.SSLContext | None = None,
+    max_connections: int | None = None,
+    allowed_origins: Collection[str] | None = None,
+    authenticate: Authenticate | None = None,
+    limits: CollectorLimits = _DEFAULT_LIMITS,
+    ingest: IngestConfig = _DEFAULT_INGEST,
+    lumberjack: LumberjackConfig = _DEFAULT_LUMBERJACK,
+    rsocket: ConnectionConfig = COLLECTOR_CONFIG,
+    retry: Retry = _DEFAULT_RETRY,
+    task_status: trio.TaskStatus[Collector] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Receive events into a spool, and give ranges of them to readers, until stopped.
+
+    ``await collect("events", "lumberjack://0.0.0.0:5044", "tcp://0.0.0.0:7878")`` runs until it is
+    cancelled. When ``collector = await nursery.start(collect, ...)`` returns, the collector accepts
+    connections, and ``collector`` has its addresses and can stop it.
+
+    Senders of Lumberjack get an acknowledgement for what is on the disk. RSocket clients may send
+    events to the route ``events``, and read by `connect_collector`. While the spool is full,
+    senders wait; those of Lumberjack version 2 get keep-alives. A collector that is started again
+    on the same directory goes on where the last one ended.
+
+    Args:
+        directory: The directory of the spool, as for `rsocket_trio.spool.open_spool`.
+        listen: Where to listen: ``lumberjack://host:port`` and ``lumberjacks://host:port`` for
+            senders of Lumberjack; ``tcp``, ``tls``, ``unix``, ``ws`` and ``wss`` for RSocket.
+        subscribe: Publishers of RSocket, whose streams are stored: see `parse_subscription`.
+        max_size: The bytes that the spool may store.
+        retention: How long batches are kept that no consumer needs.
+        ssl_context: TLS of the addresses with TLS.
+        subscribe_ssl_context: TLS of the publishers with TLS. By default Python's default context.
+        max_connections: The connections of RSocket that may be open at once, and as many of
+            Lumberjack. By default only the system limits them.
+        allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`. By
+            default none may.
+        authenticate: Admits RSocket connections and requests, as for `rsocket_trio.Router`.
+        limits: What readers may take.
+        ingest: How events that come by RSocket are stored.
+        lumberjack: How senders of Lumberjack are treated.
+        rsocket: Times, sizes and limits of RSocket connections.
+        retry: The waits before a lost publisher is tried again.
+        task_status: Gets the `Collector` when every address accepts connections.
+
+    Raises:
+        SpoolError: The spool cannot be opened, or has failed for good.
+        OSError: An address cannot be listened on, or the directory cannot be made.
+        TypeError: An argument is of a wrong type.
+        ValueError: An address is wrong, or there is none; the TLS context is missing or has no use.
+
+    Checkpoint: always.
+    If cancelled: at once. Events that are not acknowledged may be stored or not.
+    `Collector.aclose` is the graceful way.
+    """
+    wanted = [
+        each if isinstance(each, Subscription) else parse_subscription(each) for each in subscribe
+    ]
+    senders, others = _split(listen)
+    for_senders, for_others = _contexts(ssl_context, senders, others)
+    origins = allowed_origins
+    if origins is None and any(each.is_websocket for each in others):
+        origins = ()
+    block = Block()
+    collector: Collector | None = None
+    try:
+        with block.around():
+            async with (
+                open_spool(
+                    directory, max_size=max_size, retention=retention, config=_SPOOL_CONFIG
+                ) as spool,
+                trio.open_nursery() as nursery,
+            ):
+                try:
+                    with block.body():
+                        storage = Storage(spool)
+                        config = ingest.for_spool(max_size)
+                        entrance = Ingest(storage, config, nursery)
+                        collector = make(Collector, spool, storage, entrance)
+                        router = Router(authenticate=authenticate)
+                        router.include(reading_router(spool, limits=limits))
+                        router.include(entrance.router())
+                        router.include(_status_router(collector))
+                        if senders:
+                            start: _Start = partial(
+                                serve_lumberjack,
+                                storage.store_lumberjack,
+                                *senders,
+                                config=lumberjack,
+                                ssl_context=for_senders,
+                                max_connections=max_connections,
+                            )
+                            collector._add(await nursery.start(start))  # noqa: SLF001 - ours
+                        if others:
+                            start = partial(
+                                serve,
+                                router,
+                                *others,
+                                config=rsocket,
+                                ssl_context=for_others,
+                                max_connections=max_connections,
+                                allowed_origins=origins,
+                            )
+                            collector._add(await nursery.start(start))  # noqa: SLF001 - ours
+                        for each in wanted:
+                            subscriber = Subscriber(
+                                each, storage, entrance, config, retry, subscribe_ssl_context
+                            )
+                            collector._follow(subscriber, nursery)  # noqa: SLF001 - ours
+                        task_status.started(collector)
+                        await collector._run(nursery)  # noqa: SLF001 - ours
+                finally:
+                    nursery.cancel_scope.cancel(reason="the collector has ended")
+    finally:
+        if collector is not None:
+            collector._over.set()  # noqa: SLF001 - ours
+
+
+def _status_router(collector: Collector) -> Router:
+    router = Router()
+
+    @router.request_response(STATUS)
+    async def status() -> CollectorStatistics:
+        return collector.statistics()
+
+    return router
+
+
+_Start: TypeAlias = "Callable[..., Awaitable[None]]"
+
+
+def _split(listen: Iterable[str | Uri]) -> tuple[list[Uri], list[Uri]]:
+    """Return the addresses of Lumberjack, and those of RSocket.
+
+    Raises:
+        ValueError: An address is wrong, or there is none.
+    """
+    senders, others = [], []
+    for each in listen:
+        if str(each).lower().startswith(_LUMBERJACK):
+            senders.append(lumberjack_uri(each))
+        else:
+            others.append(as_uri(each))
+    if not senders and not others:
+        raise ValueError('name an address to listen on, e.g. "lumberjack://127.0.0.1:5044"')
+    return senders, others
+
+
+def _contexts(
+    context: ssl.SSLContext | None, senders: list[Uri], others: list[Uri]
+) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """Return the TLS context for those of both kinds that use it.
+
+    Raises:
+        ValueError: The context is missing, or has no use.
+    """
+    check_context(context, [*senders, *others])
+    first, second = (
+        context if any(each.is_encrypted for each in kind) else None for kind in (senders, others)
+    )
+    return first, second

@@ -1,0 +1,289 @@
+"""``collect``: receive events into a spool, and ask a collector how it is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from rsocket_trio import Payload, connect
+from rsocket_trio.collector import connect_collector, payloads_to_store
+from rsocket_trio.spool import describe_spool, open_spool
+from tests.cli.senders import PATIENCE, Sender
+
+Cli = Callable[..., subprocess.CompletedProcess[bytes]]
+StartCli = Callable[..., subprocess.Popen[bytes]]
+
+LUMBERJACK = ("--listen", "lumberjack://127.0.0.1:0")
+RSOCKET = ("--listen", "tcp://127.0.0.1:0")
+ANY = ("--spool", "events", *LUMBERJACK, *RSOCKET)
+
+
+class Collecting:
+    """A process of ``collect`` that listens."""
+
+    def __init__(self, process: subprocess.Popen[bytes], addresses: int = 2) -> None:
+        self.process = process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.errors = process.stderr
+        lines = [process.stdout.readline().decode() for _ in range(addresses)]
+        assert all(line.startswith("listening on ") for line in lines), (lines, self.errors.read())
+        uris = [line.removeprefix("listening on ").rstrip("\n") for line in lines]
+        self.uris = {uri.partition(":")[0]: uri for uri in uris}
+
+    def sender(self) -> Sender:
+        return Sender(int(self.uris["lumberjack"].rpartition(":")[2]))
+
+    def stop(self, number: int = signal.SIGTERM) -> str:
+        """Send a signal, and return the messages."""
+        self.process.send_signal(number)
+        output, errors = self.process.communicate(timeout=PATIENCE)
+        assert output == b""
+        return errors.decode()
+
+    def until_logged(self, text: str) -> None:
+        while text not in (line := self.errors.readline().decode()):
+            assert line, f"the process has ended without the message {text!r}"
+
+
+@pytest.fixture
+def start(start_cli: StartCli) -> Callable[..., Collecting]:
+    return lambda *options: Collecting(start_cli("collect", *ANY, *options))
+
+
+def send_by_rsocket(uri: str, *data: bytes) -> int:
+    """Send events, and return how many are acknowledged."""
+
+    async def send() -> int:
+        count = 0
+        async with connect(uri, data_mime_type="application/json") as requester:
+            items = [Payload(each) for each in data]
+            async with requester.request_channel(items, route="events") as replies:
+                async for reply in replies:
+                    count += json.loads(reply.data)["count"]
+        return count
+
+    return trio.run(send)
+
+
+def read(cli: Cli) -> list[object]:
+    done = cli("spool", "read", "events")
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_events_are_kept(
+    start: Callable[..., Collecting], cli: Cli, tmp_path: Path, number: int
+) -> None:
+    """Both kinds of senders; a signal ends it with everything on the disk; a restart goes on."""
+    collecting = start()
+    with collecting.sender() as sender:
+        sender.send(b'{"n":0}', b'{"n":1}')
+        assert sender.acks(2) == [2]
+        assert send_by_rsocket(collecting.uris["tcp"], b'{"n":2}') == 1
+        errors = collecting.stop(number)
+    assert collecting.process.returncode == 0
+    assert "events: 3 stored, 0 dropped" in errors
+    before = describe_spool(tmp_path / "events").spool_id
+    collecting = start()
+    assert send_by_rsocket(collecting.uris["tcp"], b'{"n":3}') == 1
+    collecting.stop(number)
+    assert read(cli) == [{"n": number} for number in range(4)]
+    assert describe_spool(tmp_path / "events").spool_id == before
+
+
+def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
+    """Numbers about the spool and its consumers, as text and as JSON."""
+    collecting = start("--max-size", "1M")
+    uri = collecting.uris["tcp"]
+    send_by_rsocket(uri, *[b"%d" % number for number in range(1000)])
+
+    async def commit() -> None:
+        async with connect_collector(uri) as client:
+            info = await client.info()
+            await client.commit("q", 7, instance="a", spool_id=info.spool_id)
+
+    trio.run(commit)
+    done = cli("collect", "--status", uri, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = json.loads(done.stdout)
+    assert (found["head"], found["max_size"], found["full"]) == (1000, 2**20, False)
+    assert (found["consumers"], found["stored"], found["subscriptions"]) == ({"q": 7}, 1000, [])
+    done = cli("collect", "--status", uri)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"head               1,000\n" in done.stdout
+    assert b"consumers          q 7\n" in done.stdout
+    assert b"full               no\n" in done.stdout
+    assert b"trouble            none\n" in done.stdout
+
+
+def test_status_of_others(cli: Cli, server: dict[str, str]) -> None:
+    """No server, and a server that is no collector."""
+    done = cli("collect", "--status", "tcp://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.count(b"\n") == 1
+    done = cli("collect", "--status", server["tcp"])
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"rsocket-trio: error: the peer is no collector")
+
+
+def test_a_subscription(
+    start_cli: StartCli, start: Callable[..., Collecting], cli: Cli, tmp_path: Path
+) -> None:
+    """Its events are stored, and the status shows it."""
+    (tmp_path / "publisher.py").write_text(
+        "import trio\n"
+        "from collections.abc import AsyncIterator\n"
+        "from rsocket_trio import Router\n"
+        "app = Router()\n"
+        '@app.request_stream("numbers")\n'
+        "async def numbers() -> AsyncIterator[int]:\n"
+        "    for number in range(100):\n"
+        "        yield number\n"
+        "    await trio.sleep_forever()\n"
+    )
+    publishing = start_cli("serve", "publisher.py", "--listen", "tcp://127.0.0.1:0")
+    assert publishing.stdout is not None
+    uri = publishing.stdout.readline().decode().removeprefix("listening on ").strip()
+    collecting = start("--subscribe", f"{uri}/numbers")
+    found = {"head": 0}
+    while found["head"] < 100:
+        found = json.loads(cli("collect", "--status", collecting.uris["tcp"], "--json").stdout)
+    assert found["subscriptions"] == [
+        {"subscription": f"{uri}/numbers", "state": "open", "events": 100, "connections": 1,
+         "trouble": None}
+    ]  # fmt: skip
+    shown = cli("collect", "--status", collecting.uris["tcp"]).stdout.decode()
+    assert f"{uri}/numbers open 100\n" in shown
+    collecting.stop()
+    assert read(cli) == list(range(100))
+
+
+def test_payloads_that_are_not_json_lines(cli: Cli, tmp_path: Path) -> None:
+    """``spool read`` prints them too: JSON in one line, and others as payloads."""
+
+    async def store() -> None:
+        async with open_spool(tmp_path / "events") as spool:
+            json_texts = [Payload(b'{"a":\n1}'), Payload(b'{"b":2}', b"\1")]
+            await spool.append(payloads_to_store(json_texts, mime_type="application/json"))
+            others = [Payload(b"text", b"\1"), Payload(b"\xff")]
+            await spool.append(payloads_to_store(others, mime_type="text/plain"))
+
+    trio.run(store)
+    done = cli("spool", "read", "events", "--from", "1")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"b": 2},
+        {"data": "text", "metadata_hex": "01"},
+        {"data_hex": "ff", "metadata_hex": None},
+    ]
+    assert cli("spool", "read", "events", "--take", "1").stdout == b'{"a": 1}\n'
+
+
+def test_a_full_spool(start: Callable[..., Collecting], cli: Cli) -> None:
+    """Senders wait without an ACK, and the log says why."""
+    collecting = start("--max-size", "100K", "--grace", "0.2")
+    with collecting.sender() as sender:
+        for _ in range(2):
+            sender.send(*[b'"%s"' % (b"x" * 6000)] * 10, level=0)
+        assert sender.acks(10) == [10]
+        collecting.until_logged("is full (102400 bytes): senders wait")
+        sender.no_ack_for(0.3)
+        collecting.stop()
+        assert sender.acks(10) == []
+    assert len(read(cli)) == 10
+
+
+def test_a_second_signal(start: Callable[..., Collecting]) -> None:
+    """It ends a collector that cannot store what it has taken."""
+    collecting = start("--max-size", "100K", "--grace", "100")
+    with collecting.sender() as sender:
+        for _ in range(2):
+            sender.send(*[b'"%s"' % (b"x" * 6000)] * 10, level=0)
+        collecting.until_logged("is full")
+        collecting.process.send_signal(signal.SIGTERM)
+        collecting.until_logged("stopping")
+        collecting.stop(signal.SIGTERM)
+    assert collecting.process.returncode == 143
+
+
+def test_a_unix_socket(start_cli: StartCli, tmp_path: Path) -> None:
+    """It is removed at the end."""
+    collecting = Collecting(
+        start_cli("collect", "--spool", "events", "--listen", f"unix://{tmp_path}/socket"), 1
+    )
+    assert send_by_rsocket(collecting.uris["unix"], b"1") == 1
+    collecting.stop()
+    assert not (tmp_path / "socket").exists()
+
+
+def test_a_second_process(start: Callable[..., Collecting], program: Cli) -> None:
+    """It is an error of one line, which names the first process."""
+    collecting = start()
+    done = program("collect", *ANY)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"is open for writing in process {collecting.process.pid}" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_an_address_in_use(program: Cli) -> None:
+    """It is an error of one line, with the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        done = program("collect", "--spool", "events", "--listen", address)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert f"cannot listen on {address}" in done.stderr.decode()
+
+
+def test_a_path_through_a_file(program: Cli, tmp_path: Path) -> None:
+    """The message says why the spool cannot be made."""
+    (tmp_path / "file").write_text("text")
+    done = program("collect", "--spool", "file/events", *RSOCKET)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"cannot use the spool 'file/events': Not a dir" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
+def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
+    """The message says so."""
+    (tmp_path / "closed").mkdir(mode=0o500)
+    done = program("collect", "--spool", "closed/events", *RSOCKET)
+    assert done.returncode == 2
+    assert b"Permission denied" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "needs --spool"),
+        (["--spool", "events"], "needs --listen"),
+        (["--spool", "events", "--listen", "http://h:1"], "'http'"),
+        (["--spool", "events", "--listen", "lumberjack://"], "no host"),
+        (["--spool", "events", *RSOCKET, "--subscribe", "tcp://h:1"], "names no route"),
+        (["--spool", "events", *RSOCKET, "--cert", "c"], "--cert works only with lumberjacks://"),
+        (["--spool", "events", "--listen", "tls://127.0.0.1:0"], "needs --cert"),
+        (["--spool", "events", "--listen", "lumberjacks://127.0.0.1:0"], "needs --cert"),
+        (["--spool", "events", *RSOCKET, "--allow-origin", "https://a.b"], "--allow-origin works"),
+        (["--spool", "events", *RSOCKET, "--insecure"], "--insecure works only with --status"),
+        (["--spool", "events", *RSOCKET, "--keep-size", "2G"], "--keep-size is larger"),
+        (
+            ["--spool", "events", *RSOCKET, "--subscribe", "tcp://h:1/a", "--subscribe-ca", "c"],
+            "--subscribe-ca works only",
+        ),
+        (["--status", "tcp://h:1", "--spool", "e"], "--spool does not work with --status"),
+        (["--status", "lumberjack://h:1"], "'lumberjack'"),
+        (["--status", "tcp://h:1", "--insecure"], "--insecure works only with tls://"),
+    ],
+)
+def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
+    """It is an error with status 2, before anything is made."""
+    done = cli("collect", *options)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode()
+    assert not Path("events").exists()

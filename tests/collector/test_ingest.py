@@ -1,0 +1,297 @@
+"""Events that peers send by RSocket: fire_and_forget and request_channel."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections import deque
+
+import cbor2
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import Invalid, Metadata, Payload, connect
+from rsocket_trio.collector import EVENTS, IngestConfig
+from rsocket_trio.collector.gathering import ITEM_COST, size_of
+from rsocket_trio.collector.own_metadata import own_metadata
+from rsocket_trio.errors import ApplicationError, ConnectionClosed
+from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
+from tests.collector.running import data, payloads, running, stored, until
+
+JSON = {"data_mime_type": "application/json"}
+
+
+def numbers(count, first=0):
+    return [Payload(b"%d" % number) for number in range(first, first + count)]
+
+
+async def test_fire_and_forget(directory):
+    """Events are stored in their order, in batches, with facts about where they came from."""
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            for each in numbers(500):
+                await requester.fire_and_forget(each, route=EVENTS)
+            await until(lambda: collector.spool.head == 500)
+            assert collector.statistics().connections == 1
+        batches = stored(directory)
+        assert b"".join(each.data for each in batches) == b"".join(b"%d\n" % n for n in range(500))
+        assert len(batches) < 50
+        for batch in batches:
+            assert batch.encoding == "json-lines"
+            assert batch.facts.keys() == {"source", "route", "peer", "mime"}
+            assert batch.facts["source"] == "rsocket"
+            assert batch.facts["route"] == "events"
+            assert batch.facts["mime"] == "application/json"
+            assert batch.facts["peer"].startswith("127.0.0.1:")
+        numbers_now = collector.statistics()
+        assert (numbers_now.stored, numbers_now.dropped, numbers_now.pending_size) == (500, 0, 0)
+
+
+async def test_fire_and_forget_into_a_full_spool(directory, caplog):
+    """What fits into the bounds waits; the rest is dropped, counted, and never crashes anything."""
+    ingest = IngestConfig(max_pending_size=10_000, linger=0)
+    async with running(directory, max_size=5000, ingest=ingest) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            for _ in range(100):
+                await requester.fire_and_forget(Payload(b"1" * 500), route=EVENTS)
+            await until(lambda: collector.statistics().dropped > 50)
+            assert collector.statistics().pending_size <= 10_000
+            assert "is dropped" in caplog.text
+            head = collector.spool.head
+            await collector.spool.commit("q", head)
+            await until(lambda: collector.spool.head > head)
+            for _ in range(20):
+                await collector.spool.commit("q", collector.spool.head)
+                await trio.sleep(0.002)
+            numbers_now = collector.statistics()
+            assert numbers_now.stored + numbers_now.dropped == 100
+
+
+async def test_the_bound_of_all_connections(directory):
+    """One connection leaves others their share, and all together are bounded."""
+    ingest = IngestConfig(max_all_pending_size=1500, max_pending_size=1000, linger=100)
+    async with running(directory, ingest=ingest) as collector:
+        async with (
+            connect(collector.uris[0], **JSON) as one,
+            connect(collector.uris[0], **JSON) as two,
+        ):
+            for requester, dropped in ((one, 7), (two, 15)):
+                for _ in range(10):
+                    await requester.fire_and_forget(Payload(b"1" * (300 - ITEM_COST)), route=EVENTS)
+                await until(lambda dropped=dropped: collector.statistics().dropped == dropped)
+            assert collector.statistics().pending_size == 300 * 5
+            await collector.aclose(grace=2)
+    assert len(data(directory)) == 5
+
+
+def test_small_events_count_what_they_cost():
+    """Millions of them stay within the bounds of the memory."""
+    tracemalloc.start()
+    try:
+        events = deque(
+            own_metadata(Payload(bytes(bytearray(1))), "text/plain", "x/y") for _ in range(10_000)
+        )
+        memory, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert memory <= 1.05 * sum(size_of(each.payload) for each in events)
+
+
+async def test_a_channel(directory):
+    """Each run of events gets a receipt when it is durable."""
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            receipts = []
+            async with requester.request_channel(numbers(5000), route=EVENTS) as replies:
+                async for reply in replies:
+                    receipts.append(json.loads(reply.data))
+                    assert collector.spool.head >= sum(each["count"] for each in receipts)
+            at = 0
+            for each in receipts:
+                assert each["first"] == at
+                at += each["count"]
+            assert at == 5000
+            assert len(receipts) < 100
+        assert data(directory) == [each.data for each in numbers(5000)]
+
+
+async def test_receipts_in_cbor(directory):
+    """They are CBOR if the data of the connection are."""
+    async with running(directory) as collector, connect(collector.uris[0]) as requester:
+        async with requester.request_channel(
+            [Payload(cbor2.dumps({"a": 1}), b"")], route=EVENTS
+        ) as replies:
+            found = [cbor2.loads(each.data) async for each in replies]
+        assert found == [{"first": 0, "count": 1}]
+        [batch] = stored(directory)
+        assert batch.encoding == "payloads"
+        assert batch.facts["mime"] == "application/cbor"
+
+
+async def test_a_sender_that_waits_for_each_receipt(directory):
+    """It gets one soon: a batch waits for more events for a short time only."""
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            send, receive = trio.open_memory_channel(0)
+            async with requester.request_channel(receive, route=EVENTS) as replies:
+                for number in range(5):
+                    await send.send(Payload(b"%d" % number))
+                    with trio.fail_after(30):
+                        assert json.loads((await replies.receive()).data)["first"] == number
+                await send.aclose()
+                with pytest.raises(trio.EndOfChannel):
+                    await replies.receive()
+
+
+async def test_a_full_spool_holds_a_channel_back(directory):
+    """Its sender gets no more credit, and loses nothing."""
+    sent = 0
+
+    async def source():
+        nonlocal sent
+        for number in range(3000):
+            yield Payload(b"%0500d" % number)
+            sent += 1
+
+    async with running(directory, max_size=50_000) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            async with requester.request_channel(source(), route=EVENTS) as replies:
+                await until(lambda: collector.spool.full)
+                await trio.sleep(0.05)
+                before = sent
+                await trio.sleep(0.1)
+                assert sent == before < 1500
+                assert requester.statistics().open_streams == 1
+                count = 0
+                async for reply in replies:
+                    count += json.loads(reply.data)["count"]
+                    await collector.spool.commit("q", collector.spool.head)
+                assert count == 3000
+
+
+async def test_what_is_kept_of_metadata(directory):
+    """Route, authentication and the MIME type are not; other entries are."""
+    entry = ("application/x.mine", b"\1")
+    async with running(directory) as collector:
+        async with connect(collector.uris[0]) as requester:
+            for metadata in (
+                Metadata(auth=BearerAuthentication("secret"), data_mime_type="application/json"),
+                Metadata(auth=BearerAuthentication("secret"), extra=[entry]),
+            ):
+                await requester.fire_and_forget(Payload(b"{}"), route=EVENTS, metadata=metadata)
+            await until(lambda: collector.spool.head == 2)
+        one, two = stored(directory)
+        assert (one.encoding, one.facts["mime"]) == ("json-lines", "application/json")
+        assert (two.encoding, two.facts["mime"]) == ("payloads", "application/cbor")
+        kept = CompositeMetadata([MetadataEntry(*entry)]).encode()
+        assert payloads(directory) == [Payload(b"{}"), Payload(b"{}", kept)]
+        assert b"secret" not in (directory / "spool.sqlite3").read_bytes()
+        assert b"secret" not in (directory / "spool.sqlite3-wal").read_bytes()
+
+
+async def test_damaged_metadata_are_dropped(directory):
+    """They could hide a password."""
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            damaged = Payload(b"2", b"\xff\0\0\0secret")
+            async with requester.request_channel([Payload(b"1"), damaged], route=EVENTS) as replies:
+                await replies.receive()
+        assert payloads(directory) == [Payload(b"1"), Payload(b"2")]
+
+
+async def test_metadata_of_another_type(directory):
+    """They are kept as they are, if they are no routes."""
+    async with running(directory) as collector:
+        for mime_type in (MIME.ROUTING, "application/x.mine"):
+            async with connect(
+                collector.uris[0], **JSON, metadata_mime_type=mime_type
+            ) as requester:
+                route = b"\6events"
+                if mime_type == MIME.ROUTING:
+                    await requester.fire_and_forget(Payload(b"1", route))
+        await until(lambda: collector.spool.head == 1)
+        assert payloads(directory) == [Payload(b"1")]
+
+
+async def test_an_event_larger_than_the_spool(directory):
+    """A channel is told; fire_and_forget drops it; others are stored."""
+    async with running(directory, max_size=2000) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            await requester.fire_and_forget(Payload(bytes(3000)), route=EVENTS)
+            await until(lambda: collector.statistics().dropped == 1)
+            async with requester.request_channel([Payload(bytes(3000))], route=EVENTS) as replies:
+                with pytest.raises(Invalid, match="does not fit"):
+                    await replies.receive()
+            await requester.fire_and_forget(Payload(b"1"), route=EVENTS)
+            await until(lambda: collector.spool.head == 1)
+
+
+async def test_a_channel_that_fails(directory):
+    """It ends at once; what has no receipt may be stored or not, and others go on."""
+
+    async def source():
+        yield Payload(b"1")
+        await trio.sleep(0.05)
+        raise ApplicationError("no more")
+
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            with pytest.raises(ApplicationError):
+                async with requester.request_channel(source(), route=EVENTS) as replies:
+                    async for _ in replies:
+                        pass
+            async with requester.request_channel(numbers(3), route=EVENTS) as replies:
+                assert sum([json.loads(each.data)["count"] async for each in replies]) == 3
+        assert data(directory)[-3:] == [b"0", b"1", b"2"]
+
+
+async def test_an_item_names_another_type(directory):
+    """A batch has one MIME type."""
+    async with running(directory) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            text = Metadata(data_mime_type="text/plain").encode(MIME.COMPOSITE_METADATA)
+            items = [Payload(b"1"), Payload(b"x", text), Payload(b"y")]
+            async with requester.request_channel(items, route=EVENTS) as replies:
+                assert len([each async for each in replies]) == 2
+        assert [each.facts["mime"] for each in stored(directory)] == [
+            "application/json",
+            "text/plain",
+        ]
+        assert payloads(directory) == [Payload(b"1"), Payload(b"x"), Payload(b"y")]
+
+
+async def test_a_graceful_stop(directory):
+    """Events that have been taken are stored and acknowledged; channels end."""
+    async with running(directory, ingest=IngestConfig(linger=1000)) as collector:
+        async with connect(collector.uris[0], **JSON) as requester, trio.open_nursery() as tasks:
+            for each in numbers(10):
+                await requester.fire_and_forget(each, route=EVENTS)
+            send, receive = trio.open_memory_channel(0)
+            async with requester.request_channel(receive, route=EVENTS) as replies:
+                for each in numbers(5, 10):
+                    await send.send(each)
+                await until(lambda: collector.statistics().pending_size == 10 * (1 + ITEM_COST))
+                await trio.sleep(0.05)
+                tasks.start_soon(collector.aclose)
+                with trio.fail_after(30):
+                    [receipt] = [json.loads(each.data) async for each in replies]
+                assert receipt["count"] == 5
+    assert sorted(map(int, data(directory))) == list(range(15))
+
+
+async def test_a_stop_does_not_wait_for_ever(directory):
+    """Of a full spool, after the grace; what is not stored is not acknowledged."""
+    async with running(directory, max_size=3000) as collector:
+        async with connect(collector.uris[0], **JSON) as requester:
+            async with requester.request_channel(
+                [Payload(b"%0300d" % n) for n in range(100)], route=EVENTS
+            ) as replies:
+                await until(lambda: collector.spool.full)
+                count = 0
+                with trio.fail_after(30):
+                    await collector.aclose(grace=0.2)
+                with pytest.raises((ConnectionClosed, ApplicationError)):
+                    async for reply in replies:
+                        count += json.loads(reply.data)["count"]
+    assert count <= len(data(directory)) < 100

@@ -1,0 +1,379 @@
+"""Ranges and numbers of a spool over RSocket: the routes of a collector and its client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from rsocket_trio import CustomError, Invalid, Payload, Rejected, RemoteProtocolError, Router, serve
+from rsocket_trio.codecs import DEFAULT_CODECS
+from rsocket_trio.collector import (
+    READ,
+    BatchHead,
+    CollectorLimits,
+    ReadRequest,
+    SpoolInfo,
+    connect_collector,
+    reading_router,
+)
+from rsocket_trio.collector import client as client_module
+from rsocket_trio.collector.reads import Reads
+from rsocket_trio.collector.refusals import TRIMMED, has_stalled
+from rsocket_trio.metadata import MIME, CompositeMetadata, MetadataEntry
+from rsocket_trio.spool import (
+    Batch,
+    OffsetNotStored,
+    OffsetTrimmed,
+    StoredBatch,
+    WrongSpool,
+    open_spool,
+)
+from tests.collector.conftest import connected
+from tests.spool.helpers import collect, lines, sized, spans
+
+
+async def everything(client, start, stop, spool_id):
+    async with client.read(start, stop, spool_id=spool_id) as batches:
+        return await collect(batches)
+
+
+async def test_over_a_socket(directory):
+    """All routes over TCP, as `connect_collector` is used."""
+    async with open_spool(directory) as spool, trio.open_nursery() as nursery:
+        server = await nursery.start(serve, reading_router(spool), "tcp://127.0.0.1:0")
+        facts = {"peer": "me", "ü": "☃"}
+        await spool.append(Batch(2, b"1\n2\n", encoding="lines", facts=facts))
+        async with connect_collector(server.uris[0]) as collector:
+            info = await collector.info()
+            assert info == SpoolInfo(
+                spool_id=spool.spool_id,
+                oldest=0,
+                head=2,
+                size=spool.statistics().size,
+                max_size=2**30,
+                full=False,
+                trouble=None,
+                positions={},
+            )
+            [batch] = await everything(collector, 0, 2, info.spool_id)
+            assert [batch] == await collect(spool.read(0))
+            after = await collector.commit("q", 2, instance="a", spool_id=info.spool_id)
+            assert (after.positions, after.oldest, after.size) == ({"q": 2}, 2, 0)
+            assert spool.positions() == {"q": 2}
+        nursery.cancel_scope.cancel()
+
+
+async def test_every_range(spool, reading, monkeypatch):
+    """Each range has exactly its events, also if it takes many requests."""
+    for count, name in zip((3, 1, 4, 2), "abcd", strict=True):
+        await spool.append(lines(count, name))
+    async with reading() as client:
+        for size in (4 * 2**20, 20, 1):
+            monkeypatch.setattr(client_module, "_PIECE_SIZE", size)
+            for start in range(11):
+                for stop in range(start, 11):
+                    found = await everything(client, start, stop, spool.spool_id)
+                    assert found == await collect(spool.read(start, stop))
+
+
+async def test_the_errors_of_the_spool(spool, reading):
+    """They arrive as those of the spool, with their numbers; the connection stays usable."""
+    for _ in range(3):
+        await spool.append(lines(10))
+    await spool.commit("me", 20)
+    mine = spool.spool_id
+    async with reading() as client:
+        with pytest.raises(OffsetTrimmed) as trimmed:
+            await everything(client, 19, 30, mine)
+        assert (trimmed.value.offset, trimmed.value.oldest) == (19, 20)
+        with pytest.raises(OffsetNotStored) as absent:
+            await everything(client, 20, 31, mine)
+        assert (absent.value.offset, absent.value.head) == (31, 30)
+        with pytest.raises(WrongSpool, match="other"):
+            await everything(client, 20, 30, "other")
+        with pytest.raises(OffsetTrimmed):
+            await client.commit("q", 19, instance="a", spool_id=mine)
+        with pytest.raises(OffsetNotStored):
+            await client.commit("q", 31, instance="a", spool_id=mine)
+        with pytest.raises(WrongSpool):
+            await client.commit("q", 20, instance="a", spool_id="other")
+        with pytest.raises(OffsetTrimmed):
+            await client.info(reach_from=1, reach_size=1)
+        with pytest.raises(Invalid):
+            await client.info(reach_from=20, reach_size=-1)
+        for name in ("", "x" * 201):
+            with pytest.raises(Invalid, match="200 characters"):
+                await client.commit("q", 20, instance=name, spool_id=mine)
+            with pytest.raises(Invalid, match="200 characters"):
+                await client.commit(name, 20, instance="a", spool_id=mine)
+        with pytest.raises(Invalid):
+            await client.commit("q", -1, instance="a", spool_id=mine)
+        assert len(await everything(client, 20, 30, mine)) == 1
+        assert spool.positions() == {"me": 20}
+
+
+async def test_a_wrong_size_of_a_piece(spool, reading):
+    """A piece has at least one byte."""
+    await spool.append(lines(1))
+    async with reading() as client:
+        request = ReadRequest(spool_id=spool.spool_id, start=0, stop=1, size=0)
+        data = DEFAULT_CODECS.encode(request, ReadRequest, MIME.CBOR)
+        async with client.requester.request_stream(Payload(data), route=READ) as items:
+            with pytest.raises(Invalid):
+                await items.receive()
+
+
+async def test_reach(spool, reading):
+    """The offset up to which some bytes reach, as the spool says."""
+    for cost in (100, 200, 300):
+        await spool.append(sized(cost))
+    async with reading() as client:
+        for start, size in ((0, 1), (0, 300), (1, 2**80), (3, 5)):
+            found = await client.info(reach_from=start, reach_size=size)
+            assert found.reach == await spool.reach(start, min(size, 2**60))
+        with pytest.raises(ValueError, match="together"):
+            await client.info(reach_from=1)
+
+
+async def test_a_closed_spool(directory):
+    """A collector that stops says so."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+    async with connected(reading_router(spool)) as client:
+        with pytest.raises(Rejected, match="stopping"):
+            await client.commit("q", 1, instance="a", spool_id=spool.spool_id)
+
+
+async def test_a_pause_holds_the_collector_back(spool, reading, monkeypatch):
+    """The unread bytes of a reader that pauses are a piece and a batch at most."""
+    for _ in range(40):
+        await spool.append(sized(100_000))
+    monkeypatch.setattr(client_module, "_PIECE_SIZE", 250_000)
+    async with reading() as client:
+        async with client.read(0, 40, spool_id=spool.spool_id) as batches:
+            peak = 0
+            async for _ in batches:
+                await trio.sleep(0.002)
+                peak = max(peak, client.requester.statistics().unread_size)
+            assert 0 < peak < 350_000
+            assert batches.offset == 40
+
+
+async def test_a_huge_batch(spool, reading):
+    """It is larger than the payloads that a connection accepts otherwise."""
+    size = 70 * 2**20
+    await spool.append(sized(size))
+    await spool.append(sized(100))
+    async with reading() as client:
+        one, two = await everything(client, 0, 2, spool.spool_id)
+        assert len(one.data) > 2**26
+        assert len(one.data) + 64 + 7 == size
+        assert spans([one, two]) == [(0, 1), (1, 2)]
+
+
+async def test_leaving_early(spool, reading):
+    """The rest of a range is cancelled; other ranges go on, on the same connection."""
+    for _ in range(100):
+        await spool.append(lines(10))
+    async with reading(CollectorLimits(max_reads_per_connection=1)) as client:
+        for _ in range(5):
+            async with client.read(0, 1000, spool_id=spool.spool_id) as batches:
+                assert (await anext(batches)).start == 0
+            await trio.testing.wait_all_tasks_blocked()
+        assert len(await everything(client, 0, 1000, spool.spool_id)) == 100
+
+
+async def test_a_cancelled_step_loses_nothing(spool, reading):
+    """A step that is cancelled at any moment can be made again."""
+    for _ in range(5):
+        await spool.append(lines(3))
+    async with reading() as client:
+        for delay in range(12):
+            async with client.read(0, 15, spool_id=spool.spool_id) as batches:
+                found = []
+                with trio.CancelScope() as scope:
+                    async with trio.open_nursery() as nursery:
+
+                        async def soon(delay=delay, scope=scope):
+                            for _ in range(delay):
+                                await trio.lowlevel.checkpoint()
+                            scope.cancel()
+
+                        nursery.start_soon(soon)
+                        found.extend([each async for each in batches])
+                seen = batches.offset
+                found = await collect(batches)
+                assert spans(found)[0][0] == seen if found else seen == 15
+                assert batches.offset == 15
+
+
+async def test_two_tasks_do_not_share_a_range(spool, reading):
+    """The second one is told so."""
+    await spool.append(lines(1))
+    outcomes = []
+
+    async def step(batches):
+        try:
+            outcomes.append(await anext(batches))
+        except trio.BusyResourceError as error:
+            outcomes.append(error)
+
+    async with reading() as client, client.read(0, 1, spool_id=spool.spool_id) as batches:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(step, batches)
+            nursery.start_soon(step, batches)
+    assert [type(each) for each in outcomes] == [trio.BusyResourceError, StoredBatch]
+
+
+async def test_ranges_of_one_connection_are_limited(spool, reading):
+    """One more is refused, and there is a place again when one has ended."""
+    for _ in range(600):
+        await spool.append(lines(1))
+    async with reading(CollectorLimits(max_reads_per_connection=2)) as client:
+
+        def read():
+            return client.read(0, 600, spool_id=spool.spool_id)
+
+        async with read() as one, read() as two:
+            await anext(one)
+            await anext(two)
+            async with read() as three:
+                with pytest.raises(Rejected, match="max_reads_per_connection"):
+                    await anext(three)
+            await collect(one)
+            assert len(await everything(client, 0, 600, spool.spool_id)) == 600
+
+
+async def test_who_has_stalled(spool, autojump_clock):
+    """The reader that took a batch longest ago loses its place, after `stall_time`, not before."""
+    reads = Reads(CollectorLimits(max_reads=2, stall_time=30))
+    one = reads.begin(spool.read(0), None, object())
+    await trio.sleep(20)
+    two = reads.begin(spool.read(0), None, object())
+    await trio.sleep(9)
+    with pytest.raises(Rejected, match="max_reads"):
+        reads.begin(spool.read(0), None, object())
+    await trio.sleep(2)
+    three = reads.begin(spool.read(0), None, object())
+    with pytest.raises(CustomError) as error:
+        await anext(one)
+    assert has_stalled(error.value)
+    with pytest.raises(Rejected, match="max_reads"):
+        reads.begin(spool.read(0), None, object())
+    for stream in (one, two, three):
+        await stream.aclose()
+    assert len(reads) == 0
+
+
+async def patiently(batches):
+    """The rest of a range, by a reader that tries again while there is no place for it."""
+    found = []
+    with trio.fail_after(30):
+        while True:
+            try:
+                found.append(await anext(batches))
+            except StopAsyncIteration:
+                return found
+            except Rejected:
+                await trio.sleep(0.01)
+
+
+async def test_a_stalled_reader_goes_on(spool):
+    """Another reader gets its place; it asks for the rest again, and misses nothing."""
+    for _ in range(600):
+        await spool.append(lines(1))
+    router = reading_router(spool, limits=CollectorLimits(max_reads=2, stall_time=0.01))
+    mine = spool.spool_id
+    async with connected(router) as slow, connected(router) as quick:
+        async with slow.read(0, 600, spool_id=mine) as one:
+            async with slow.read(0, 600, spool_id=mine) as two:
+                await anext(one)
+                await anext(two)
+                async with quick.read(0, 600, spool_id=mine) as three:
+                    assert len(await patiently(three)) == 600
+                for stalled in (one, two):
+                    assert len(await patiently(stalled)) == 599
+
+
+async def test_a_reader_in_the_middle_of_a_query_is_not_stalled(spool):
+    """Its place is not taken, however long the query takes."""
+    await spool.append(lines(1))
+    reads = Reads(CollectorLimits(max_reads=1, stall_time=1e-9))
+    stream = reads.begin(spool.read(0), None, object())
+    stream.busy = True
+    await trio.sleep(0.001)
+    with pytest.raises(Rejected):
+        reads.begin(spool.read(0), None, object())
+    stream.busy = False
+    other = reads.begin(spool.read(0), None, object())
+    await stream.aclose()
+    await stream.aclose()
+    await other.aclose()
+    assert len(reads) == 0
+
+
+def impostor(*items):
+    """A router that answers a request for a range with these items."""
+    router = Router()
+
+    @router.request_stream(READ)
+    async def read() -> AsyncIterator[Payload]:
+        for item in items:
+            yield item
+
+    @router.request_response("spool.info")
+    async def info() -> str:
+        return "hello"
+
+    return router
+
+
+def item(**changes):
+    head = {"first": 0, "count": 4, "start": 1, "stop": 3, "encoding": "lines", "facts": {},
+            "stored_at": 1.0} | changes  # fmt: skip
+    data = DEFAULT_CODECS.encode(BatchHead(**head), BatchHead, MIME.CBOR)
+    return Payload(b"1\n2\n3\n4\n", CompositeMetadata([MetadataEntry(MIME.CBOR, data)]).encode())
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        [Payload(b"x")],
+        [Payload(b"x", b"\xff")],
+        [Payload(b"x", CompositeMetadata([MetadataEntry(MIME.CBOR, b"\xa0")]).encode())],
+        [item(start=0)],
+        [item(start=2)],
+        [item(stop=1)],
+        [item(stop=4)],
+        [item(first=2)],
+        [item(count=2)],
+    ],
+    ids=range(10),
+)
+async def test_a_peer_that_is_no_collector(items):
+    """It gives a clear error, and never a wrong range."""
+    async with connected(impostor(*items)) as client:
+        with pytest.raises(RemoteProtocolError, match="collector"):
+            await everything(client, 1, 3, "id")
+        with pytest.raises(RemoteProtocolError, match="collector"):
+            await client.info()
+    async with connected(impostor(item())) as client:
+        assert spans(await everything(client, 1, 3, "id")) == [(1, 3)]
+
+
+@pytest.mark.parametrize("data", ["[" * 1000, "{", "1", '{"offset": "1", "oldest": 1}'])
+async def test_an_error_that_makes_no_sense(data):
+    """It is raised as it came, however deep its data are."""
+    router = Router()
+
+    @router.request_response("spool.info")
+    async def info() -> None:
+        raise CustomError(data, code=TRIMMED)
+
+    async with connected(router) as client:
+        with pytest.raises(CustomError):
+            await client.info()

@@ -1,0 +1,251 @@
+"""Streams of publishers into the spool: demand, reconnects, ends, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+
+from rsocket_trio import Payload, Retry, Router, serve
+from rsocket_trio.collector import IngestConfig, Subscription, parse_subscription
+from rsocket_trio.errors import ApplicationError
+from rsocket_trio.uri import parse_uri
+from tests.collector.running import data, running, stored, until
+
+QUICK = Retry(initial_delay=0.01, max_delay=0.02)
+
+
+class Publisher:
+    """Publishes numbers; what it has sent does not come again."""
+
+    def __init__(self, count=None, size=1, fail_at=()):
+        self.sent = 0
+        self.opened = 0
+        self.router = Router()
+
+        @self.router.request_stream("numbers")
+        async def numbers() -> AsyncIterator[Payload]:
+            self.opened += 1
+            while count is None or self.sent < count:
+                if self.sent in fail_at and self.opened <= len(fail_at):
+                    self.sent += 1  # Lost: this publisher does not send it again.
+                    raise ApplicationError("the sensor is broken")
+                yield Payload(b"%0*d" % (size, self.sent))
+                self.sent += 1
+            await trio.sleep_forever()
+
+
+async def published(nursery, publisher, uri="tcp://127.0.0.1:0"):
+    return await nursery.start(serve, publisher.router, uri)
+
+
+async def test_a_stream_is_stored(directory):
+    """In order, with facts, and numbers about the subscription."""
+    publisher = Publisher(5000)
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        async with running(directory, subscribe=[f"{server.uris[0]}/numbers"]) as collector:
+            # The subscriber counts events when it has been told that they are stored.
+            await until(lambda: collector.statistics().subscriptions[0].events == 5000)
+            assert collector.spool.head == 5000
+            [numbers] = collector.statistics().subscriptions
+            assert (numbers.state, numbers.events, numbers.connections) == ("open", 5000, 1)
+            assert numbers.trouble is None
+            assert numbers.subscription == f"{server.uris[0]}/numbers"
+        nursery.cancel_scope.cancel()
+    assert [int(each) for each in data(directory)] == list(range(5000))
+    batches = stored(directory)
+    assert len(batches) < 100
+    assert batches[0].facts == {
+        "source": "rsocket",
+        "peer": server.uris[0].removeprefix("tcp://"),
+        "route": "numbers",
+        "mime": "application/json",
+    }
+
+
+async def test_a_full_spool_stops_the_publisher(directory):
+    """Credit is given only for what is durable, bounded in events and in bytes."""
+    publisher = Publisher(size=1000)
+    ingest = IngestConfig(max_granted_events=50, max_granted_size=10**6)
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        async with running(
+            directory, max_size=30_000, ingest=ingest, subscribe=[f"{server.uris[0]}/numbers"]
+        ) as collector:
+            await until(lambda: collector.spool.full)
+            await trio.sleep(0.05)
+            before = publisher.sent
+            assert collector.spool.head < before <= collector.spool.head + 51
+            await trio.sleep(0.1)
+            assert publisher.sent == before
+            await collector.spool.commit("q", collector.spool.head)
+            await until(lambda: publisher.sent > before)
+        nursery.cancel_scope.cancel()
+
+
+async def test_large_events_get_less_credit(directory):
+    """The window is bounded in bytes, as far as the sizes of earlier events tell."""
+    publisher = Publisher(size=200_000)
+    ingest = IngestConfig(max_granted_size=10**6)
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        async with running(
+            directory, max_size=3_000_000, ingest=ingest, subscribe=[f"{server.uris[0]}/numbers"]
+        ) as collector:
+            await until(lambda: collector.spool.full)
+            await trio.sleep(0.05)
+            assert publisher.sent <= collector.spool.head + 6
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_publisher_that_fails(directory, caplog):
+    """The collector subscribes again; it says that events may be lost."""
+    publisher = Publisher(100, fail_at=(10, 50))
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        async with running(
+            directory, retry=QUICK, subscribe=[f"{server.uris[0]}/numbers"]
+        ) as collector:
+            await until(lambda: collector.spool.head == 98)
+            [numbers] = collector.statistics().subscriptions
+            assert numbers.connections == 3
+        nursery.cancel_scope.cancel()
+    assert [int(each) for each in data(directory)] == [n for n in range(100) if n not in (10, 50)]
+    assert "the sensor is broken; the next attempt" in caplog.text
+    assert "may be lost" in caplog.text
+
+
+async def test_a_publisher_that_comes_back(directory):
+    """At first there is none, then it is stopped and started again at the same address."""
+    publisher = Publisher(30)
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        uri = server.uris[0]
+        await server.aclose(grace=0)
+        async with running(directory, retry=QUICK, subscribe=[f"{uri}/numbers"]) as collector:
+            await until(lambda: collector.statistics().subscriptions[0].state == "waiting")
+            assert "cannot" in collector.statistics().subscriptions[0].trouble
+            server = await published(nursery, publisher, uri)
+            await until(lambda: collector.spool.head == 30)
+            await server.aclose(grace=0)
+            publisher.sent = 0
+            server = await published(nursery, publisher, uri)
+            await until(lambda: collector.spool.head == 60)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_stream_that_ends(directory):
+    """It is not opened again: that could store the same events for ever."""
+    router = Router()
+    opened = 0
+
+    @router.request_stream("few")
+    async def few() -> AsyncIterator[Payload]:
+        nonlocal opened
+        opened += 1
+        for number in range(3):
+            yield Payload(b"%d" % number)
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, router, "tcp://127.0.0.1:0")
+        async with running(
+            directory, retry=QUICK, subscribe=[f"{server.uris[0]}/few"]
+        ) as collector:
+            await until(lambda: collector.statistics().subscriptions[0].state == "ended")
+            await trio.sleep(0.1)
+            [numbers] = collector.statistics().subscriptions
+            assert "completed" in numbers.trouble
+        nursery.cancel_scope.cancel()
+    assert (opened, data(directory)) == (1, [b"0", b"1", b"2"])
+
+
+async def test_attempts_that_are_limited(directory):
+    """The subscription ends, and the collector goes on."""
+    retry = Retry(initial_delay=0.01, max_delay=0.01, max_attempts=2)
+    async with running(
+        directory, retry=retry, subscribe=["unix:///does/not/exist#numbers"]
+    ) as collector:
+        await until(lambda: collector.statistics().subscriptions[0].state == "ended")
+        await collector.aclose()
+
+
+async def test_a_graceful_stop(directory):
+    """Events that have arrived are stored, and the publisher is left at once."""
+    publisher = Publisher(20)
+    async with trio.open_nursery() as nursery:
+        server = await published(nursery, publisher)
+        async with running(
+            directory, ingest=IngestConfig(linger=100), subscribe=[f"{server.uris[0]}/numbers"]
+        ) as collector:
+            await until(lambda: publisher.sent == 20)
+            await trio.sleep(0.05)
+            with trio.fail_after(30):
+                await collector.aclose()
+            [numbers] = collector.statistics().subscriptions
+            assert (numbers.state, numbers.events) == ("ended", 20)
+        nursery.cancel_scope.cancel()
+    assert len(data(directory)) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "uri", "route"),
+    [
+        ("tcp://host:7878/a.b", "tcp://host:7878", "a.b"),
+        ("tcp://[::1]:7878/a/b", "tcp://[::1]:7878", "a/b"),
+        ("tls://host:1#a", "tls://host:1", "a"),
+        ("ws://host/rsocket#a#b", "ws://host/rsocket", "a#b"),
+        ("unix:///run/app.sock#a", "unix:///run/app.sock", "a"),
+    ],
+)
+def test_addresses(text, uri, route):
+    """The route is the path, or behind a #; the text reads back as the same."""
+    found = parse_subscription(text)
+    assert found == Subscription(parse_uri(uri), route)
+    assert parse_subscription(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tcp://host:1", "tcp://host:1/", "ws://host/a", "unix:///a", "host", "tcp://host/a", "x://h:1/a",
+     "tcp://host:1/" + "a" * 256],
+)  # fmt: skip
+def test_wrong_addresses(text):
+    """The message says what is wrong."""
+    with pytest.raises(ValueError, match=r"route|address"):
+        parse_subscription(text)
+
+
+async def test_a_long_error_of_a_publisher(directory):
+    """The status does not keep it whole."""
+    router = Router()
+
+    @router.request_stream("numbers")
+    async def numbers() -> AsyncIterator[Payload]:
+        raise ApplicationError("x" * 1_000_000)
+        yield Payload(b"")
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, router, "tcp://127.0.0.1:0")
+        async with running(directory, subscribe=[f"{server.uris[0]}/numbers"]) as collector:
+            await until(lambda: collector.statistics().subscriptions[0].trouble)
+            assert len(collector.statistics().subscriptions[0].trouble) < 1000
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_stop_while_a_publisher_does_not_answer(directory):
+    """The collector does not wait for the handshake."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    async with (
+        listener,
+        running(directory, subscribe=[f"ws://127.0.0.1:{port}/rsocket#numbers"]) as collector,
+    ):
+        mute = await listener.accept()
+        async with mute:
+            await mute.receive_some()  # The request of the handshake.
+            with trio.fail_after(4):
+                await collector.aclose(grace=60)
+        [numbers] = collector.statistics().subscriptions
+        assert (numbers.state, numbers.connections) == ("ended", 0)
