@@ -1,9 +1,10 @@
-# make demo        run the demo on data of this machine
+# make demo        run the demo on data of this machine: demo-messaging, and demo-pipeline with Spark
 # make test        run all tests, with real peers if they are installed
 #
 # make test-fast   run the quick tests: no programs, peers or attacks, and no coverage
 # make interop     run only the tests with real peers
-# make chaos       run only attacks, faults, and cancellation everywhere
+# make chaos       run only attacks, faults, and cancellation everywhere; and the bad days
+# make bad-days    run the bad days: pipelines with Spark whose programs are killed, for ten minutes
 # make mutants     check that the tests notice a single fault: make mutants MUTANTS="--count 40 --seed 7"
 #
 # Each target first installs what it needs into .venv. Other targets: lint types docs bench wheel clean.
@@ -20,24 +21,34 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 PARALLEL := -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast without-peers interop chaos mutants lint types docs bench wheel peers clean
+.PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days mutants lint types docs bench wheel peers clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.demo
+# The quick part first. The other part needs PySpark and Java; both are installed into .venv.
+demo:
+	@$(MAKE) --no-print-directory demo-messaging
+	@$(MAKE) --no-print-directory demo-pipeline
+
+demo-messaging: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-# All tests with coverage, then a check of its limits (scripts/check_coverage.py).
+demo-pipeline: $(VENV)/.spark
+	$(BIN)/python examples/log_pipeline.py --output build/pipeline
+
+# All tests with coverage, then a check of its limits (scripts/check_coverage.py). Those that start Spark
+# come last and one by one: Spark uses all cores itself. Pytest's status 5 says that no test was selected.
 test: $(VENV)/.test peers
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PARALLEL) $(PYTEST)
+	$(BIN)/coverage run -m pytest $(PARALLEL) -m "not (jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
+	$(BIN)/coverage run -m pytest -m "jvm and not bad_days" $(PYTEST) || [ $$? = 5 ]
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python scripts/check_coverage.py
 
 test-fast: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or chaos or programs)" $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or chaos or programs or bad_days)" $(PYTEST)
 
 without-peers: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m "not interop" $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or bad_days)" $(PYTEST)
 
 # The tests without peers on Python 3.N, in a separate environment.
 test-3.%:
@@ -47,7 +58,12 @@ interop: $(VENV)/.test peers
 	$(BIN)/python -m pytest $(PARALLEL) -m interop $(PYTEST)
 
 chaos: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m chaos $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "chaos and not bad_days" $(PYTEST)
+	@$(MAKE) --no-print-directory bad-days
+
+# One after the other: each of them has several programs, and a gigabyte for Spark.
+bad-days: $(VENV)/.test
+	TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 tests/spark/bad_days $(PYTEST)
 
 # Makes single changes to the tables of legal events and to copies of the package, and checks that a
 # test fails.
@@ -91,8 +107,14 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml
-	$(PIP) install --editable '.[test,peers]'
+# Not quiet: PySpark is a download of 460 MB.
+$(VENV)/.spark: $(VENV)/.made pyproject.toml
+	@echo "installing PySpark into $(VENV): this takes a minute or two, once"
+	$(BIN)/python -m pip --disable-pip-version-check install --editable '.[spark]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.spark pyproject.toml
+	$(PIP) install --editable '.[spark,test,peers]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml

@@ -50,7 +50,7 @@ nitpicky = True
 NOT_HERE = re.compile(
     r"(trio|trio_websocket|ssl|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder)"
+    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(
     r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|T|MemoryTransport)$|HEADER|split_metadata|encode_"

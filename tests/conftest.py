@@ -19,6 +19,7 @@ PARTS = {
         "protocol/test_two_peers.py",
         "reactivesocket/test_any_frames.py",
         "reactivesocket/test_cancel_everywhere.py",
+        "spark/rsocket_source/test_cancel.py",
         "spool/test_cancel.py",
         "test_any_frames.py",
         "test_cancel_bodies.py",
@@ -31,11 +32,13 @@ PARTS = {
         "docs/test_code_blocks.py",
         "examples",
         "lumberjack/log_handler/test_processes.py",
+        "collector/test_kill.py",
         "spool/test_kill.py",
         "spool/test_limited_file.py",
         "spool/test_processes.py",
         "test_benchmarks.py",
         "test_benchmarks_lumberjack.py",
+        "test_benchmarks_spark.py",
         "test_large_payloads.py",
         "testing/test_pytest_plugin.py",
     ],
@@ -45,8 +48,11 @@ PARTS = {
 All other tests run in less than a second each, in the process of the suite.
 """
 
-OF_PROGRAMS = {"program", "server", "shell", "start_cli"}
+OF_PROGRAMS = {"program", "server", "shell", "spark", "start_cli"}
 """The fixtures that start a program."""
+
+OF_SPARK = {"application", "spark"}
+"""The fixtures that start Spark."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -57,8 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marks = {here / path: mark for mark, paths in PARTS.items() for path in paths}
     for item in items:
         found = {marks[path] for path in (item.path, *item.path.parents) if path in marks}
-        if OF_PROGRAMS.intersection(getattr(item, "fixturenames", ())):
+        fixtures = getattr(item, "fixturenames", ())
+        if OF_PROGRAMS.intersection(fixtures):
             found.add("programs")
+        if OF_SPARK.intersection(fixtures):
+            found.add("jvm")
         for mark in found:
             item.add_marker(mark)
 

@@ -16,28 +16,50 @@ pytestmark = pytest.mark.smoke
 
 
 def test_every_module_can_be_imported():
-    """This holds with the extras for tests installed."""
+    """This holds with the extras for tests installed; some modules for Spark need theirs."""
     names = [
         module.name
         for module in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
         if not module.name.endswith("__main__")
     ]
+    missing = []
     for name in names:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing.append((name, error.name))
+    for name, what in missing:
+        assert name.startswith("rsocket_trio.spark.")
+        assert what in {"pyspark", "pyarrow"}
 
     assert len(names) > 80
 
 
 def test_the_distribution_installs_only_its_own_names():
-    """The distribution has one package and one command."""
+    """The distribution has one package, modules for Spark to find, and one command."""
     try:
         installed = distribution("rsocket-trio")
     except PackageNotFoundError:
         pytest.skip("runs from the sources, not installed")
     names = {path.parts[0] for path in installed.files or ()}
     names = {name for name in names if not name.startswith(("_editable", "rsocket_trio-", ".."))}
-    assert names in ({"rsocket_trio"}, set())
+    modules = {"pyspark_lumberjack.py", "pyspark_rsocket.py"}
+    assert names - {"__pycache__"} in ({"rsocket_trio", *modules}, set())
     assert [point.name for point in installed.entry_points] == ["rsocket-trio"]
+
+
+def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch):
+    """The wheel does not need it, and the modules that Spark looks for have no format then."""
+    from rsocket_trio.spark import session
+
+    for name in ["pyspark", *(each for each in sys.modules if each.startswith("pyspark."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'rsocket-trio\[spark\]'"):
+        session("name")
+    for name in ("pyspark_rsocket", "pyspark_lumberjack"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        assert not hasattr(importlib.import_module(name), "DefaultSource")
+        del sys.modules[name]  # The next test needs it with PySpark.
 
 
 def test_the_package_is_typed():

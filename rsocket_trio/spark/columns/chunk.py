@@ -1,0 +1,149 @@
+"""Stored batches that become one record batch: `Chunk`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...spool import StoredBatch
+from .json_events import decode_events, decode_lines
+from .splitting import Events, split
+
+__all__ = ["Chunk"]
+
+_MICROSECONDS: Final = 1_000_000
+
+
+class Chunk:
+    """Stored batches of a collector, and the columns that their events make.
+
+    Args:
+        collector: The name of the collector.
+
+    Attributes:
+        rows: The number of events.
+        size: The bytes of the batches.
+    """
+
+    def __init__(self, collector: str) -> None:
+        self.collector: Final = collector
+        self.rows = 0
+        self.size = 0
+        self._batches: Final[list[StoredBatch]] = []
+
+    def add(self, stored: StoredBatch) -> None:
+        """Add a batch, before the first column is asked for."""
+        self._batches.append(stored)
+        self.rows += stored.wanted
+        self.size += len(stored.data)
+
+    def offset(self, row: int) -> int:
+        """Return the offset of a row."""
+        for stored in self._batches:
+            if row < stored.wanted:
+                break
+            row -= stored.wanted
+        return stored.start + row
+
+    def decode(self, schema: pa.Schema) -> tuple[list[pa.Array], list[int]]:
+        """Return columns of the JSON texts that fit to a schema, and the rows of the others."""
+        columns = decode_lines(self._lines(), self.rows, schema)
+        if columns is not None:
+            return columns, []
+        parts: list[list[pa.Array]] = []
+        malformed: list[int] = []
+        before = 0
+        for stored, events in zip(self._batches, self._events, strict=True):
+            decoded = decode_events(events.texts, schema)
+            parts.append(decoded.columns)
+            malformed += [before + index for index in decoded.malformed]
+            before += stored.wanted
+        return [pa.concat_arrays(column) for column in zip(*parts, strict=True)], malformed
+
+    def rows_without(self, rows: list[int]) -> pa.Array:
+        """Return a mask that is false for these rows."""
+        return pc.invert(pc.is_in(_range(0, self.rows), value_set=pa.array(rows, pa.int64())))
+
+    def column(self, source: str) -> pa.Array:
+        """Return a column that is not decoded.
+
+        Args:
+            source: One of those in `rsocket_trio.spark.columns.schemas.Layout`.
+        """
+        match source:
+            case "collector":
+                return pa.repeat(pa.scalar(self.collector, pa.string()), self.rows)
+            case "offset":
+                return self._offsets()
+            case "received_at":
+                times = [round(each.stored_at * _MICROSECONDS) for each in self._batches]
+                return self._for_each_batch(times, pa.timestamp("us", tz="UTC"))
+            case "remote":
+                peers = [each.facts.get("peer") for each in self._batches]
+                return self._for_each_batch(peers, pa.string())
+            case "value":
+                return _as_text(pa.concat_arrays([each.texts for each in self._events]))
+            case "raw":
+                return pa.concat_arrays([each.raws for each in self._events])
+        raise ValueError(f"there is no source {source!r}")
+
+    def corrupt(self, fits: pa.Array | None) -> pa.Array:
+        """Return the texts of the rows that do not fit, and null for the others.
+
+        Args:
+            fits: Which rows fit. ``None``: all.
+        """
+        nothing = pa.scalar(None, pa.string())
+        if fits is None:
+            return pa.repeat(nothing, self.rows)
+        return pc.if_else(fits, nothing, self.column("value"))
+
+    @cached_property
+    def _events(self) -> list[Events]:
+        return [split(stored) for stored in self._batches]
+
+    def _lines(self) -> bytes:
+        """Return all events as lines, without an object for each."""
+        if all(
+            each.encoding == "json-lines" and each.wanted == each.count for each in self._batches
+        ):
+            return b"".join([each.data for each in self._batches])
+        # An empty text behind them makes the last line end.
+        texts = pa.concat_arrays([*(each.texts for each in self._events), pa.array([b""])])
+        listed = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        lines: bytes = pc.binary_join(listed, b"\n")[0].as_py()
+        return lines
+
+    def _offsets(self) -> pa.Array:
+        first = self._batches[0].start
+        ends = [each.stop for each in self._batches]
+        if ends[-1] - first == self.rows:
+            return _range(first, self.rows)
+        # Events between them were lost, and the user accepts that.
+        return pa.concat_arrays([_range(each.start, each.wanted) for each in self._batches])
+
+    def _for_each_batch(self, values: list[Any], kind: pa.DataType) -> pa.Array:
+        """Return a column in which all rows of a batch have the same value."""
+        ends: list[int] = []
+        end = 0
+        for stored in self._batches:
+            end += stored.wanted
+            ends.append(end)
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
+        return pc.run_end_decode(runs)
+
+
+def _range(start: int, count: int) -> pa.Array:
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Return bytes as text. Bytes that are not UTF-8 become U+FFFD, as in Python."""
+    try:
+        return pc.cast(values, pa.string())
+    except pa.ArrowInvalid:
+        texts = [value.decode(errors="replace") for value in values.to_pylist()]
+        return pa.array(texts, pa.string())

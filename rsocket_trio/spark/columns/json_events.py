@@ -1,0 +1,152 @@
+"""JSON texts to columns: `decode_events`. pyarrow decodes them, and it alone decides what is valid.
+
+pyarrow reads a stream of JSON objects. It does not tell which line a row came from, and one line
+can contain two objects, or none. So lines are joined only if each begins with ``{`` and ends with
+``}``. Then no object goes on in the next line: behind a ``}``, JSON needs a comma or a bracket
+inside of an object, and the next line begins with ``{``. So each line has one object or more, or is
+an error; and if there are as many rows as lines, row n is line n.
+
+If something is wrong, the events are halved until the malformed ones are found. So the result for
+an event never depends on its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.json as pj
+
+from .conversions import convert, has_decimal, reading_field
+from .maps import MapColumns, has_map
+
+__all__ = ["Decoded", "decode_events", "decode_lines"]
+
+_BLANKS: Final = b" \t\r\n"
+_PROBE: Final = pa.field("\x00", pa.bool_())
+"""Read if there is no other column: pyarrow does not count the rows of a table without columns."""
+
+
+@attrs.frozen
+class Decoded:
+    """Columns of events.
+
+    Attributes:
+        columns: One array for each field of the schema, with a row for each event that fits.
+        malformed: The indexes of the other events, in order.
+    """
+
+    columns: list[pa.Array] = attrs.field(repr=False)
+    malformed: Sequence[int] = ()
+
+
+class _Malformed(Exception):
+    """One of these events, at least, is not a JSON object that fits to the schema."""
+
+
+def decode_lines(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array] | None:
+    """Return columns of lines that are all well-formed, or None.
+
+    Args:
+        lines: JSON texts, each followed by a line end.
+        count: The number of lines.
+        schema: The columns.
+    """
+    try:
+        return _decode_all(lines, count, schema)
+    except _Malformed:
+        return None
+
+
+def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
+    """Return columns of events, and which of them are malformed.
+
+    Args:
+        texts: The events: an array of bytes.
+        schema: The columns.
+    """
+    lines = [_as_line(text) for text in texts.to_pylist()]
+    malformed = [index for index, line in enumerate(lines) if line is None]
+    objects = [(index, line) for index, line in enumerate(lines) if line is not None]
+    parts: list[list[pa.Array]] = []
+    waiting = [(0, len(objects))] if objects else []  # The range that comes first is the last.
+    while waiting:
+        start, stop = waiting.pop()
+        joined = b"\n".join([line for _, line in objects[start:stop]] + [b""])
+        try:
+            parts.append(_decode_all(joined, stop - start, schema))
+        except _Malformed:
+            if stop - start == 1:
+                malformed.append(objects[start][0])
+            else:
+                middle = (start + stop) // 2
+                waiting += [(middle, stop), (start, middle)]
+    columns = [
+        pa.concat_arrays([part[n] for part in parts]) if parts else pa.array([], field.type)
+        for n, field in enumerate(schema)
+    ]
+    return Decoded(columns, sorted(malformed))
+
+
+def _as_line(text: bytes) -> bytes | None:
+    """Return an event as a line, or None if it cannot be an object."""
+    # A line end between tokens is a blank; within a string it is an error, as a carriage return is.
+    line = text.strip(_BLANKS).replace(b"\n", b"\r")
+    return line if line.startswith(b"{") and line.endswith(b"}") else None
+
+
+def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
+    """Return columns of events.
+
+    Raises:
+        _Malformed: One of them is malformed, or they are more or fewer than ``count``.
+    """
+    if not (
+        lines.startswith(b"{")
+        and lines.endswith(b"}\n")
+        and lines.count(b"\n") == count
+        and lines.count(b"}\n{") == count - 1
+    ):
+        raise _Malformed
+    plain = [reading_field(field) for field in schema if not has_map(field.type)]
+    try:
+        if not lines.isascii():
+            lines.decode()  # pyarrow does not check it.
+        table = pj.read_json(
+            pa.py_buffer(lines),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=pa.schema(plain or [_PROBE]), unexpected_field_behavior="ignore"
+            ),
+        )
+        if table.num_rows != count:
+            raise _Malformed
+        if any(has_decimal(field.type) for field in plain):
+            table.validate(full=True)  # pyarrow does not check all digits against the precision.
+        maps = None if len(plain) == len(schema) else MapColumns(lines, _decode_values)
+        return [
+            maps.column(field)
+            if maps is not None and has_map(field.type)
+            else convert(table.column(field.name).combine_chunks(), field.type)
+            for field in schema
+        ]
+    except ValueError as error:  # The errors of pyarrow are ValueErrors too.
+        raise _Malformed from error
+
+
+def _decode_values(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """Return the column of values that Python has decoded.
+
+    Raises:
+        ValueError: One of them does not fit to the type.
+    """
+    lines = b"".join(json.dumps({"v": value}).encode() + b"\n" for value in values)
+    if not values:
+        return pa.array([], field.type)
+    try:
+        return _decode_all(lines, len(values), pa.schema([field.with_name("v")]))[0]
+    except _Malformed as malformed:
+        raise ValueError("a value does not fit to the type of its column") from malformed

@@ -1,0 +1,207 @@
+"""The options of a data source, checked: `Options`.
+
+Spark gives all options as text. It does not keep the case of their names, and does not know which
+ones there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, TypeVar, overload
+
+from .tls_options import TlsSettings
+
+__all__ = ["Options"]
+
+_Default = TypeVar("_Default")
+
+_REQUIRED: Final = object()
+
+SPARKS_OWN: Final = frozenset({
+    "path",
+    "checkpointlocation",
+    "queryname",
+    "outputmode",
+    "asyncprogresstrackingenabled",
+    "asyncprogresstrackingcheckpointintervalms",
+})  # fmt: skip
+"""Options that Spark passes on to sources and sinks, for itself."""
+
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class Options:
+    """The options that a program has given to a source or a sink.
+
+    Read all options that there are, and call `finish` then: it raises an error for the others. An
+    option whose text is empty counts as given.
+
+    Args:
+        given: What Spark passes to the data source. The case of the names does not matter.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given: Final = {name.lower(): value for name, value in given.items()}
+        self._spelt: Final = {name.lower(): name for name in given}
+        self._known: Final[dict[str, str]] = {}
+
+    def know(self, *names: str) -> None:
+        """Accept options that are of no use here, e.g. those of another mode."""
+        for name in names:
+            self._known.setdefault(name.lower(), name)
+
+    def has(self, name: str) -> bool:
+        """Return whether the option is given."""
+        self.know(name)
+        return name.lower() in self._given
+
+    @overload
+    def text(self, name: str) -> str: ...
+    @overload
+    def text(self, name: str, default: _Default) -> str | _Default: ...
+    def text(self, name: str, default: object = _REQUIRED) -> object:
+        """Return the text of an option.
+
+        Args:
+            name: The name of the option, as the documentation spells it.
+            default: The value without the option. If it is left out, the option is required.
+
+        Raises:
+            ValueError: A required option is missing or empty.
+        """
+        self.know(name)
+        value = self._given.get(name.lower())
+        if default is _REQUIRED and not value:
+            raise ValueError(f"the option {name} is required")
+        return default if value is None else value
+
+    @overload
+    def integer(
+        self, name: str, default: int, low: int | None = None, high: int | None = None
+    ) -> int: ...
+    @overload
+    def integer(
+        self, name: str, default: None = None, low: int | None = None, high: int | None = None
+    ) -> int | None: ...
+    def integer(
+        self,
+        name: str,
+        default: int | None = None,
+        low: int | None = None,
+        high: int | None = None,
+    ) -> int | None:
+        """Return an option that is a whole number.
+
+        Args:
+            name: The name of the option.
+            default: The value without the option.
+            low: The smallest value.
+            high: The largest value.
+
+        Raises:
+            ValueError: The value is not a number, or not in this range.
+        """
+        value = self.text(name, None)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            raise self._wrong(name, value, "a whole number") from None
+        if low is not None and number < low:
+            raise self._wrong(name, value, f"at least {low}")
+        if high is not None and number > high:
+            raise self._wrong(name, value, f"at most {high}")
+        return number
+
+    def milliseconds(
+        self, name: str, default: int, low: int = 1, high: int = 24 * 60 * 60 * 1000
+    ) -> float:
+        """Return an option in milliseconds, as seconds.
+
+        Args:
+            name: The name of the option.
+            default: The milliseconds without the option.
+            low: The fewest milliseconds.
+            high: The most milliseconds; a day, unless something else is said.
+
+        Raises:
+            ValueError: The value is not a number, or not in this range.
+        """
+        return self.integer(name, default, low, high) / 1000
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return an option that is ``true`` or ``false``, in any case.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        value = self.text(name, None)
+        if value is None:
+            return default
+        flag = _FLAGS.get(value.strip().lower())
+        if flag is None:
+            raise self._wrong(name, value, "true or false")
+        return flag
+
+    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
+        """Return one of the choices, in their spelling; the option may be in any case.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        value = self.text(name, None)
+        if value is None:
+            return default
+        for choice in choices:
+            if choice.lower() == value.strip().lower():
+                return choice
+        *most, last = choices
+        raise self._wrong(name, value, f"{', '.join(most)} or {last}" if most else last)
+
+    def list(self, name: str) -> tuple[str, ...]:
+        """Return the parts of an option that has commas between them, without empty ones."""
+        parts = (part.strip() for part in self.text(name, "").split(","))
+        return tuple(part for part in parts if part)
+
+    def tls(self, prefix: str = "tls") -> TlsSettings:
+        """Return the settings of TLS.
+
+        These are the options ``tls.ca``, ``tls.cert``, ``tls.key`` and ``tls.insecure``.
+
+        Args:
+            prefix: What their names begin with.
+
+        Raises:
+            ValueError: They do not go together, or a file cannot be used.
+        """
+        return TlsSettings.of(
+            prefix,
+            ca=self.text(f"{prefix}.ca", None),
+            cert=self.text(f"{prefix}.cert", None),
+            key=self.text(f"{prefix}.key", None),
+            insecure=self.flag(f"{prefix}.insecure", default=False),
+        )
+
+    def finish(self) -> None:
+        """Check that there are no other options than those that were asked for.
+
+        Raises:
+            ValueError: There are; the text has the nearest names that are known.
+        """
+        unknown = sorted(self._given.keys() - self._known.keys() - SPARKS_OWN)
+        if unknown:
+            raise ValueError("; ".join(map(self._unknown, unknown)))
+
+    def _unknown(self, name: str) -> str:
+        text = f"there is no option {self._spelt[name]}"
+        near = get_close_matches(name, self._known, n=1)
+        if near:
+            return f"{text}: did you mean {self._known[near[0]]}?"
+        return f"{text}: there are {', '.join(sorted(self._known.values()))}"
+
+    @staticmethod
+    def _wrong(name: str, value: str, expected: str) -> ValueError:
+        shown = value if len(value) <= 100 else f"{value[:100]}..."
+        return ValueError(f"the option {name} must be {expected}, not {shown!r}")

@@ -1,0 +1,157 @@
+"""``format("rsocket")`` with ``delivery=spool``: elements that a collector keeps in a spool.
+
+A collector subscribes to the publisher and stores what comes. It runs in the process of the stream
+reader, or by itself (option ``collectors``). Offsets, partitions and reading are those of
+``format("lumberjack")``. Only the rows are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from ... import parse_uri
+from ...collector import Subscription, stored_payloads
+from ...lumberjack import UnknownEncoding
+from ..columns import default_layout
+from ..options import Options
+from ..spool_source.batch_reader import LumberjackBatchReader
+from ..spool_source.planning import RangePartition
+from ..spool_source.reading import read_stored
+from ..spool_source.settings import SourceSettings as SpoolSettings
+from ..spool_source.stream_reader import LumberjackStreamReader
+from .failures import ReadFailed
+from .rows.maker import SPOOL_FACTS, RowMaker
+from .rows.settings import FORMATS, RowSettings, read_row_settings
+from .settings import encode_data, read_data
+
+__all__ = ["SpoolBatchReader", "SpoolStreamReader", "read_spool_settings"]
+
+_OF_SPOOL: Final = (
+    "collectors",
+    "spool",
+    "maxSpoolSize",
+    "consumer",
+    "startingOffsets",
+    "endingOffsets",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "trimOn",
+    "pollTimeoutMs",
+    "collectorTimeoutMs",
+    "tls.ca",
+    "tls.cert",
+    "tls.key",
+    "tls.insecure",
+)
+"""The options that are those of ``format("lumberjack")``."""
+_NO_LAYOUT: Final = default_layout(StructType())
+"""The rows are made here, so the readers of ``format("lumberjack")`` need no columns."""
+
+
+def read_spool_settings(options: Options, *, is_stream: bool) -> tuple[SpoolSettings, RowSettings]:
+    """Read the options of ``delivery=spool``.
+
+    Args:
+        options: The options.
+        is_stream: Whether a stream is read. A batch reads what is kept, and subscribes to nothing.
+
+    Raises:
+        ValueError: One is wrong, unknown, or does not go with another.
+    """
+    rows = read_row_settings(options)
+    given = {name: options.text(name, "") for name in _OF_SPOOL if options.has(name)}
+    data_mime_type = options.text("dataMimeType", FORMATS[rows.payload_format])
+    data, uri, route = read_data(options), options.text("uri", None), options.text("route", None)
+    options.finish()
+    if not given.keys() & {"spool", "collectors"}:
+        raise ValueError(
+            "delivery=spool needs the option spool, a directory of this host in which elements "
+            "are kept, or the option collectors, the addresses of collectors that keep them"
+        )
+    settings = SpoolSettings.read(given)
+    if not is_stream:
+        return settings, rows
+    if settings.collectors:
+        if uri is not None:
+            raise ValueError(
+                "the options uri and collectors exclude each other: collectors subscribe to "
+                "publishers by themselves (rsocket-trio collect --subscribe)"
+            )
+        return settings, rows
+    if uri is None or route is None:
+        raise ValueError(
+            "delivery=spool with the option spool needs the options uri and route of a publisher"
+        )
+    sent = encode_data(data, data_mime_type) if isinstance(data, str) else data or b""
+    subscription = Subscription(parse_uri(uri), route, sent, data_mime_type)
+    return attrs.evolve(settings, subscribe=(subscription,)), rows
+
+
+class SpoolStreamReader(LumberjackStreamReader):
+    """Reads the elements that a collector stores.
+
+    Args:
+        settings: The collector.
+        rows: How elements become rows.
+        schema: The columns that Spark wants, exactly.
+    """
+
+    def __init__(self, settings: SpoolSettings, rows: RowSettings, schema: pa.Schema) -> None:
+        super().__init__(settings, _NO_LAYOUT)
+        self._rows = rows
+        self._schema = schema
+        RowMaker(rows, schema, SPOOL_FACTS)  # An error here is better than one on each executor.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a range, in a task."""
+        return _read(partition, self._rows, self._schema)
+
+
+class SpoolBatchReader(LumberjackBatchReader):
+    """Reads the elements that collectors keep, once.
+
+    Args:
+        settings: The collectors.
+        rows: How elements become rows.
+        schema: The columns that Spark wants, exactly.
+    """
+
+    def __init__(self, settings: SpoolSettings, rows: RowSettings, schema: pa.Schema) -> None:
+        super().__init__(settings, _NO_LAYOUT)
+        self._rows = rows
+        self._schema = schema
+        RowMaker(rows, schema, SPOOL_FACTS)  # An error here is better than one on each executor.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a range, in a task."""
+        return _read(partition, self._rows, self._schema)
+
+
+def _read(
+    partition: InputPartition, rows: RowSettings, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, RangePartition):  # Spark makes one if there are none.
+        return
+    maker = RowMaker(rows, schema, SPOOL_FACTS)
+    for stored in read_stored(partition.place):
+        try:
+            payloads = stored_payloads(stored)
+        except UnknownEncoding as error:
+            raise ReadFailed(
+                f'{error}. Events of Lumberjack senders are read by format("lumberjack")'
+            ) from error
+        yield maker.rows(
+            payloads,
+            stored.start,
+            collector=partition.place.spool_id,
+            received_at=datetime.fromtimestamp(stored.stored_at, UTC),
+        )

@@ -1,0 +1,104 @@
+"""The options of the RSocket sink: `RSocketSinkSettings`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from ... import Authentication, Metadata, parse_uri
+from ..auth_options import read_authentication
+from ..options import Options
+from ..tls_options import TlsSettings
+from .messages import FORMATS, MAX_ID, MAX_NUMBER
+
+__all__ = ["INTERACTIONS", "RSocketSinkSettings"]
+
+INTERACTIONS: Final = ("request_channel", "fire_and_forget")
+
+
+@attrs.frozen(kw_only=True)
+class RSocketSinkSettings:
+    """Where and how rows are sent. Spark pickles it for the executors. Times are in seconds.
+
+    Attributes:
+        uri: The address of the responder.
+        route: The route of the sink.
+        interaction: One of `INTERACTIONS`.
+        format: One of `rsocket_trio.spark.sinks.messages.FORMATS`.
+        batch_size: Bytes of a payload of Arrow.
+        txn_id: The identity of the query, in place of Spark's.
+        txn_version: The number of the batch, for batch writes.
+        timeout: The longest time without any progress of the responder.
+        connect_timeout: The longest time for one attempt to connect.
+        commit_timeout: The longest time for a commit, with all attempts.
+        linger: fire_and_forget: how long a connection stays open after its last row, because its
+            end cancels the handlers that have not ended.
+        authentication: The credentials, sent with the SETUP.
+        tls: The settings of TLS.
+    """
+
+    uri: str
+    route: str
+    interaction: str
+    format: str
+    batch_size: int
+    txn_id: str | None
+    txn_version: int
+    timeout: float
+    connect_timeout: float
+    commit_timeout: float
+    linger: float
+    authentication: Authentication | None = attrs.field(repr=False)
+    tls: TlsSettings
+
+    @classmethod
+    def read(cls, given: Mapping[str, str], *, overwrite: bool) -> RSocketSinkSettings:
+        """Read and check the options of a write.
+
+        Raises:
+            ValueError: An option is wrong, missing or unknown; or the mode is "overwrite".
+        """
+        if overwrite:
+            raise ValueError(
+                'format("rsocket") adds rows and cannot overwrite: use mode("append"), or the '
+                'output mode "append" or "update"'
+            )
+        options = Options(given)
+        found = cls(
+            uri=options.text("uri"),
+            route=options.text("route"),
+            interaction=options.choice("interaction", INTERACTIONS, INTERACTIONS[0]),
+            format=options.choice("payloadFormat", FORMATS, FORMATS[0]),
+            batch_size=options.integer("batchBytes", 2**20, 1024, 2**29),
+            txn_id=options.text("txnId", None),
+            txn_version=options.integer("txnVersion", 0, 0, MAX_NUMBER),
+            timeout=options.milliseconds("timeoutMs", 60_000),
+            connect_timeout=options.milliseconds("connectTimeoutMs", 10_000),
+            commit_timeout=options.milliseconds("commitTimeoutMs", 300_000),
+            linger=options.milliseconds("lingerMs", 200, 0, 60_000),
+            authentication=read_authentication(options),
+            tls=options.tls(),
+        )
+        options.finish()
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        try:
+            parse_uri(self.uri)
+        except ValueError as error:
+            raise ValueError(f"the option uri: {error}") from error
+        if self.txn_id is not None and not 0 < len(self.txn_id) <= MAX_ID:
+            raise ValueError(f"the option txnId must have between 1 and {MAX_ID} characters")
+
+    @property
+    def setup_metadata(self) -> Metadata | None:
+        """The metadata of the SETUP."""
+        return None if self.authentication is None else Metadata(auth=self.authentication)
+
+    def batch_query(self) -> str:
+        """Return the identity of a batch write, which has no query id in Spark."""
+        return self.txn_id or str(uuid.uuid4())

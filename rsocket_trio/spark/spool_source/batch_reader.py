@@ -1,0 +1,73 @@
+"""The reader of a batch, over what collectors keep: `LumberjackBatchReader`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from ...spool import describe_spool
+from ..columns import Layout
+from .driver import SourceDriver
+from .offsets import Offsets
+from .planning import plan
+from .ranges import ranges_between
+from .settings import SourceSettings
+from .stream_reader import read_partition
+
+__all__ = ["LumberjackBatchReader"]
+
+
+class LumberjackBatchReader(DataSourceReader):
+    """Reads a range of the events that collectors keep, and moves no position.
+
+    Args:
+        settings: The options.
+        layout: The columns.
+    """
+
+    def __init__(self, settings: SourceSettings, layout: Layout) -> None:
+        self._settings = settings
+        self._layout = layout
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what each task reads."""
+        settings = self._settings
+        if not settings.collectors and settings.spool is not None:
+            found = describe_spool(settings.spool)
+            kept = {found.spool_id: (found.oldest, found.head)}
+            addresses: dict[str, str] = {}
+        else:
+            driver = SourceDriver(settings)
+            try:
+                kept, addresses = driver.thread.run(driver.fleet.kept)
+            finally:
+                driver.close()
+        start = _chosen(settings.starting, kept, "startingOffsets")
+        stop = _chosen(settings.ending, kept, "endingOffsets")
+        ranges = ranges_between(start, stop)
+        directories = {} if addresses else dict.fromkeys(kept, settings.spool or "")
+        return plan(ranges, addresses, settings, directories)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a range, in a task."""
+        return read_partition(partition, self._layout)
+
+
+def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str) -> dict[str, int]:
+    """Return the offsets that an option means.
+
+    Raises:
+        ValueError: The option names a spool that is not there.
+    """
+    if isinstance(wanted, Offsets):
+        strangers = wanted.keys() - kept.keys()
+        if strangers:
+            raise ValueError(
+                f"{option} names the spool {min(strangers)}; there are {', '.join(sorted(kept))}"
+            )
+        # A spool that is not named is read from its beginning, and to its end.
+        side = option == "endingOffsets"
+        return {each: wanted.get(each, kept[each][side]) for each in kept}
+    return {each: kept[each][wanted == "latest"] for each in kept}

@@ -1,0 +1,367 @@
+"""The collectors of a query, on the driver: `Fleet`.
+
+It knows which spool is where, tells how far a batch may read, and tells the collectors which events
+the query does not need any more. It runs in a thread with trio beside the thread of Spark's calls.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from ...errors import RSocketError
+from ...log_policy import logger
+from .member import Member
+from .offsets import Offsets
+from .ranges import share
+from .settings import SourceSettings
+from .source_errors import CollectorsUnreachable, DataLost
+
+__all__ = ["Fleet", "Limit"]
+
+ROUND: Final = 0.5
+"""Seconds that one round of questions takes at most. A collector that is slower has no news."""
+
+_FIRST_PAUSE: Final = 0.01
+_LAST_PAUSE: Final = 0.1
+_QUESTIONS_PER_SECOND: Final = 2000
+"""Between two rounds there is a pause, which grows while there is no news. With many collectors it
+is longer, so that an idle query does not keep a processor busy."""
+
+
+@attrs.frozen
+class Limit:
+    """How much one batch may read; None: no limit.
+
+    Attributes:
+        rows: Events of all collectors together.
+        size: Bytes of all collectors together.
+    """
+
+    rows: int | None = None
+    size: int | None = None
+
+
+class Fleet:
+    """The collectors of a query. All methods are called in the thread with trio.
+
+    Args:
+        uris: The addresses.
+        settings: The options of the query.
+        hint: What else an error says about collectors that do not answer.
+    """
+
+    def __init__(
+        self, uris: Sequence[str], settings: SourceSettings, *, hint: Callable[[], str] = str
+    ) -> None:
+        self._hint: Final = hint
+        self._settings: Final = settings
+        self._instance: Final = str(uuid.uuid4())
+        self._members: Final = [
+            Member(uri, settings.tls.context, settings.collector_timeout) for uri in uris
+        ]
+        self._changed = trio.Event()
+        self._target: Offsets | None = None
+        self._committed: Offsets | None = None
+
+    async def serve(self, *, task_status: trio.TaskStatus[Fleet]) -> None:
+        """Keep the connections until this is cancelled."""
+        async with trio.open_nursery() as nursery:
+            for member in self._members:
+                nursery.start_soon(member.keep, self._notify)
+            task_status.started(self)
+
+    # -- Spark's questions
+
+    async def latest(self, start: Offsets, limit: Limit) -> Offsets:
+        """Return how far the next batch reads; ``start``, if there is no news for some time.
+
+        A new query starts without places. Its first batch has no events, but gives each spool its
+        place. So the places are in Spark's checkpoint before the first event is read: Spark asks
+        for the start of the first batch again and again, and forgets the answers.
+
+        Raises:
+            DataLost: Events of ``start`` are gone.
+            CollectorsUnreachable: No collector was ever reached, or one that is needed.
+        """
+        if not start:
+            return await self._first_places()
+        began_at = trio.current_time()
+        if self._settings.trim_on == "start":
+            self._committed = start
+        if not self._any_known():
+            await self._wait_for(self._any_known)
+            self._check_known()
+        pause = _FIRST_PAUSE
+        slowest = max(_LAST_PAUSE, len(self._members) / _QUESTIONS_PER_SECOND)
+        while True:
+            await self._round()
+            end, waiting = await self._end(start, limit)
+            # Spark ends AvailableNow when there is no news. So events that are known to be there
+            # are news, as long as their collector may still answer.
+            patience = self._settings.collector_timeout if waiting else self._settings.poll_timeout
+            if end != start or trio.current_time() >= began_at + patience:
+                return end
+            with trio.move_on_after(pause):
+                await self._changed.wait()
+            pause = min(2 * pause, slowest)
+
+    async def commit(self, end: Offsets) -> None:
+        """Tell the collectors that Spark has the events up to ``end``."""
+        self._committed = end
+        await self._round()
+
+    async def prepare_available_now(self) -> None:
+        """Remember what there is now; `latest` goes no further from then on."""
+        await self._wait_for(self._all_connected)
+        await self._round()
+        self._target = self.heads()
+
+    def heads(self) -> Offsets:
+        """Return how far all spools go, as far as is known."""
+        return Offsets({
+            member.info.spool_id: member.info.head for member in self._members if member.info
+        })  # fmt: skip
+
+    async def kept(self) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
+        """Return the oldest offset and the head of each spool, and the addresses.
+
+        Raises:
+            CollectorsUnreachable: A collector does not answer.
+        """
+        await self._wait_for(self._all_connected)
+        if not self._all_connected():
+            raise CollectorsUnreachable(
+                f"not all collectors have answered within {self._settings.collector_timeout:g} s:"
+                f" {self._states()}"
+            )
+        await self._round()
+        held = self._held()
+        infos = {each: member.info for each, member in held.items()}
+        extents = {each: (info.oldest, info.head) for each, info in infos.items() if info}
+        return extents, {each: member.uri for each, member in held.items()}
+
+    async def locate(self, spool_ids: Iterable[str]) -> dict[str, str]:
+        """Return the addresses of the collectors that have these spools.
+
+        A spool that is gone has no address, if ``failOnDataLoss`` is false.
+
+        Raises:
+            DataLost: A spool is gone.
+            CollectorsUnreachable: A collector did not answer.
+        """
+        wanted = set(spool_ids)
+        await self._wait_for(lambda: wanted <= self._known().keys())
+        known = self._known()
+        missing = wanted - known.keys()
+        if missing:
+            if self._are_gone(missing):
+                self._lost(self._gone_text(missing))
+            elif any(member.client is None for member in self._members):
+                raise CollectorsUnreachable(
+                    f"the batch needs events of the spool {', '.join(sorted(missing))}, and no"
+                    f" collector that answers has it: {self._states()}; start that collector"
+                    " again"
+                )
+        return {each: known[each].uri for each in wanted & known.keys()}
+
+    # -- the parts
+
+    def _check_known(self) -> None:
+        if not self._any_known():
+            raise CollectorsUnreachable(
+                f"no collector has answered within {self._settings.collector_timeout:g} s:"
+                f" {self._states()}"
+            )
+
+    async def _first_places(self) -> Offsets:
+        """Return where a new query begins: at all collectors that answer in time.
+
+        A collector that answers later begins at its oldest event, as a new one.
+        """
+        await self._wait_for(self._all_connected)
+        self._check_known()
+        await self._round()
+        held = self._held()
+        starting = self._settings.starting
+        wanted: Mapping[str, int] = starting if isinstance(starting, Offsets) else {}
+        for spool_id in wanted:
+            if spool_id not in held:
+                raise CollectorsUnreachable(
+                    f"startingOffsets names the spool {spool_id}, and no collector has it:"
+                    f" {self._states()}"
+                )
+        places: dict[str, int] = {}
+        for spool_id, member in held.items():
+            place: int | None = wanted.get(spool_id)
+            if starting == "latest" and member.info is not None:
+                place = member.info.head
+            if place is not None:
+                place = self._place(spool_id, member, place)
+            begun = await member.begin(self._settings.consumer, self._instance, place)
+            if begun is not None:
+                places[spool_id] = begun
+        if not places:
+            raise CollectorsUnreachable(f"no collector answers: {self._states()}")
+        return Offsets(places)
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until something is true, or ``collectorTimeoutMs`` is over."""
+        with trio.move_on_after(self._settings.collector_timeout):
+            while not condition():
+                await self._changed.wait()
+
+    def _all_connected(self) -> bool:
+        return all(member.client is not None for member in self._members)
+
+    def _any_known(self) -> bool:
+        return any(member.info is not None for member in self._members)
+
+    def _held(self) -> dict[str, Member]:
+        """Return the collectors that are connected, by their spools."""
+        return {
+            member.info.spool_id: member
+            for member in reversed(self._members)
+            if member.client is not None and member.info is not None
+        }
+
+    def _known(self) -> dict[str, Member]:
+        """Return the collectors by their spools, also those that were lost."""
+        lost = {member.info.spool_id: member for member in self._members if member.info}
+        return lost | self._held()
+
+    async def _round(self) -> None:
+        """Ask all collectors that are connected."""
+        committed: Mapping[str, int] = self._committed or {}
+        consumer, instance = self._settings.consumer, self._instance
+        with trio.move_on_after(ROUND):
+            async with trio.open_nursery() as nursery:
+                for spool_id, member in self._held().items():
+                    position = committed.get(spool_id)
+                    nursery.start_soon(member.ask, consumer, instance, position)
+
+    async def _end(self, start: Offsets, limit: Limit) -> tuple[Offsets, bool]:
+        """Return how far a batch reads, and whether a collector has more than it has told."""
+        held = self._held()
+        missing = start.keys() - held.keys()
+        end = dict(start)
+        fails = self._settings.fail_on_data_loss
+        if self._are_gone(missing) and (fails or self._all_connected()):
+            self._lost(self._gone_text(missing))
+            end = {each: end[each] for each in end if each not in missing}
+        places: dict[str, int] = {}
+        available: dict[str, int] = {}
+        for spool_id, member in held.items():
+            info = member.info
+            if info is None or (self._target is not None and spool_id not in self._target):
+                continue
+            if spool_id not in start:
+                # Its place comes first, in a batch without its events. So the place is in Spark's
+                # checkpoint before an event is read.
+                begun = await member.begin(self._settings.consumer, self._instance, None)
+                if begun is not None and member.spool_id == spool_id:
+                    end[spool_id] = begun
+                continue
+            place = end[spool_id] = self._place(spool_id, member, start[spool_id])
+            head = info.head if self._target is None else min(info.head, self._target[spool_id])
+            if head > place:
+                places[spool_id] = place
+                available[spool_id] = head - place
+        waiting = bool(available)
+        if limit.size is not None and available:
+            await self._reach(held, places, available, limit.size)
+        if limit.rows is not None:
+            available = share(available, limit.rows)
+        for spool_id, count in available.items():
+            end[spool_id] = places[spool_id] + count
+        return Offsets(end), waiting
+
+    def _place(self, spool_id: str, member: Member, offset: int) -> int:
+        """Return where to go on in a spool.
+
+        Raises:
+            DataLost: The events at this offset are gone.
+        """
+        info = member.info
+        if info is None or info.spool_id != spool_id:
+            return offset
+        if offset < info.oldest:
+            self._lost(
+                f"{member.uri}: the events {offset} to {info.oldest} of the spool {spool_id} were"
+                " deleted before the query read them: another query has the same consumer"
+                f" ({self._settings.consumer!r}), or the collector keeps events for a limited time"
+            )
+            return info.oldest
+        if offset > info.head:
+            self._lost(
+                f"{member.uri}: the query has read up to offset {offset} of the spool {spool_id},"
+                f" and it ends at {info.head}: it was replaced by an older copy"
+            )
+            return info.head
+        return offset
+
+    async def _reach(
+        self,
+        held: Mapping[str, Member],
+        places: Mapping[str, int],
+        available: dict[str, int],
+        size: int,
+    ) -> None:
+        """Limit what is available to equal parts of a number of bytes."""
+        part = max(1, size // len(available))
+        counts = dict(available)
+        available.update(dict.fromkeys(counts, 0))  # without an answer
+
+        async def ask(spool_id: str) -> None:
+            reach = await self._reach_of(held[spool_id], places[spool_id], part)
+            available[spool_id] = min(reach, counts[spool_id])
+
+        with trio.move_on_after(ROUND):
+            async with trio.open_nursery() as nursery:
+                for spool_id in counts:
+                    nursery.start_soon(ask, spool_id)
+
+    async def _reach_of(self, member: Member, place: int, size: int) -> int:
+        client = member.client
+        if client is None:
+            return 0
+        try:
+            info = await client.info(reach_from=place, reach_size=size)
+        except RSocketError as error:
+            logger.warning("%s: the collector refused a request: %s", member.uri, error)
+            return 0
+        return 0 if info.reach is None else max(0, info.reach - place)
+
+    # -- losses
+
+    def _are_gone(self, missing: Iterable[str]) -> bool:
+        """Return whether one of these spools is gone for sure.
+
+        A collector that does not answer now may have one of them, and not more.
+        """
+        unreached = sum(member.client is None for member in self._members)
+        return len(set(missing)) > unreached
+
+    def _gone_text(self, missing: Iterable[str]) -> str:
+        return (
+            f"no collector has the spool {', '.join(sorted(missing))}, from which the query has"
+            f" read: {self._states()}. If its collector was removed, start it again and let the"
+            " query read the rest; if its disk is lost, its events are lost"
+        )
+
+    def _lost(self, text: str) -> None:
+        if self._settings.fail_on_data_loss:
+            raise DataLost(f"{text}. To go on without these events, set failOnDataLoss to false")
+        logger.warning("%s; the query goes on without these events", text)
+
+    def _states(self) -> str:
+        hint = self._hint()
+        return "; ".join([*(member.state for member in self._members), *([hint] if hint else [])])

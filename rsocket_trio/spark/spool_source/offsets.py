@@ -1,0 +1,98 @@
+"""The offsets of a query: a number for each spool, as Spark keeps them in its checkpoint.
+
+Spark compares offsets as JSON texts, so equal offsets must give equal texts: `Offsets.as_json` has
+its keys in order. Spark's own form is ``{"s": {"<spool id>": 17}, "v": 1}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import attrs
+
+__all__ = ["Offsets", "StartingOffsets", "parse_starting_offsets"]
+
+_VERSION: Final = 1
+_MAX_OFFSET: Final = 2**63 - 1
+_MAX_SPOOLS: Final = 100_000
+"""Spools of one query. Each trigger writes them all to the checkpoint."""
+
+StartingOffsets: TypeAlias = "Offsets | Literal['earliest', 'latest']"
+
+
+def _sorted(spools: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(spools.items()))
+
+
+@attrs.frozen
+class Offsets(Mapping[str, int]):
+    """For each spool, the offset of the first event that has not been read.
+
+    Args:
+        spools: The offsets by spool id.
+    """
+
+    spools: dict[str, int] = attrs.field(factory=dict, converter=_sorted)
+
+    def __getitem__(self, spool_id: str) -> int:
+        return self.spools[spool_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.spools)
+
+    def __len__(self) -> int:
+        return len(self.spools)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what Spark writes to its checkpoint, with the keys in order."""
+        return {"s": dict(self.spools), "v": _VERSION}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Return the offsets that `as_json` has returned, or a user has written.
+
+        Raises:
+            ValueError: They are something else.
+        """
+        match value:
+            case {"v": version} if version != _VERSION or isinstance(version, bool):
+                raise ValueError(
+                    f"the offsets have the version {version!r}; this version of rsocket-trio reads"
+                    f" version {_VERSION}: use the version that wrote the checkpoint, or a newer"
+                    " one"
+                )
+            case {"s": dict(spools), "v": _, **rest} if not rest:
+                pass
+            case _:
+                raise ValueError(
+                    'offsets are like {"s": {"<spool id>": 17}, "v": 1}, with the spool ids that'
+                    " `rsocket-trio collect --status` shows"
+                )
+        if len(spools) > _MAX_SPOOLS:
+            raise ValueError(f"there are more than {_MAX_SPOOLS} spools in the offsets")
+        for spool_id, offset in spools.items():
+            if not (isinstance(spool_id, str) and spool_id):
+                raise ValueError(f"{spool_id!r} is no spool id")
+            is_number = isinstance(offset, int) and not isinstance(offset, bool)
+            if not (is_number and 0 <= offset <= _MAX_OFFSET):
+                raise ValueError(f"{offset!r} is no offset of the spool {spool_id}")
+        return cls(spools)
+
+
+def parse_starting_offsets(text: str, *, option: str = "startingOffsets") -> StartingOffsets:
+    """Return the value of the option ``startingOffsets`` or ``endingOffsets``.
+
+    Raises:
+        ValueError: It is none of the three forms.
+    """
+    word = text.strip().lower()
+    if word == "earliest":
+        return "earliest"
+    if word == "latest":
+        return "latest"
+    try:
+        return Offsets.from_json(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{option} is earliest, latest, or offsets in JSON: {error}") from None

@@ -1,0 +1,116 @@
+"""The options of ``format("lumberjack")`` as a source, checked: `SourceSettings`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final, Literal, Self, cast
+
+import attrs
+
+from ...collector import Subscription
+from ...uri import parse_uri
+from ..columns import Mode
+from ..options import Options
+from ..tls_options import TlsSettings
+from .offsets import StartingOffsets, parse_starting_offsets
+
+__all__ = ["DEFAULT_PORT", "SourceSettings"]
+
+DEFAULT_PORT: Final = 7878
+"""The port of a collector's readers, if an address has none."""
+
+_MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+_TRIM_ON: Final = ("start", "commit")
+
+
+@attrs.frozen(kw_only=True)
+class SourceSettings:
+    """The options of a read. docs/reference/spark-lumberjack.md describes them.
+
+    Times are in seconds. ``subscribe`` is no option: ``format("rsocket")`` sets it.
+    """
+
+    collectors: tuple[str, ...] = ()
+    listen: tuple[str, ...] = ()
+    spool: str | None = None
+    max_spool_size: int = 2**30
+    consumer: str = "spark"
+    starting: StartingOffsets = "earliest"
+    ending: StartingOffsets = "latest"
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    min_partitions: int = 1
+    fail_on_data_loss: bool = True
+    trim_on: Literal["start", "commit"] = "start"
+    poll_timeout: float = 1.0
+    collector_timeout: float = 30.0
+    mode: Mode = "PERMISSIVE"
+    corrupt_column: str = "_corrupt_record"
+    include_raw: bool = False
+    tls: TlsSettings = attrs.field(factory=TlsSettings)
+    subscribe: tuple[Subscription, ...] = ()
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Check the options of a read.
+
+        Raises:
+            ValueError: One of them is wrong, unknown, or does not go with another.
+        """
+        options = Options(given)
+        settings = cls(
+            collectors=tuple(map(_address, options.list("collectors"))),
+            listen=options.list("listen"),
+            spool=_directory(options.text("spool", "")),
+            max_spool_size=options.integer("maxSpoolSize", 2**30, 2**20),
+            consumer=options.text("consumer", "spark"),
+            starting=parse_starting_offsets(options.text("startingOffsets", "earliest")),
+            ending=parse_starting_offsets(
+                options.text("endingOffsets", "latest"), option="endingOffsets"
+            ),
+            max_rows=options.integer("maxRowsPerTrigger", None, 1),
+            max_bytes=options.integer("maxBytesPerTrigger", None, 1),
+            min_partitions=options.integer("minPartitions", 1, 1, 10_000),
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
+            poll_timeout=options.milliseconds("pollTimeoutMs", 1000, 0),
+            collector_timeout=options.milliseconds("collectorTimeoutMs", 30_000),
+            mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
+            corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
+            include_raw=options.flag("includeRaw", default=False),
+            tls=options.tls(),
+        )
+        options.finish()
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        if self.collectors and self.listen:
+            raise ValueError(
+                "the options collectors and listen exclude each other: read from collectors that"
+                " run, or listen here with a spool here"
+            )
+        if self.listen and self.spool is None:
+            raise ValueError("the option listen needs the option spool, a directory of this host")
+        if not self.collectors and self.spool is None:
+            raise ValueError(
+                "the option collectors is required, e.g. collectors=host1:7878,host2:7878; or the"
+                " options listen and spool, to receive events within the query"
+            )
+        if not 0 < len(self.consumer) <= 200:
+            raise ValueError("the option consumer must have 1 to 200 characters")
+        if self.ending == "earliest":
+            raise ValueError("the option endingOffsets is latest, or offsets in JSON")
+
+
+def _address(text: str) -> str:
+    """Return the address of a collector as a URI; ``host:port`` and ``host`` are addresses too."""
+    if "://" not in text:
+        has_port = text.rpartition("]")[2].count(":") == 1
+        text = f"tcp://{text}" if has_port else f"tcp://{text}:{DEFAULT_PORT}"
+    return str(parse_uri(text))
+
+
+def _directory(text: str) -> str | None:
+    return os.path.abspath(os.path.expanduser(text)) if text else None

@@ -1,0 +1,63 @@
+"""The table of checkpoints: the source ``format("lumberjack")`` of `rsocket_trio.spark`."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import trio
+
+from rsocket_trio.spark.spool_source.member import Member
+from rsocket_trio.spark.spool_source.reading import Place, open_stored
+from tests.checkpoints.rows_collector import served
+from tests.checkpoints.scene import Call, Scene, leaving, row
+
+
+async def member(scene: Scene) -> Member:
+    """A collector that is connected."""
+    _, uri = await served(scene)
+    one = Member(uri, lambda: None, math.inf)
+    connected = trio.Event()
+    scene.nursery.start_soon(one.keep, connected.set)
+    await connected.wait()
+    return one
+
+
+@row("spark.spool_source.member.Member.ask")
+async def _(scene: Scene) -> Call:
+    return partial((await member(scene)).ask, "q", "a", 1)
+
+
+@row("spark.spool_source.member.Member.ask", "without a position")
+async def _(scene: Scene) -> Call:
+    return partial((await member(scene)).ask, "q", "a", None)
+
+
+@row("spark.spool_source.member.Member.ask", "without a connection")
+async def _(scene: Scene) -> Call:
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).ask, "q", "a", 1)
+
+
+@row("spark.spool_source.member.Member.begin")
+async def _(scene: Scene) -> Call:
+    return partial((await member(scene)).begin, "q", "a", None)
+
+
+@row("spark.spool_source.member.Member.begin", "without a connection")
+async def _(scene: Scene) -> Call:
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, "q", "a", 1)
+
+
+async def place(scene: Scene) -> Place:
+    spool, uri = await served(scene)
+    return Place(spool_id=spool.spool_id, start=0, stop=4, uri=uri)
+
+
+@row("spark.spool_source.reading.open_stored", "entering")
+async def _(scene: Scene) -> Call:
+    return partial(scene.enter, open_stored(await place(scene)))
+
+
+@row("spark.spool_source.reading.open_stored", "leaving")
+async def _(scene: Scene) -> Call:
+    return await leaving(open_stored(await place(scene)))

@@ -1,0 +1,242 @@
+"""JSON texts to columns: exact, in order, and a malformed event costs only itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark")
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from rsocket_trio.spark.columns import json_events
+from rsocket_trio.spark.columns.json_events import decode_events, decode_lines
+from rsocket_trio.spark.columns.schemas import layout_for
+
+INNER = StructType().add("d", DateType()).add("l", ArrayType(DateType())).add("n", LongType())
+PLAIN = (
+    StructType()
+    .add("a", LongType())
+    .add("s", StringType())
+    .add("f", DoubleType())
+    .add("b", BooleanType())
+    .add("i", IntegerType())
+    .add("t", TimestampType())
+    .add("m", DecimalType(9, 2))
+    .add("o", INNER)
+    .add("l", ArrayType(LongType()))
+)
+MAPS = (
+    StructType()
+    .add("a", LongType())
+    .add("p", MapType(StringType(), LongType()))
+    .add("q", ArrayType(StructType().add("p", MapType(StringType(), DateType()))))
+)
+ONLY_MAPS = StructType().add("p", MapType(StringType(), LongType()))
+
+
+def schema_of(fields):
+    return layout_for(fields, mode="PERMISSIVE", corrupt_column="_corrupt").decoded
+
+
+def decode(texts, fields):
+    """The rows by index; malformed ones have None."""
+    decoded = decode_events(pa.array(texts, pa.binary()), schema_of(fields))
+    table = pa.Table.from_arrays(decoded.columns, schema=schema_of(fields))
+    table.validate(full=True)
+    rows = iter(table.to_pylist())
+    missing = set(decoded.malformed)
+    found = [None if n in missing else next(rows) for n in range(len(texts))]
+    assert next(rows, None) is None
+    return found
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+    st.sampled_from(["2026-11-22", "2026-11-22T10:00:00.123Z", "1.25", "x"]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["d", "l", "n", "p", "x"]), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+objects = st.dictionaries(
+    st.sampled_from(["a", "s", "f", "b", "i", "t", "m", "o", "l", "p", "q", "x"]), values,
+    max_size=5,
+).map(lambda value: json.dumps(value).encode())  # fmt: skip
+fits = st.integers(0, 99).map(lambda n: b'{"a":%d,"s":"x"}' % n)
+hostile = st.sampled_from([
+    b"", b" ", b"null", b"1", b"[]", b"{}", b"{}{}", b'{"a":1}null', b'{"a":1} null {"a":2}',
+    b'{"a":1},{"a":2}', b'{"a":1}}', b'{"a":[1}', b'{"a":', b"1}", b'"', b'{"s":"}', b'{"}', b'"}',
+    b'{"a":1}\n{"a":2}', b'{"a":\n1}', b'{"s":"a\nb"}', b' {"a":3}\r', b'{"a":1,"a":2}',
+    b'{"s":"\xff"}', b'{"x":"\xff"}', b'{"s":"\\ud800"}', b'{"a":1}\x00', b'\x00{"a":1}',
+    b'\xef\xbb\xbf{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    b'{"x":' + b"[" * 5000 + b"}", b'{"\x00":5}', b'{"\\u0000":5,"a":7}', b"{\xc3\xa9}",
+    b'{"s":"\xc3\xa9"}', b'{"x":1e999}', b'{"f":NaN}', b'{"f":Inf}', b"{'a':1}", b'{"a":1,}',
+])  # fmt: skip
+texts = st.lists(st.one_of(fits, fits, objects, hostile), min_size=1, max_size=12)
+
+
+@given(texts, st.sampled_from([PLAIN, MAPS, ONLY_MAPS]))
+@example([b'{"a":1}null', b""], PLAIN)
+@example([b"null"], PLAIN)
+@example([b'{"a":1}{"a":2}', b" "], PLAIN)
+def test_an_event_does_not_depend_on_its_neighbours(events, fields):
+    """All together give what each of them gives alone, malformed ones included."""
+    alone = [decode([event], fields)[0] for event in events]
+    together = decode(events, fields)
+    assert repr(together) == repr(alone)  # NaN is not equal to itself.
+
+
+@given(st.lists(st.one_of(fits, objects, hostile), min_size=1, max_size=8))
+def test_lines_without_malformed_ones_are_decoded_at_once(events):
+    """The result is the same, or there is none."""
+    schema = schema_of(PLAIN)
+    if any(b"\n" in event for event in events):
+        return
+    columns = decode_lines(b"".join(event + b"\n" for event in events), len(events), schema)
+    rows = decode(events, PLAIN)
+    if columns is not None:
+        at_once = pa.Table.from_arrays(columns, schema=schema).to_pylist()
+        assert repr(at_once) == repr(rows)
+    elif not any(event != event.strip() for event in events):
+        assert None in rows
+
+
+@given(st.lists(st.dictionaries(
+    st.sampled_from(["a", "x"]), st.integers(-(2**63), 2**63 - 1)), min_size=1))  # fmt: skip
+def test_values_are_those_of_python(events):
+    found = decode([json.dumps(event).encode() for event in events], PLAIN)
+    assert [row["a"] for row in found] == [event.get("a") for event in events]
+
+
+def test_values_of_all_types():
+    event = {
+        "a": -1, "s": "caf\u00e9", "f": 1, "b": True, "i": 7,
+        "t": "2026-11-22T10:00:00.123456+01:00",
+        "m": "1.25", "o": {"d": "2026-11-22", "l": ["2020-02-29", None], "n": None},
+        "l": [1, None], "more": {},
+    }  # fmt: skip
+    [row] = decode([json.dumps(event).encode()], PLAIN)
+    assert row["t"] == dt.datetime(2026, 11, 22, 9, 0, 0, 123456, tzinfo=dt.UTC)
+    assert row["m"] == decimal.Decimal("1.25")
+    assert row["o"] == {"d": dt.date(2026, 11, 22), "l": [dt.date(2020, 2, 29), None], "n": None}
+    assert (row["a"], row["s"], row["f"], row["b"], row["i"], row["l"]) == (
+        -1, "caf\u00e9", 1.0, True, 7, [1, None],
+    )  # fmt: skip
+
+
+def test_missing_and_null_members():
+    rows = decode([b"{}", b'{"o":null,"l":null}', b'{"o":{}}', b'{"o":{"d":null,"l":[]}}'], PLAIN)
+    assert [row["o"] for row in rows] == [
+        None,
+        None,
+        {"d": None, "l": None, "n": None},
+        {"d": None, "l": [], "n": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1.5}, {"a": 1.0}, {"a": "1"}, {"a": True}, {"a": 2**63}, {"i": 2**31}, {"s": 1},
+        {"f": "1"}, {"b": 1}, {"t": 1}, {"t": "x"}, {"t": "2026-02-30T00:00:00Z"}, {"m": "1.234"},
+        {"m": 12345678.0}, {"o": []}, {"o": {"d": "x"}}, {"o": {"d": 1}}, {"o": {"l": "x"}},
+        {"o": {"l": ["x"]}}, {"l": {}}, {"l": ["1"]},
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_malformed(value):
+    """It costs its event, and no other one."""
+    good = b'{"a":1}'
+    first, bad, last = decode([good, json.dumps(value).encode(), good], PLAIN)
+    assert bad is None
+    assert first == last
+    assert first["a"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"p": {"x": 1, "y": None}}, {"a": None, "p": [("x", 1), ("y", None)], "q": None}),
+        ({"a": 1, "p": {}, "q": []}, {"a": 1, "p": [], "q": []}),
+        (
+            {"q": [None, {}, {"p": None}, {"p": {"": "2026-11-22"}}]},
+            {
+                "a": None,
+                "p": None,
+                "q": [None, {"p": None}, {"p": None}, {"p": [("", dt.date(2026, 11, 22))]}],
+            },
+        ),
+        ({"p": []}, None),
+        ({"p": {"x": "1"}}, None),
+        ({"p": {"x": 1.0}}, None),
+        ({"q": {}}, None),
+        ({"q": [1]}, None),
+        ({"q": [{"p": {"x": 1}}]}, None),
+        ({"p": {"x": 1}, "a": "x"}, None),
+    ],
+)
+def test_maps(value, wanted):
+    text = json.dumps(value).encode()
+    assert decode([b"{}", text, b"{}"], MAPS)[1] == wanted
+
+
+@given(st.lists(objects, min_size=1, max_size=6))
+def test_columns_beside_maps_are_the_same(events):
+    """A schema with maps takes another path; an event that fits to both gives the same values."""
+    both = StructType([*PLAIN.fields, *ONLY_MAPS.fields])
+    for plain, row in zip(decode(events, PLAIN), decode(events, both), strict=True):
+        if row is not None:
+            row.pop("p")
+            assert row == plain
+
+
+def test_one_malformed_event_among_many_is_found_quickly(monkeypatch):
+    """By halving: some dozens of attempts, not thousands."""
+    calls = 0
+    decode_all = json_events._decode_all
+
+    def counting(*args):
+        nonlocal calls
+        calls += 1
+        return decode_all(*args)
+
+    monkeypatch.setattr(json_events, "_decode_all", counting)
+    events = [b'{"a":%d}' % n for n in range(2048)]
+    events[1234] = b'{"a":"x"}'
+    events[7] = b"not JSON costs no attempt"
+    rows = decode(events, PLAIN)
+    assert [n for n, row in enumerate(rows) if row is None] == [7, 1234]
+    assert calls < 30
+
+
+def test_text_that_is_not_json_costs_nothing(monkeypatch):
+    """Plain lines are recognised without an attempt."""
+    monkeypatch.setattr(json_events, "_decode_all", None)
+    assert decode([b"plain text"] * 1000, PLAIN) == [None] * 1000

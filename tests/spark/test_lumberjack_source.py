@@ -1,0 +1,122 @@
+"""The data source: what Spark gets for its options and its schema."""
+
+from __future__ import annotations
+
+import json
+import ssl
+
+import pytest
+import trustme
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.types import BinaryType, LongType, StructType
+from pyspark.worker_util import pickleSer
+
+from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
+from rsocket_trio.spark.registration import load_source
+from tests.spark.collectors import LocalCollector
+from tests.spark.engine import Checkpoint, Query, read_batch
+
+
+def test_it_is_the_one_that_is_registered():
+    assert load_source("lumberjack") is LumberjackDataSource
+    assert LumberjackDataSource.name() == "lumberjack"
+
+
+def test_the_default_schema():
+    names = ["collector", "offset", "received_at", "remote", "value"]
+    assert LumberjackDataSource({"collectors": "a"}).schema().names == names
+    source = LumberjackDataSource({"collectors": "a", "includeraw": "true"})
+    assert source.schema().names == [*names, "raw"]
+
+
+def test_wrong_options_and_schemas():
+    """The error comes when the reader is made, before anything is opened."""
+    with pytest.raises(ValueError, match="collectors is required"):
+        LumberjackDataSource({}).schema()
+    source = LumberjackDataSource({"collectors": "a"})
+    schema = StructType().add("a", BinaryType())
+    for make in (source.reader, source.streamReader):
+        with pytest.raises(ValueError, match="not decoded from JSON"):
+            make(schema)
+
+
+def test_readers_are_pickled_without_connections(tmp_path):
+    collector = LocalCollector(tmp_path / "spool")
+    options = {"collectors": collector.uri, "pollTimeoutMs": "0"}
+    query = Query(LumberjackDataSource, options, Checkpoint())
+    query.trigger()
+    copy = pickleSer.loads(pickleSer.dumps(query.reader))
+    assert copy.partitions({"s": {"a": 1}, "v": 1}, {"s": {"a": 1}, "v": 1}) == []
+    assert copy.reportLatestOffset() is None
+    copy.stop()
+    query.reader.stop()
+    collector.stop()
+
+
+def test_writers():
+    """They are those of the sink."""
+    source = LumberjackDataSource({"hosts": "127.0.0.1:5044"})
+    schema = StructType().add("n", LongType())
+    assert isinstance(source.writer(schema, overwrite=False), DataSourceWriter)
+    assert isinstance(source.streamWriter(schema, overwrite=False), DataSourceStreamWriter)
+
+
+@pytest.fixture
+def encrypted(tmp_path):
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    collector = LocalCollector(tmp_path / "spool", ssl_context=context)
+    collector.ship(3)
+    yield collector, {"collectors": collector.uri, "tls.ca": str(tmp_path / "ca.pem")}
+    collector.stop()
+
+
+def test_tls(encrypted):
+    """Driver and tasks use the certificates of the options."""
+    _, options = encrypted
+    rows = read_batch(LumberjackDataSource, options, schema=StructType().add("n", LongType()))
+    assert [row["n"] for row in rows] == [0, 1, 2]
+
+
+def test_tls_without_the_certificate(encrypted):
+    collector, _ = encrypted
+    options = {"collectors": collector.uri, "collectorTimeoutMs": "1500"}
+    with pytest.raises(Exception, match="certificate"):
+        read_batch(LumberjackDataSource, options)
+
+
+def test_a_batch_of_a_range(tmp_path):
+    """Offsets in JSON limit it on both sides; a limit closes the task early."""
+    one, two = LocalCollector(tmp_path / "one"), LocalCollector(tmp_path / "two")
+    for each in (one, two):
+        for _ in range(4):
+            each.ship(5)
+    begin = json.dumps({"v": 1, "s": {one.spool_id: 3}})
+    end = json.dumps({"v": 1, "s": {one.spool_id: 17, two.spool_id: 2}})
+    options = {
+        "collectors": f"{one.uri},{two.uri}",
+        "startingOffsets": begin,
+        "endingOffsets": end,
+        "minPartitions": "4",
+    }
+    rows = read_batch(LumberjackDataSource, options)
+    found = [row["offset"] for row in rows if row["collector"] == one.spool_id]
+    assert found == list(range(3, 17))
+    assert [row["offset"] for row in rows if row["collector"] == two.spool_id] == [0, 1]
+    assert one.description.positions == {}
+    options["endingOffsets"] = '{"v":1,"s":{"nowhere":17}}'
+    with pytest.raises(ValueError, match="endingOffsets names the spool nowhere; there are"):
+        read_batch(LumberjackDataSource, options)
+    options["endingOffsets"] = "latest"
+    options["startingOffsets"] = "latest"
+    assert read_batch(LumberjackDataSource, options) == []
+    two.stop()
+    options["collectorTimeoutMs"] = "200"
+    with pytest.raises(Exception, match="not all collectors have answered"):
+        read_batch(LumberjackDataSource, options)
+    one.stop()

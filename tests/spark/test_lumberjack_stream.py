@@ -1,0 +1,428 @@
+"""The stream source, driven like Spark does, with real collectors and no JVM."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import trio
+from pyspark.sql.types import LongType, StructType
+
+from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
+from rsocket_trio.spark.spool_source import fleet
+from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable, DataLost
+from tests.spark.collectors import LocalCollector
+from tests.spark.engine import Checkpoint, Crash, Query
+
+NUMBERS = StructType().add("n", LongType()).add("_collector", "string").add("_offset", LongType())
+
+
+@pytest.fixture
+def collectors(tmp_path):
+    made = []
+
+    def make(**options):
+        made.append(LocalCollector(tmp_path / f"spool{len(made)}", **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def start(collectors, monkeypatch):
+    """Starts runs of a query, and ends them."""
+    queries = []
+    monkeypatch.setattr(fleet, "ROUND", 30.0)  # A slow machine makes no difference.
+
+    def begin(checkpoint, *members, available_now=False, dies=None, schema=NUMBERS, **options):
+        for query in queries:
+            query.reader.stop()
+        given = {
+            "collectors": ",".join(each.uri for each in members),
+            "pollTimeoutMs": "0",
+            "collectorTimeoutMs": "20000",
+            **options,
+        }
+        more = {} if dies is None else {"dies": dies}
+        query = Query(
+            LumberjackDataSource,
+            given,
+            checkpoint,
+            schema=schema,
+            available_now=available_now,
+            **more,
+        )
+        queries.append(query)
+        return query
+
+    yield begin
+    for query in queries:
+        query.reader.stop()
+
+
+def numbers(checkpoint, collector=None):
+    return [
+        row["n"]
+        for row in checkpoint.rows
+        if collector is None or row["_collector"] == collector.spool_id
+    ]
+
+
+def test_all_events_come_once(collectors, start):
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    one.ship(5)
+    query = start(checkpoint, one, two)
+    query.process_all()
+    two.ship(3)
+    one.ship(2)
+    query.process_all()
+    assert numbers(checkpoint, one) == list(range(7))
+    assert numbers(checkpoint, two) == list(range(3))
+    assert [row["_offset"] for row in checkpoint.rows if row["_collector"] == one.spool_id] == list(
+        range(7)
+    )
+
+
+@pytest.mark.parametrize("place", ["before log", "after log", "after partitions", "before commit"])
+@pytest.mark.parametrize("batch", [0, 1, 2])
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_killed_query_goes_on(collectors, start, place, batch, starting):
+    """Each event comes once, wherever the query was killed, also in its first batch."""
+    one = collectors()
+    one.ship(3)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, startingOffsets=starting)
+    for _ in range(batch):
+        query.trigger()
+        one.ship(4)
+    with pytest.raises(Crash):
+        query.trigger(crash=place)
+    one.ship(5)
+    start(checkpoint, one, startingOffsets=starting).process_all()
+    found = numbers(checkpoint)
+    assert found == list(range(found[0] if found else 0, one.numbers if found else 0))
+    if starting == "earliest":
+        assert found[0] == 0
+    elif batch or place != "before log":
+        assert found[0] == 3
+
+
+def test_offsets_are_the_same_text(collectors, start):
+    """Spark compares texts: equal offsets must not make it read again."""
+    members = [collectors() for _ in range(3)]
+    checkpoint = Checkpoint()
+    start(checkpoint, *members).process_all()
+    query = start(checkpoint, *reversed(members))
+    assert query.trigger() is None
+    [offset] = checkpoint.offsets
+    assert offset == json.dumps(
+        {"s": dict.fromkeys(sorted(each.spool_id for each in members), 0), "v": 1}
+    )
+
+
+def test_a_collector_that_is_away(collectors, start):
+    """The query goes on with the others, and reads its events when it is back."""
+    one, two = collectors(), collectors()
+    one.ship(2)
+    two.ship(2)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, two)
+    query.process_all()
+    two.ship(2)
+    two.stop()
+    one.ship(3)
+    query.process_all()
+    assert numbers(checkpoint, one) == list(range(5))
+    two.start()
+    while len(numbers(checkpoint, two)) < 4:
+        query.trigger()
+    assert numbers(checkpoint, two) == list(range(4))
+
+
+def test_a_collector_that_is_added(collectors, start):
+    """It begins at its oldest event, so what came before the query knew it is read."""
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    start(checkpoint, one, startingOffsets="latest").process_all()
+    two.ship(3)
+    start(checkpoint, one, two, startingOffsets="latest").process_all()
+    assert numbers(checkpoint, two) == list(range(3))
+
+
+@pytest.mark.parametrize("place", ["before log", "after log", "after partitions", "before commit"])
+def test_a_new_collector_has_a_place_before_its_first_event(collectors, start, place):
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    start(checkpoint, one).process_all()
+    one.ship(1)
+    two.ship(3)
+    query = start(checkpoint, one, two)
+    with pytest.raises(Crash):
+        query.trigger(crash=place)
+    two.ship(3)
+    start(checkpoint, one, two).process_all()
+    assert numbers(checkpoint, two) == list(range(6))
+    assert numbers(checkpoint, one) == [0]
+
+
+def test_a_collector_that_is_removed(collectors, start):
+    """Its events may wait there, so this is an error that says what to do."""
+    one, two = collectors(), collectors()
+    two.ship(2)
+    checkpoint = Checkpoint()
+    start(checkpoint, one, two).process_all()
+    with pytest.raises(
+        DataLost, match=f"no collector has the spool {two.spool_id}.*failOnDataLoss"
+    ):
+        start(checkpoint, one).process_all()
+    one.ship(1)
+    start(checkpoint, one, failOnDataLoss="false").process_all()
+    assert numbers(checkpoint, one) == [0]
+    assert two.spool_id not in checkpoint.offsets[-1]
+
+
+def test_a_collector_whose_disk_is_lost(collectors, start):
+    one = collectors()
+    one.ship(2)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, pollTimeoutMs="500")
+    query.process_all()
+    lost = one.spool_id
+    one.replace()
+    one.numbers = 100
+    one.ship(2)
+    with pytest.raises(DataLost, match=f"has the spool {lost}"):
+        for _ in range(20):  # until it is connected again
+            query.trigger()
+    start(checkpoint, one, failOnDataLoss="false").process_all()
+    assert numbers(checkpoint) == [0, 1, 100, 101]
+
+
+def test_one_unreachable_collector_may_have_the_missing_spool(collectors, start):
+    """A collector whose address has changed is no loss, as long as another one is away."""
+    one, two, three = collectors(), collectors(), collectors()
+    checkpoint = Checkpoint()
+    start(checkpoint, one, two).process_all()
+    two.stop()
+    three.stop()
+    one.ship(1)
+    query = start(checkpoint, one, three, collectorTimeoutMs="2000")
+    query.process_all()
+    assert numbers(checkpoint, one) == [0]
+    two.start()
+
+
+def test_events_that_were_deleted(collectors, start):
+    one = collectors()
+    for _ in range(4):
+        one.ship(2)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, maxRowsPerTrigger="2")
+    query.trigger()
+    query.trigger()
+    query.reader.stop()
+    one.thread.run(one.spool.commit, "spark", 6)
+    assert one.description.oldest == 6
+    with pytest.raises(DataLost, match=r"the events 2 to 6 .*another query has the same consumer"):
+        start(checkpoint, one).process_all()
+    start(checkpoint, one, failOnDataLoss="false").process_all()
+    assert numbers(checkpoint) == [0, 1, 6, 7]
+
+
+def test_positions_follow_the_start_of_batches(collectors, start):
+    """With a full spool, the next batch would never come if only `commit` moved the position."""
+    one = collectors(max_size=3000)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one)
+    query.process_all()
+    one.ship(100)
+    query.process_all()
+    query.trigger()
+    assert one.description.positions == {"spark": 100}
+    assert one.description.oldest == 100
+
+
+def test_trim_on_commit(collectors, start):
+    one = collectors()
+    one.ship(2)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, trimOn="commit")
+    query.process_all()
+    query.trigger()
+    assert one.description.positions == {"spark": 0}
+    one.ship(2)
+    query.process_all()
+    assert one.description.positions == {"spark": 2}
+
+
+def test_available_now_ends(collectors, start):
+    """It reads what there was at its start, again and again, with a limit."""
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    for run in range(3):
+        one.ship(5)
+        two.ship(3)
+        query = start(checkpoint, one, two, available_now=True, maxRowsPerTrigger="2")
+        one.ship(1)
+        query.process_all()
+        assert numbers(checkpoint, one) == list(range(6 * run + 5))
+        assert numbers(checkpoint, two) == list(range(3 * run + 3))
+
+
+def test_limits(collectors, start):
+    one, two = collectors(), collectors()
+    for _ in range(10):
+        one.ship(10)
+    two.ship(3)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, two, maxRowsPerTrigger="20")
+    query.trigger()
+    assert len(query.trigger()) == 20
+    assert numbers(checkpoint, two) == [0, 1, 2]
+    query.process_all()
+    assert numbers(checkpoint, one) == list(range(100))
+
+
+def test_a_limit_of_bytes(collectors, start):
+    one = collectors()
+    for _ in range(10):
+        one.ship(10)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, maxBytesPerTrigger="500")
+    query.trigger()
+    rows = query.trigger()
+    assert 10 <= len(rows) < 40
+    query.process_all()
+    assert numbers(checkpoint) == list(range(100))
+
+
+def test_partitions_and_tasks_that_die(collectors, start):
+    one = collectors()
+    for _ in range(10):
+        one.ship(10)
+    checkpoint = Checkpoint()
+    died = []
+
+    def dies(batch, partition, attempt):
+        died.append((batch, partition, attempt))
+        return 0 if attempt < 2 else None
+
+    query = start(checkpoint, one, minPartitions="3", dies=dies)
+    query.process_all()
+    assert numbers(checkpoint) == list(range(100))
+    assert {partition for _, partition, _ in died} == {0, 1, 2}
+
+
+def test_no_collector_answers(start, collectors):
+    one = collectors()
+    one.stop()
+    with pytest.raises(CollectorsUnreachable, match=f"{one.uri} cannot be reached"):
+        start(Checkpoint(), one, collectorTimeoutMs="100").process_all()
+    one.start()
+
+
+def test_a_task_whose_collector_is_restarted(collectors, start):
+    """The task connects again, and goes on."""
+    one = collectors()
+    for _ in range(20):
+        one.ship(10)
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one)
+    query.trigger()
+    with pytest.raises(Crash):
+        query.trigger(crash="after partitions")
+    one.restart()
+    start(checkpoint, one).process_all()
+    assert numbers(checkpoint) == list(range(200))
+
+
+def test_starting_offsets_in_json(collectors, start):
+    one, two = collectors(), collectors()
+    one.ship(5)
+    two.ship(2)
+    offsets = json.dumps({"v": 1, "s": {one.spool_id: 3}})
+    checkpoint = Checkpoint()
+    start(checkpoint, one, two, startingOffsets=offsets).process_all()
+    assert numbers(checkpoint, one) == [3, 4]
+    assert numbers(checkpoint, two) == [0, 1]
+
+
+def test_the_start_of_json_must_be_there(collectors, start):
+    one = collectors()
+    offsets = json.dumps({"v": 1, "s": {"nowhere": 3}})
+    with pytest.raises(CollectorsUnreachable, match="nowhere, and no collector has it"):
+        start(Checkpoint(), one, startingOffsets=offsets).process_all()
+
+
+def test_the_backlog_is_reported(collectors, start):
+    one = collectors()
+    one.ship(5)
+    query = start(Checkpoint(), one, maxRowsPerTrigger="2")
+    query.process_all()
+    assert query.reported == {"s": {one.spool_id: 5}, "v": 1}
+
+
+def test_two_readers_of_a_query(collectors, start):
+    """``df.union(df)`` has two: events stay until both have read them."""
+    one = collectors()
+    one.ship(4)
+    first, second = Checkpoint(), Checkpoint()
+    options = {"collectors": one.uri, "pollTimeoutMs": "0"}
+    left = Query(LumberjackDataSource, options, first, schema=NUMBERS)
+    right = Query(LumberjackDataSource, options, second, schema=NUMBERS)
+    left.trigger()
+    right.trigger()
+    left.process_all()
+    assert one.description.positions == {"spark": 0}
+    right.process_all()
+    assert numbers(first) == numbers(second) == list(range(4))
+    assert one.description.positions == {"spark": 4}
+    left.reader.stop()
+    right.reader.stop()
+
+
+def test_an_answer_that_is_late_does_not_end_available_now(collectors, start, monkeypatch):
+    """Spark ends the run if there is no news, so the question is asked again."""
+    one = collectors()
+    for _ in range(5):
+        one.ship(10)
+    checkpoint = Checkpoint()
+    asked = []
+    reach_of = fleet.Fleet._reach_of
+
+    async def late(self, *args):
+        asked.append(args)
+        return await reach_of(self, *args) if len(asked) % 3 == 0 else 0
+
+    monkeypatch.setattr(fleet.Fleet, "_reach_of", late)
+    start(checkpoint, one, available_now=True, maxBytesPerTrigger="1").process_all()
+    assert numbers(checkpoint) == list(range(50))
+
+
+def test_a_silent_collector_does_not_hold_up_the_others(collectors, start, monkeypatch):
+    """It has no news."""
+    one, two = collectors(), collectors()
+    checkpoint = Checkpoint()
+    query = start(checkpoint, one, two)
+    query.process_all()
+    monkeypatch.setattr(fleet, "ROUND", 1.0)
+    ask = fleet.Member.ask
+
+    async def silent(self, *args):
+        if self.uri == two.uri:
+            await trio.sleep_forever()
+        await ask(self, *args)
+
+    monkeypatch.setattr(fleet.Member, "ask", silent)
+    one.ship(3)
+    two.ship(3)
+    while len(numbers(checkpoint)) < 3:
+        query.trigger()
+    assert numbers(checkpoint, one) == [0, 1, 2]
+    assert numbers(checkpoint, two) == []

@@ -1,0 +1,40 @@
+"""The connection of a query to a collector, which is lost and comes back."""
+
+from __future__ import annotations
+
+import trio
+
+from rsocket_trio.collector import CollectorLimits
+from rsocket_trio.spark.spool_source.member import Member
+from rsocket_trio.spool import Batch
+from tests.collector.running import running, until
+from tests.spool.conftest import directory
+
+__all__ = ["directory"]
+
+LIMITS = CollectorLimits(instance_timeout=0.2)
+
+
+async def test_a_silent_query_keeps_its_events_when_the_collector_restarts(directory):
+    """It works on a long batch. Another query of the same consumer does not move beyond it."""
+    slow, quick = (Member("", lambda: None, 100) for _ in range(2))
+    async with trio.open_nursery() as nursery:
+        async with running(directory, limits=LIMITS) as collector:
+            for _ in range(30):
+                await collector.spool.append(Batch(1, b"1\n", encoding="json-lines"))
+            uri = slow.uri = quick.uri = collector.uris[0]
+            for member in (slow, quick):
+                nursery.start_soon(member.keep, lambda: None)
+            await until(lambda: slow.client and quick.client)
+            await slow.ask("q", "slow", 5)
+            await quick.ask("q", "quick", 10)
+            assert collector.spool.positions() == {"q": 5}
+        await until(lambda: not slow.client and not quick.client)
+        async with running(directory, uri, limits=LIMITS) as collector:
+            await until(lambda: slow.client and quick.client)
+            await trio.sleep(0.3)
+            await quick.ask("q", "quick", 20)
+            assert collector.spool.positions() == {"q": 5}
+            await slow.ask("q", "slow", 25)
+            assert collector.spool.positions() == {"q": 20}
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,182 @@
+"""A task reads its range from files or from the collector: all of its events, or an error."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+import trio
+
+from rsocket_trio import Router, serve
+from rsocket_trio.collector import READ
+from rsocket_trio.spark.spool_source import reading
+from rsocket_trio.spark.spool_source.reading import Place, read_stored
+from rsocket_trio.spark.spool_source.source_errors import DataLost, RangeUnreadable
+from rsocket_trio.spark.trio_thread import TrioThread
+from rsocket_trio.spool import SpoolFailed
+from tests.spark.collectors import LocalCollector
+
+
+@pytest.fixture
+def collector(tmp_path):
+    made = LocalCollector(tmp_path / "spool")
+    for _ in range(5):
+        made.ship(10)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def place(collector):
+    return Place(spool_id=collector.spool_id, start=3, stop=47, uri=collector.uri, timeout=30.0)
+
+
+def offsets(place):
+    return [n for stored in read_stored(place) for n in range(stored.start, stored.stop)]
+
+
+def test_from_the_collector(place):
+    assert offsets(pickle.loads(pickle.dumps(place))) == list(range(3, 47))
+
+
+def test_from_the_files(place, collector):
+    """Without a connection."""
+    here = attrs.evolve(place, uri=None, directory=str(collector.directory))
+    assert offsets(here) == list(range(3, 47))
+
+
+def test_files_of_another_host(place, tmp_path):
+    """The directory is not there, or it has another spool."""
+    assert offsets(attrs.evolve(place, directory=str(tmp_path / "nothing"))) == list(range(3, 47))
+    other = LocalCollector(tmp_path / "other")
+    other.ship(100)
+    assert offsets(attrs.evolve(place, directory=str(other.directory))) == list(range(3, 47))
+    other.stop()
+
+
+def test_files_only_and_not_there(place, tmp_path):
+    here = attrs.evolve(place, uri=None, directory=str(tmp_path / "nothing"))
+    with pytest.raises(RangeUnreadable, match=r"the directory of the spool.*is not on this host"):
+        offsets(here)
+
+
+def test_damaged_files(place, collector, monkeypatch):
+    """An error in the middle is not hidden by another source."""
+    read_range = reading.read_range
+
+    def failing(*args, **options):
+        yield from list(read_range(*args, **options))[:2]
+        raise SpoolFailed("damaged")
+
+    monkeypatch.setattr(reading, "read_range", failing)
+    with pytest.raises(SpoolFailed, match="damaged"):
+        offsets(attrs.evolve(place, directory=str(collector.directory)))
+
+
+def test_events_that_were_deleted(place, collector):
+    collector.thread.run(collector.spool.commit, "other", 20)
+    for uri, directory in ((collector.uri, None), (None, str(collector.directory))):
+        gone = attrs.evolve(place, uri=uri, directory=directory)
+        with pytest.raises(DataLost, match=r"the events 3 to 20 of the spool.*failOnDataLoss"):
+            offsets(gone)
+        assert offsets(attrs.evolve(gone, fail_on_data_loss=False)) == list(range(20, 47))
+        assert offsets(attrs.evolve(gone, stop=15, fail_on_data_loss=False)) == []
+
+
+def test_another_spool(place, collector):
+    collector.replace()
+    collector.ship(100)
+    with pytest.raises(DataLost, match="the events of the other spool are gone"):
+        offsets(place)
+    assert offsets(attrs.evolve(place, fail_on_data_loss=False)) == []
+
+
+def test_a_restart_in_the_middle(place, collector):
+    """The task goes on where it was."""
+    found = []
+    for stored in read_stored(place):
+        found += range(stored.start, stored.stop)
+        if len(found) < 10:
+            collector.restart()
+    assert found == list(range(3, 47))
+
+
+def test_a_collector_that_is_away_for_a_moment(place, collector):
+    collector.stop()
+    timer = threading.Timer(0.5, collector.start)
+    timer.start()
+    assert offsets(place) == list(range(3, 47))
+    timer.join()
+
+
+def test_a_collector_that_stays_away(place, collector):
+    collector.stop()
+    with pytest.raises(RangeUnreadable, match=r"from offset 3 on has come for 0\.3 s.*reach it"):
+        offsets(attrs.evolve(place, timeout=0.3))
+    collector.start()
+
+
+def test_a_silent_collector(place):
+    """A task of Spark has no timeout of its own."""
+    router = Router()
+
+    @router.request_stream(READ)
+    async def read() -> AsyncIterator[bytes]:
+        await trio.sleep_forever()
+        yield b""
+
+    async def silent(*, task_status):
+        class Status:
+            @staticmethod
+            def started(server):
+                task_status.started(server.uris[0])
+
+        await serve(router, "tcp://127.0.0.1:0", task_status=Status)
+
+    thread = TrioThread("silent")
+    uri = thread.serve(silent)
+    with pytest.raises(RangeUnreadable, match="the collector is silent"):
+        offsets(attrs.evolve(place, uri=uri, timeout=0.3))
+    thread.close()
+
+
+def test_a_task_that_stops_early(place, collector):
+    """As for LIMIT: the connection is closed with the iterator."""
+    batches = read_stored(place)
+    next(batches)
+    batches.close()
+    collector.stop()  # It would wait for a reader.
+    collector.start()
+
+
+def test_a_slow_task(place):
+    """The timeout is for the collector, not for the task."""
+    slow = attrs.evolve(place, timeout=0.2)
+    found = []
+    for stored in read_stored(slow):
+        found += range(stored.start, stored.stop)
+        threading.Event().wait(0.15)
+    assert found == list(range(3, 47))
+
+
+def test_gaps_are_noticed(place, monkeypatch):
+    """An event that is missing is an error, whoever is wrong."""
+    read_from = reading._read_from
+
+    def without_the_second(place):
+        for n, stored in enumerate(read_from(place)):
+            if n != 1:
+                yield stored
+
+    monkeypatch.setattr(reading, "_read_from", without_the_second)
+    with pytest.raises(RangeUnreadable, match="gave the event 20 and not 10"):
+        offsets(place)
+
+
+def test_an_end_that_comes_too_early(place, monkeypatch):
+    monkeypatch.setattr(reading, "_read_from", lambda place: iter(()))
+    with pytest.raises(RangeUnreadable, match="gave no events from 3 on"):
+        offsets(place)

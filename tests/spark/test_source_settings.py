@@ -1,0 +1,85 @@
+"""The options of the source."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from rsocket_trio.spark.spool_source.offsets import Offsets
+from rsocket_trio.spark.spool_source.settings import SourceSettings
+
+
+def test_defaults():
+    settings = SourceSettings.read({"collectors": "one"})
+    assert settings == SourceSettings(collectors=("tcp://one:7878",))
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_all_of_them(tmp_path):
+    settings = SourceSettings.read({
+        "LISTEN": "lumberjack://127.0.0.1:5044, tcp://127.0.0.1:7878",
+        "spool": str(tmp_path / "x" / ".." / "spool"),
+        "maxspoolsize": "5000000",
+        "consumer": "alerts",
+        "startingoffsets": '{"s":{"a":5},"v":1}',
+        "maxRowsPerTrigger": "10",
+        "maxBytesPerTrigger": "20",
+        "minPartitions": "3",
+        "failOnDataLoss": "False",
+        "trimOn": "COMMIT",
+        "pollTimeoutMs": "250",
+        "collectorTimeoutMs": "1500",
+        "mode": "failfast",
+        "columnNameOfCorruptRecord": "bad",
+        "includeRaw": "true",
+    })  # fmt: skip
+    assert settings == SourceSettings(
+        listen=("lumberjack://127.0.0.1:5044", "tcp://127.0.0.1:7878"),
+        spool=str(tmp_path / "spool"),
+        max_spool_size=5_000_000,
+        consumer="alerts",
+        starting=Offsets({"a": 5}),
+        max_rows=10,
+        max_bytes=20,
+        min_partitions=3,
+        fail_on_data_loss=False,
+        trim_on="commit",
+        poll_timeout=0.25,
+        collector_timeout=1.5,
+        mode="FAILFAST",
+        corrupt_column="bad",
+        include_raw=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "uris"),
+    [
+        ("one, two:80", ("tcp://one:7878", "tcp://two:80")),
+        ("tls://one:1,ws://two/x", ("tls://one:1", "ws://two:80/x")),
+        ("[::1],[::1]:80", ("tcp://[::1]:7878", "tcp://[::1]:80")),
+        ("unix:///run/x.sock", ("unix:///run/x.sock",)),
+    ],
+)
+def test_addresses(text, uris):
+    assert SourceSettings.read({"collectors": text}).collectors == uris
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "collectors is required"),
+        ({"listen": "lumberjack://:5044"}, "listen needs the option spool"),
+        ({"collectors": "a", "listen": "b", "spool": "c"}, "exclude each other"),
+        ({"collectors": "a", "consumer": ""}, "consumer must have 1 to 200"),
+        ({"collectors": "a", "endingOffsets": "earliest"}, "endingOffsets is latest"),
+        ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets is earliest"),
+        ({"collectors": "a", "maxRowsPerTriger": "1"}, "did you mean maxRowsPerTrigger"),
+        ({"collectors": "a", "mode": "x"}, "mode must be PERMISSIVE, DROPMALFORMED or FAILFAST"),
+        ({"collectors": "http://a"}, "http"),
+    ],
+)  # fmt: skip
+def test_wrong_options(options, text):
+    with pytest.raises(ValueError, match=text):
+        SourceSettings.read(options)
