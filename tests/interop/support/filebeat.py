@@ -58,11 +58,15 @@ class Filebeat:
         with (self.logs / name).open("a", encoding="utf-8", newline="") as log:
             log.writelines(line + "\n" for line in lines)
 
+    @property
+    def command(self) -> list[str]:
+        """The command that runs it."""
+        return [str(FILEBEAT), "-c", str(self._config), "--strict.perms=false"]
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Peer]:
         """Run it for the length of the block."""
-        argv = [str(FILEBEAT), "-c", str(self._config), "--strict.perms=false"]
-        async with running(ends_with_stdin(argv)) as peer:
+        async with running(ends_with_stdin(self.command)) as peer:
             yield peer
 
     def registered(self) -> dict[str, int]:

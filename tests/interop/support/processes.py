@@ -14,9 +14,11 @@ from pathlib import Path
 
 import trio
 
-from tests.programs import environment
+from tests.programs import ends_with_stdin, environment
 
 from .installed import JAVA
+
+__all__ = ["Peer", "ends_with_stdin", "java", "running"]
 
 LONGEST = 30.0
 """Seconds that a peer's program may run: one that does not answer fails its test.
@@ -40,19 +42,6 @@ def java(program: str, *arguments: str) -> list[str]:
         f"peer.{program}",
         *arguments,
     ]
-
-
-def ends_with_stdin(argv: Sequence[str]) -> list[str]:
-    """Return the command for a program that does not look at its stdin, but ends with it."""
-    # The shell becomes the program; the part in the background waits for the end of stdin. It looks
-    # whether the process is still the program, because another may have its number by then.
-    script = """
-        exec 3<&0
-        (cat <&3; [ "$(readlink /proc/$$/exe)" = "$(readlink -f "$1")" ] && kill -9 $$) \
-            >/dev/null 2>&1 &
-        exec "$@" </dev/null 3<&-
-    """
-    return ["sh", "-c", script, "sh", *argv]
 
 
 class Peer:

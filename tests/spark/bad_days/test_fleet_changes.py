@@ -1,0 +1,115 @@
+"""Collectors are added, removed, unreachable, and replaced by empty ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from .agents import sent
+from .arrived import assert_each_line_once, file_sink
+from .programs import until
+from .scene import lumberjack
+from .spark_app import AT_ONCE
+
+pytestmark = pytest.mark.programs
+
+COUNT = 1500
+
+
+def filled(scene, name):
+    """A collector with the lines of a file of the same name."""
+    collector = scene.collector(f"spool-{name}")
+    return collector, ship(scene, name, collector)
+
+
+def ship(scene, name, collector):
+    """More lines, from a new file."""
+    log = scene.log(name, COUNT)
+    scene.agent(log, collector).done()
+    return log
+
+
+def run(application, scene, *collectors, **options):
+    """Read what is there now."""
+    source = lumberjack(*collectors, **options)
+    return application.start([source], scene.file_sink(), scene.checkpoint)
+
+
+@pytest.mark.bad_days
+def test_a_collector_is_added(scene, application):
+    """It begins at its oldest event, and the others go on."""
+    one, first = filled(scene, "a")
+    run(application, scene, one).done()
+    two, second = filled(scene, "b")
+    third = ship(scene, "c", one)
+    run(application, scene, one, two).done()
+    fourth = ship(scene, "d", two)
+    run(application, scene, two, one).done()
+    assert_each_line_once(file_sink(scene.sink), sent(first, second, third, fourth))
+
+
+@pytest.mark.bad_days
+def test_a_collector_is_down_for_some_time(scene, application):
+    """The query goes on with the other one, and reads the rest when it is back.
+
+    It is killed while tasks are reading from it: they wait and go on where they were.
+    """
+    (one, first), (two, second) = filled(scene, "a"), filled(scene, "b")
+    gate = scene.gate()
+    source = lumberjack(one, two, collectorTimeoutMs=30_000)
+    query = application.start(
+        [source],
+        scene.file_sink(),
+        scene.checkpoint,
+        trigger=AT_ONCE,
+        gate=str(gate.path),
+        after=300,
+    )
+    until(lambda: len(gate.waiting()) == 2, "both tasks come to the gate")
+    two.kill()
+    gate.open()
+    two.start()
+    until(lambda: query.position() == 2 * COUNT, "both are read", details=query.state)
+    two.kill()
+    third = ship(scene, "c", one)
+    until(lambda: query.position() == 3 * COUNT, "the other one is read", details=query.state)
+    two.start()
+    fourth = ship(scene, "d", two)
+    until(lambda: query.position() == 4 * COUNT, "both are read again", details=query.state)
+    query.stop()
+    assert_each_line_once(file_sink(scene.sink), sent(first, second, third, fourth))
+
+
+@pytest.mark.bad_days
+def test_a_collector_is_removed(scene, application):
+    """Its events may be unread, so this is an error, unless the user wants to go on without it."""
+    (one, first), (two, second) = filled(scene, "a"), filled(scene, "b")
+    run(application, scene, one, two).done()
+    third = ship(scene, "c", one)
+    two.kill()
+    gone = two.spool().spool_id
+    error = run(application, scene, one).failed()
+    assert f"no collector has the spool {gone}" in error
+    run(application, scene, one, failOnDataLoss="false").done()
+    assert_each_line_once(file_sink(scene.sink), sent(first, second, third))
+
+
+@pytest.mark.bad_days
+def test_a_collector_is_wiped(scene, application):
+    """Events of its lost disk are lost: the query says so, and goes on if the user says so."""
+    one, first = filled(scene, "a")
+    run(application, scene, one).done()
+    unread = ship(scene, "lost", one)
+    gone = one.spool().spool_id
+    one.kill()
+    one.wipe()
+    one.start()
+    second = ship(scene, "b", one)
+    error = run(application, scene, one).failed()
+    assert f"no collector has the spool {gone}" in error
+    assert "failOnDataLoss" in error
+    before = file_sink(scene.sink)
+    assert_each_line_once(before, sent(first))
+    run(application, scene, one, failOnDataLoss="false").done()
+    rows = file_sink(scene.sink)
+    assert_each_line_once(rows, sent(first, second))
+    assert not {row.line for row in rows}.intersection(unread.lines)
