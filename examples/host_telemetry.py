@@ -70,6 +70,9 @@ class LoadRequest:
     every: float = 1.0
 
 
+EVERY_SECOND: Final = LoadRequest()
+
+
 @attrs.frozen
 class Load:
     """One sample. ``busy`` and ``cpus`` are shares, 0 to 1, of the time since the last sample."""
@@ -138,7 +141,7 @@ async def facts() -> Facts:
 
 
 @router.request_stream("host.load")
-async def load(request: LoadRequest) -> AsyncIterator[Load]:
+async def load(request: LoadRequest = EVERY_SECOND) -> AsyncIterator[Load]:
     # The demand of the client controls this generator: without credit it takes no sample, and the
     # next sample covers the whole time since the last one.
     if not SHORTEST_INTERVAL <= request.every <= LONGEST_INTERVAL:

@@ -1,6 +1,8 @@
 """The examples as a user runs them: as programs, with a telemetry server of the CLI."""
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -87,3 +89,15 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
         return module
 
     return load
+
+
+@pytest.fixture
+def chromium() -> str:
+    """The path of the browser. A separate fixture: a skip inside a trio task loses its reason."""
+    found = shutil.which("chromium")
+    if found is None:
+        missing = "chromium is not installed: run tests/interop/setup.sh"
+        if os.environ.get("INTEROP") == "required":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    return found

@@ -1,131 +1,25 @@
 """The page in a headless browser, and the two servers behind it."""
 
-import base64
-import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
 from trio.testing import memory_stream_pair
-from trio_websocket import open_websocket_url
 
 from rsocket_trio import RejectedSetup, connect, serve
-
-CHROMIUM = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1000,760",
-    "--remote-debugging-port=0",
-]
-
-
-@asynccontextmanager
-async def running(command, **options):
-    """A program that runs for the length of the block and is killed at its end."""
-    process = await trio.lowlevel.open_process([str(part) for part in command], **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    await pipe.aclose()
-
-
-async def text_after(stream, marker):
-    """Return the text between a marker and the next blank."""
-    seen = ""
-    while marker not in seen or not seen.partition(marker)[2].split(None, 1)[1:]:
-        some = await stream.receive_some()
-        assert some, f"no {marker!r} in {seen!r}"
-        seen += some.decode()
-    return seen.partition(marker)[2].split()[0]
-
-
-class Page:
-    """A page of a browser, controlled by the browser's debugging protocol."""
-
-    def __init__(self, websocket):
-        self._websocket = websocket
-        self._session = {}
-        self._calls = 0
-
-    def _message(self, method, **params):
-        self._calls += 1
-        return json.dumps({"id": self._calls, "method": method, "params": params, **self._session})
-
-    async def call(self, method, **params):
-        await self._websocket.send_message(self._message(method, **params))
-        while (answer := json.loads(await self._websocket.get_message())).get("id") != self._calls:
-            pass  # events
-        return answer["result"]
-
-    async def open(self, url):
-        """Go to the address, in the one open page, and wait until it is loaded."""
-        targets = (await self.call("Target.getTargets"))["targetInfos"]
-        [target] = [each["targetId"] for each in targets if each["type"] == "page"]
-        attached = await self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = {"sessionId": attached["sessionId"]}
-        await self.call("Page.enable")
-        await self._websocket.send_message(self._message("Page.navigate", url=url))
-        while (
-            json.loads(await self._websocket.get_message()).get("method") != "Page.loadEventFired"
-        ):
-            pass
-
-    async def run(self, script):
-        answer = await self.call(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
-        )
-        assert "exceptionDetails" not in answer, answer
-        return answer["result"].get("value")
-
-    async def wait_until(self, condition):
-        """Wait until an expression is true in the page."""
-        await self.run(
-            "new Promise((done) => { const look = () => "
-            f"({condition}) ? done() : requestAnimationFrame(look); look(); }})"
-        )
-
-
-@pytest.fixture
-def chromium():
-    """The path of the browser. A separate fixture: a skip inside a trio task loses its reason."""
-    found = shutil.which("chromium")
-    if found is None:
-        missing = "chromium is not installed: run tests/interop/setup.sh"
-        if os.environ.get("INTEROP") == "required":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
-    return found
+from tests.examples.chromium import opened, running, text_after
 
 
 @pytest.fixture
 async def page(examples, environment, tmp_path, chromium):
     serve_page = [sys.executable, examples / "browser/serve.py", "--http", "0"]
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
     with trio.fail_after(60):
         async with running(serve_page, stdout=subprocess.PIPE, env=environment) as server:
             url = await text_after(server.stdout, "open ")
-            async with running([chromium, *CHROMIUM, profile], stderr=subprocess.PIPE) as it:
-                debugger = await text_after(it.stderr, "DevTools listening on ")
-                async with open_websocket_url(debugger, max_message_size=2**25) as websocket:
-                    page = Page(websocket)
-                    await page.open(url)
-                    yield page
+            async with opened(chromium, tmp_path / "profile", url) as page:
+                yield page
 
 
 RECEIVED = "Number(document.getElementById('demand').textContent.split(' ')[0])"
@@ -142,7 +36,7 @@ DRAWN = """(() => {
 
 
 @pytest.mark.interop
-async def test_the_page_shows_facts_and_load(page, tmp_path):
+async def test_the_page_shows_facts_and_load(page):
     """It shows the facts, draws the load, and grants no credit while paused."""
     await page.wait_until(f"{RECEIVED} >= 6")
     assert await page.run("document.getElementById('facts').children.length") == 5
@@ -154,14 +48,12 @@ async def test_the_page_shows_facts_and_load(page, tmp_path):
     held = await page.run(RECEIVED)
     await page.run("document.getElementById('pause').click()")
     await page.wait_until(f"{RECEIVED} > {held}")
-    if directory := os.environ.get("SCREENSHOTS"):  # for people who want to see it
-        picture = (await page.call("Page.captureScreenshot"))["data"]
-        await trio.Path(directory, "browser.png").write_bytes(base64.b64decode(picture))
+    await page.save_picture("browser.png")
 
 
 @pytest.fixture
 def site(load):
-    site = load("browser/serve.py").Site()
+    site = load("browser/serve.py").telemetry_page()
     site.show(8000, "ws://127.0.0.1:7879/rsocket")
     return site
 
