@@ -13,6 +13,10 @@ from .cases import CASES, is_wanted
 from .harness import raise_file_limit, run_case, takes_part
 from .memory import run_memory
 from .report import Memory, Results, markdown, update
+from .spark.cases import SPARK_CASES, spark_missing
+from .spark.report import absent_lines as spark_absent
+from .spark.report import spark_lines
+from .spark.running import SparkResults, run_spark
 from .stacks import STACKS
 
 
@@ -31,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="the case with this name, or all cases whose name contains it; may be repeated: "
         + ", ".join(case.name for case in CASES)
-        + ", memory",
+        + ", memory, "
+        + ", ".join(case.name for case in SPARK_CASES),
     )
     options.add_argument(
         "--stacks",
@@ -81,7 +86,13 @@ def main(arguments: Sequence[str]) -> int:
         for case in CASES
         if is_wanted(case.name, options.only) and any(takes_part(case, stack) for stack in usable)
     ]
-    if not cases and not is_wanted("memory", options.only):
+    everything = not options.only and len(stacks) == len(STACKS)
+    spark_cases = [
+        case
+        for case in SPARK_CASES
+        if (options.only or everything) and is_wanted(case.name, options.only)
+    ]
+    if not (cases or spark_cases or is_wanted("memory", options.only)):
         parser().error(f"no case matches: {', '.join(options.only)}")
     described = machine.describe()
     raise_file_limit()
@@ -99,6 +110,7 @@ def main(arguments: Sequence[str]) -> int:
     memory: Memory = {}
     if is_wanted("memory", options.only):
         memory = run_memory(usable, min(3, options.rounds), options.scale, say)
+    spark: SparkResults = run_spark(spark_cases, options.rounds, options.scale, say)
     command = shlex.join(["python", "-m", "benchmarks", *arguments])
     report = markdown(
         command=command,
@@ -109,6 +121,8 @@ def main(arguments: Sequence[str]) -> int:
         stacks=stacks,
         results=results,
         memory=memory,
+        more=spark_lines(spark_cases, spark),
+        absent=spark_absent(spark_cases, spark),
     )
     print(report)
     if options.output is not None:
@@ -116,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     kept = Path(__file__).with_name("results.md")
     if options.update:
         kept.write_text(update(kept.read_text(), report, command))
-    elif options.output is None and not options.only and len(stacks) == len(STACKS):
+    elif options.output is None and everything:
         kept.write_text(report)
     failed = any(
         result.failure is not None and case.name not in stack.cannot
@@ -124,6 +138,12 @@ def main(arguments: Sequence[str]) -> int:
         if case.missing() is None
         for stack in usable
         if (result := results[case.name].get(stack.name)) is not None
+    )
+    failed = failed or any(
+        isinstance(spark[case.name][run.title], str)
+        for case in spark_cases
+        for run in case.runs
+        if (spark_missing() or run.missing()) is None
     )
     return 1 if failed else 0
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .lumberjack.ends import LUMBERJACK_CASES, LUMBERJACK_GROUPS
 from .model import Case
+from .spark.cases import SPARK_CASES
 
 LARGE = 16 * 2**20
 
@@ -173,5 +174,5 @@ def is_wanted(name: str, words: Sequence[str]) -> bool:
         words: The values of ``--only``. The full name of a case selects only this case; any other
             word selects all cases whose name contains it. Without words all cases are selected.
     """
-    names = {case.name for case in CASES}
+    names = {case.name for case in (*CASES, *SPARK_CASES)}
     return not words or any(name == word if word in names else word in name for word in words)

@@ -32,11 +32,19 @@ class ProgramFailed(Exception):
 
 
 class Program:
-    """One end of a connection: a process that reads and prints lines."""
+    """One end of a connection: a process that reads and prints lines.
+
+    Attributes:
+        command: Its command.
+        process: Its process.
+        patience: Seconds without an outcome after which it counts as hung.
+    """
 
     def __init__(self, command: Sequence[str], stderr: Any, directory: Path = ROOT) -> None:
         self.command = command
         self.stderr = stderr
+        self.patience = PATIENCE
+        self._printed = bytearray()
         self.process = subprocess.Popen(
             command,
             cwd=directory,
@@ -46,17 +54,26 @@ class Program:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
 
-    def read_line(self, seconds: float = PATIENCE) -> str:
+    def read_line(self, seconds: float | None = None) -> str:
         """Return the next line that the program prints."""
         assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        line = self.process.stdout.readline().decode() if ready else ""
-        if not line:
+        seconds = self.patience if seconds is None else seconds
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._printed:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self.process.stdout], [], [], left)
+            # Not with `readline`: it may keep a further line, which `select` does not see.
+            data = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if data:
+                self._printed += data
+                continue
             self.stderr.seek(0)
             said = self.stderr.read().decode(errors="replace")[-2000:]
             state = "ended" if ready else f"printed nothing for {seconds:.0f} s"
             raise ProgramFailed(f"{' '.join(self.command[1:])} {state}\n{said}")
-        return line
+        line, _, rest = self._printed.partition(b"\n")
+        self._printed = bytearray(rest)
+        return line.decode()
 
     def ask(self, operation: str, **parameters: object) -> dict[str, Any]:
         """Send a command and wait for its outcome."""

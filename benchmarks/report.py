@@ -9,6 +9,7 @@ from statistics import median
 from .cases import GROUPS
 from .harness import Result
 from .model import Case, Stack
+from .spark.groups import SPARK_GROUPS
 from .stacks import WARM_UP
 
 Results = dict[str, dict[str, Result]]
@@ -177,11 +178,15 @@ def memory_lines(stacks: Sequence[Stack], memory: Memory) -> list[str]:
 
 
 def absent_lines(
-    cases: Sequence[Case], stacks: Sequence[Stack], results: Results, memory: Memory
+    cases: Sequence[Case],
+    stacks: Sequence[Stack],
+    results: Results,
+    memory: Memory,
+    others: Sequence[str],
 ) -> list[str]:
     """Return the section with the cases that were not measured, and the reasons."""
     titles = {stack.name: stack.title for stack in stacks}
-    lines = []
+    lines = list(others)
     for case in cases:
         if (reason := case.missing()) is not None:
             lines.append(f"* {case.group}, {case.heading}: {reason}")
@@ -214,11 +219,11 @@ def update(old: str, new: str, command: str) -> str:
     """
     tables = _sections(new)
     result = _sections(old)
-    for heading in GROUPS.values():
+    order = ["", *GROUPS.values(), *SPARK_GROUPS.values()]
+    for heading in order[1:]:
         if lines := tables.get(heading):
             result[heading] = f"\nMade by `{command}`.\n{lines}"
     result[_HOW_TO_READ] = tables[_HOW_TO_READ]
-    order = ["", *GROUPS.values()]
     first = [heading for heading in order if heading in result]
     rest = [heading for heading in result if heading not in order]
     return "\n## ".join(f"{heading}\n{result[heading]}" for heading in [*first, *rest])[1:]
@@ -240,8 +245,23 @@ def markdown(
     stacks: Sequence[Stack],
     results: Results,
     memory: Memory,
+    more: Sequence[str] = (),
+    absent: Sequence[str] = (),
 ) -> str:
-    """Return the whole report."""
+    """Return the whole report.
+
+    Args:
+        command: The command that made it.
+        machine: What to say about the machine.
+        rounds: The rounds of each case.
+        seconds: The length of a measurement.
+        cases: The cases.
+        stacks: The stacks.
+        results: Their results.
+        memory: The results about memory.
+        more: Further sections.
+        absent: Further lines about what was not measured.
+    """
     present = [stack for stack in stacks if stack.missing() is None]
     lines = [
         "# Benchmark results",
@@ -258,8 +278,9 @@ def markdown(
     ]
     for group in GROUPS:
         lines += group_lines(group, cases, present, results)
+    lines += more
     lines += latency_lines(cases, present, results)
     lines += memory_lines(present, memory)
-    lines += absent_lines(cases, stacks, results, memory)
+    lines += absent_lines(cases, stacks, results, memory, absent)
     lines += [f"## {_HOW_TO_READ}", "", *NOTES]
     return "\n".join(lines).rstrip() + "\n"

@@ -29,6 +29,7 @@ PACKAGE: Final = "rsocket_trio"
 NO_BEHAVIOUR: Final = (
     "test_benchmarks",
     "test_benchmarks_lumberjack",
+    "test_benchmarks_spark",
     "test_conformance",
     "test_docstrings",
     "test_exports",

@@ -1,0 +1,21 @@
+"""The tables of the Spark cases: the name of each group, and its heading."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["LATENCY", "ROWS", "SCALE", "SINKS", "SPARK_GROUPS", "STREAMS"]
+
+STREAMS: Final = "spark-streams"
+SCALE: Final = "spark-scale"
+LATENCY: Final = "spark-latency"
+ROWS: Final = "spark-rsocket"
+SINKS: Final = "spark-sinks"
+
+SPARK_GROUPS: Final = {
+    STREAMS: "Spark: from agents to a sink",
+    SCALE: "Spark: more collectors, and two executors",
+    LATENCY: "Spark: latency from an agent to a table",
+    ROWS: "Spark: the RSocket source",
+    SINKS: "Spark: sinks",
+}
