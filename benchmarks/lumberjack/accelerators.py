@@ -11,5 +11,5 @@ def hide_unless_fast() -> None:
     """Make both look as if they were not installed. Call it before the package is imported."""
     if "--fast" not in sys.argv:
         for name in ("orjson", "isal"):
-            # Python's way to block an import, which its type stubs do not know.
-            sys.modules[name] = None  # type: ignore[assignment]
+            # None blocks an import. The type stubs of Python do not know this.
+            sys.modules[name] = None  # type: ignore[assignment]  # as said above

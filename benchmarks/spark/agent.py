@@ -103,6 +103,7 @@ def pace(rate: int, seconds: float, send: Callable[[list[bytes]], None]) -> int:
     size, count = paced_sizes(rate, seconds)
     begun = time.perf_counter()
     for number in range(count):
+        # The rate must be steady, and this program does nothing else.
         time.sleep(max(0.0, begun + number * _PAUSE - time.perf_counter()))
         send(stamped(texts, size))
     return size * count

@@ -103,7 +103,7 @@ class Application:
                 raise RuntimeError(str(error)[:2000])
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{done} of {count} rows after {_PATIENCE:g} s")
-            time.sleep(_POLL)
+            time.sleep(_POLL)  # Spark has to be asked for the progress of a query.
 
     def stop(self) -> dict[str, Any]:
         """Stop the query."""

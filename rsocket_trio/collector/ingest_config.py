@@ -72,4 +72,6 @@ COLLECTOR_CONFIG: Final = ConnectionConfig(
     fragment_size=2**20,
 )
 """How a collector serves RSocket. An event has 16 MiB at most, as a Lumberjack event. A connection
-holds some 130 MB at most, if its peer is hostile. Ranges go out in large frames."""
+of a sender holds some 130 MB at most, if it is hostile. That of a reader also holds a stored batch
+for each range that it has open, up to `CollectorLimits.max_reads_per_connection`. Ranges go out in
+large frames."""

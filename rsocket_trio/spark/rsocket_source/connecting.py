@@ -81,10 +81,9 @@ async def connected(
             if entered:
                 raise
             failure = error
-        except Exception as error:
+        except Exception as error:  # of any kind: the next attempt would not be better
             if entered:
                 raise
-            # The responder, or the options, will not be better at the next attempt.
             raise explain(error, "the connection", uri) from error
         # All addresses are tried once before the first wait.
         wait = delay if (attempt + 1) % len(settings.uris) == 0 else 0

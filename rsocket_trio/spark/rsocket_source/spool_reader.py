@@ -96,28 +96,8 @@ def read_spool_settings(options: Options, *, is_stream: bool) -> tuple[SpoolSett
     return attrs.evolve(settings, subscribe=(subscription,)), rows
 
 
-class SpoolStreamReader(LumberjackStreamReader):
-    """Reads the elements that a collector stores.
-
-    Args:
-        settings: The collector.
-        rows: How elements become rows.
-        schema: The columns that Spark wants, exactly.
-    """
-
-    def __init__(self, settings: SpoolSettings, rows: RowSettings, schema: pa.Schema) -> None:
-        super().__init__(settings, _NO_LAYOUT)
-        self._rows = rows
-        self._schema = schema
-        RowMaker(rows, schema, SPOOL_FACTS)  # An error here is better than one on each executor.
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a range, in a task."""
-        return _read(partition, self._rows, self._schema)
-
-
-class SpoolBatchReader(LumberjackBatchReader):
-    """Reads the elements that collectors keep, once.
+class _Elements:
+    """What both readers have in common: it comes before the reader of Lumberjack in their bases.
 
     Args:
         settings: The collectors.
@@ -126,7 +106,8 @@ class SpoolBatchReader(LumberjackBatchReader):
     """
 
     def __init__(self, settings: SpoolSettings, rows: RowSettings, schema: pa.Schema) -> None:
-        super().__init__(settings, _NO_LAYOUT)
+        # The next base is a reader of Lumberjack, which the type checker cannot know.
+        super().__init__(settings, _NO_LAYOUT)  # type: ignore[call-arg]  # as said above
         self._rows = rows
         self._schema = schema
         RowMaker(rows, schema, SPOOL_FACTS)  # An error here is better than one on each executor.
@@ -134,6 +115,14 @@ class SpoolBatchReader(LumberjackBatchReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a range, in a task."""
         return _read(partition, self._rows, self._schema)
+
+
+class SpoolStreamReader(_Elements, LumberjackStreamReader):
+    """Reads the elements that a collector stores, in micro-batches."""
+
+
+class SpoolBatchReader(_Elements, LumberjackBatchReader):
+    """Reads the elements that collectors keep, once."""
 
 
 def _read(
