@@ -11,6 +11,7 @@ The modules, in reading order:
 - ``reads``: the ranges that are being read
 - ``consumers``: positions of consumers with several instances
 - ``collecting``: a collector, as applications run it: `collect`
+- ``running``: what runs in it, and how it stops
 - ``ingest``: events that peers send by RSocket
 - ``ingest_config``: how these form batches, and how RSocket connections are treated
 - ``subscriptions``: events of publishers, by streams that the collector opens

@@ -1,4 +1,4 @@
-"""A collector, as applications run it: `collect`, `Collector`, `CollectorStatistics`."""
+"""A collector, as applications run it: `collect`, `Collector`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from math import inf
 from typing import Final, TypeAlias, final
 
 import trio
 
 from ..config import ConnectionConfig
 from ..interactions.block import Block
-from ..lumberjack import LumberjackConfig, LumberjackServer
+from ..lumberjack import LumberjackConfig
 from ..lumberjack import serve as serve_lumberjack
 from ..lumberjack.addresses import lumberjack_uri
 from ..protocol.retry import Retry
 from ..routing import Authenticate, Router
 from ..sealed import Sealed, make
-from ..server import Server, serve
-from ..sockets.serving import RunningServer
+from ..server import serve
 from ..sockets.tls import check_context
-from ..spool import Retention, Spool, SpoolConfig, open_spool
+from ..spool import Retention, SpoolConfig, open_spool
 from ..uri import Uri, as_uri
 from .ingest import Ingest
 from .ingest_config import COLLECTOR_CONFIG, IngestConfig
 from .limits import CollectorLimits
 from .messages import STATUS, CollectorStatistics
+from .running import Running
 from .service import reading_router
 from .storage import Storage
 from .subscriptions import Subscriber, Subscription, parse_subscription
@@ -52,44 +51,18 @@ class Collector(metaclass=Sealed, given="collect gives one to task_status"):
         spool: The spool, e.g. to read from it in this process.
     """
 
-    def __init__(self, spool: Spool, storage: Storage, ingest: Ingest) -> None:
-        self.spool = spool
-        self.uris: list[str] = []
-        self._storage: Final = storage
-        self._ingest: Final = ingest
-        self._servers: Final[list[RunningServer]] = []
-        self._subscribers: Final[list[Subscriber]] = []
-        self._began_at: Final = spool.head
-        self._scope: Final = trio.CancelScope()
-        self._over: Final = trio.Event()
+    def __init__(self, running: Running) -> None:
+        self.spool = running.spool
+        self.uris = running.uris
+        self._running: Final = running
 
     def statistics(self) -> CollectorStatistics:
         """Return numbers about this collector."""
-        connections = events = 0
-        for server in self._servers:
-            if isinstance(server, LumberjackServer):
-                numbers = server.statistics()
-                connections += numbers.connections
-                events += numbers.events
-            elif isinstance(server, Server):
-                connections += server.statistics().connections
-        return CollectorStatistics(
-            connections=connections,
-            stored=self.spool.head - self._began_at,
-            lumberjack_events=events,
-            dropped=self._storage.dropped,
-            pending_size=self._ingest.pending_size,
-            subscriptions=tuple(each.statistics() for each in self._subscribers),
-        )
+        return self._running.statistics()
 
     def stop(self, *, grace: float = 5.0) -> None:
         """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._scope.deadline = min(self._scope.deadline, trio.current_time() + grace)
-        if not self._storage.stopping.is_set():
-            self._storage.stopping.set()
-            self._ingest.stop()
-        for server in self._servers:
-            server.stop(grace=grace)
+        self._running.stop(grace)
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.
@@ -106,35 +79,7 @@ class Collector(metaclass=Sealed, given="collect gives one to task_status"):
         If cancelled: the collector still stops.
         """
         self.stop(grace=grace)
-        await self._over.wait()
-
-    def _add(self, server: RunningServer) -> None:
-        """Add a server that accepts connections."""
-        self._servers.append(server)
-        self.uris += server.uris
-
-    def _follow(self, subscriber: Subscriber, nursery: trio.Nursery) -> None:
-        """Begin a subscription."""
-        self._subscribers.append(subscriber)
-        nursery.start_soon(subscriber.run)
-
-    async def _run(self, nursery: trio.Nursery) -> None:
-        """Run until stopped; then store what has been taken.
-
-        Raises:
-            SpoolFailed: The spool has failed for good.
-        """
-        await self._storage.stopping.wait()
-        if self._storage.failure is not None:
-            raise self._storage.failure
-        with self._scope:
-            async with trio.open_nursery() as stopping:
-                for server in self._servers:
-                    stopping.start_soon(partial(server.aclose, grace=inf))
-            for subscriber in self._subscribers:
-                await subscriber.over.wait()
-            await self._ingest.wait_idle()
-        nursery.cancel_scope.cancel(reason="the collector has stopped")
+        await self._running.over.wait()
 
 
 async def collect(
@@ -206,7 +151,7 @@ async def collect(
     if origins is None and any(each.is_websocket for each in others):
         origins = ()
     block = Block()
-    collector: Collector | None = None
+    running: Running | None = None
     try:
         with block.around():
             async with (
@@ -220,11 +165,11 @@ async def collect(
                         storage = Storage(spool)
                         config = ingest.for_spool(max_size)
                         entrance = Ingest(storage, config, nursery)
-                        collector = make(Collector, spool, storage, entrance)
+                        running = Running(spool, storage, entrance)
                         router = Router(authenticate=authenticate)
                         router.include(reading_router(spool, limits=limits))
                         router.include(entrance.router())
-                        router.include(_status_router(collector))
+                        router.include(_status_router(running))
                         if senders:
                             start: _Start = partial(
                                 serve_lumberjack,
@@ -234,7 +179,7 @@ async def collect(
                                 ssl_context=for_senders,
                                 max_connections=max_connections,
                             )
-                            collector._add(await nursery.start(start))  # noqa: SLF001 - ours
+                            running.add(await nursery.start(start))
                         if others:
                             start = partial(
                                 serve,
@@ -245,27 +190,27 @@ async def collect(
                                 max_connections=max_connections,
                                 allowed_origins=origins,
                             )
-                            collector._add(await nursery.start(start))  # noqa: SLF001 - ours
+                            running.add(await nursery.start(start))
                         for each in wanted:
                             subscriber = Subscriber(
                                 each, storage, entrance, config, retry, subscribe_ssl_context
                             )
-                            collector._follow(subscriber, nursery)  # noqa: SLF001 - ours
-                        task_status.started(collector)
-                        await collector._run(nursery)  # noqa: SLF001 - ours
+                            running.follow(subscriber, nursery)
+                        task_status.started(make(Collector, running))
+                        await running.run(nursery)
                 finally:
                     nursery.cancel_scope.cancel(reason="the collector has ended")
     finally:
-        if collector is not None:
-            collector._over.set()  # noqa: SLF001 - ours
+        if running is not None:
+            running.over.set()
 
 
-def _status_router(collector: Collector) -> Router:
+def _status_router(running: Running) -> Router:
     router = Router()
 
     @router.request_response(STATUS)
     async def status() -> CollectorStatistics:
-        return collector.statistics()
+        return running.statistics()
 
     return router
 

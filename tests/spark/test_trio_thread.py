@@ -687,7 +687,7 @@ class TestProcesses:
                 try:
                     function()
                 except Exception as error:
-                    print(type(error).__name__, flush=True)
+                    print(type(error).__name__ + "\\n", end="", flush=True)
 
             for each in (lambda: thread.run(wait), lambda: next(thread.iterate(manager, buffer=1))):
                 threading.Thread(target=call, args=(each,), daemon=True).start()
