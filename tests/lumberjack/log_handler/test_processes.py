@@ -101,7 +101,7 @@ log.info("one")
     )
     assert "1 log records were dropped (unsent 1)" in said
     assert "Traceback" not in said
-    assert 1 < seconds < 20
+    assert seconds > 1
 
 
 def test_signal_handlers_log_in_the_middle_of_everything(receiver):

@@ -227,10 +227,8 @@ def test_a_slow_consumer_is_no_idle_publisher(numbers):
 
 def test_no_responder(dead_port):
     """The error says how long it was tried, and why it failed."""
-    begin = time.monotonic()
     with pytest.raises(ReadFailed, match=r"within 0\.4 s .option timeoutMs.: "):
         read(f"tcp://127.0.0.1:{dead_port}", route="a", timeoutMs="400")
-    assert time.monotonic() - begin < 5
 
 
 def test_another_responder_is_tried(dead_port, numbers):
@@ -280,10 +278,8 @@ def test_a_refused_connection(serving):
     async def refuse(setup, requester):
         raise RejectedSetup("not you")
 
-    begin = time.monotonic()
     with pytest.raises(ReadFailed, match="refused the connection: REJECTED_SETUP: not you"):
-        read(serving(refuse), route="a")
-    assert time.monotonic() - begin < 10
+        read(serving(refuse), route="a", timeoutMs="600000")
 
 
 def test_authentication(serving):

@@ -163,10 +163,8 @@ def test_a_spool_in_the_query(session, serving, tmp_path):
         )
         wait_for(lambda: stored(query, tmp_path / "spool") == end, 90)  # noqa: B023 - called here
         query.processAllAvailable()
-        begin = time.monotonic()
         query.stop()
         wait_for(lambda: len(left) == run)  # noqa: B023 - called here only
-        assert time.monotonic() - begin < 15
     rows = session.read.parquet(str(tmp_path / "rows")).collect()
     assert sorted((row._offset, row.number) for row in rows) == [(n, n) for n in range(80)]
 

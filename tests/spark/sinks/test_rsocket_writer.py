@@ -230,9 +230,7 @@ def test_an_abort_drops_the_rows(spark):
 def test_an_abort_does_not_hide_the_failure_of_the_job(bare, caplog):
     """Spark reports the first failure, so an abort that fails only logs."""
     options = {"uri": "tcp://127.0.0.1:1", "route": "alerts"}
-    begun = time.monotonic()
     rsocket_writer(options, SCHEMA, overwrite=False).abort([])
-    assert time.monotonic() - begun < 5
     assert "Connection refused" in caplog.text
 
 
