@@ -12,8 +12,9 @@ import pytest
 from rsocket_trio import Payload, connect
 from rsocket_trio.collector import EVENTS
 from rsocket_trio.testing import cancel_everywhere
-from tests.collector.running import data, running, until
+from tests.collector.running import data, running
 from tests.spool.helpers import collect, lines
+from tests.waiting import until
 
 
 @pytest.fixture

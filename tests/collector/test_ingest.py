@@ -17,7 +17,8 @@ from rsocket_trio.collector.gathering import ITEM_COST, size_of
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
 from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
-from tests.collector.running import data, payloads, running, stored, until
+from tests.collector.running import data, payloads, running, stored
+from tests.waiting import until
 
 JSON = {"data_mime_type": "application/json"}
 

@@ -19,7 +19,8 @@ import trio
 from rsocket_trio.lumberjack import LumberjackHandler, ShipperConfig
 from rsocket_trio.lumberjack.log_handler.worker import is_worker
 from rsocket_trio.protocol.retry import Retry
-from tests.lumberjack.log_handler.receiving_thread import receiving, wait_until
+from tests.lumberjack.log_handler.receiving_thread import receiving
+from tests.waiting import wait_until
 
 QUICK = ShipperConfig(retry=Retry(initial_delay=0.01, max_delay=0.05))
 DOWN = "lumberjack://127.0.0.1:9"

@@ -10,7 +10,7 @@ import pytest
 
 from rsocket_trio.lumberjack.log_handler.buffer import Buffer
 from rsocket_trio.lumberjack.log_handler.handover import Handover
-from tests.lumberjack.log_handler.receiving_thread import wait_until
+from tests.waiting import wait_until
 
 ANY = 10**9
 
