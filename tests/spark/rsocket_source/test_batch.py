@@ -204,7 +204,7 @@ def test_an_idle_publisher(serving, interaction):
         return b""
 
     with pytest.raises(ReadFailed, match=r"option\s+timeoutMs"):
-        read(serving(router), route="idle", interaction=interaction, timeoutMs="200")
+        read(serving(router), route="idle", interaction=interaction, timeoutMs="2000")
     wait_until(lambda: bool(ended))
 
 
@@ -213,8 +213,8 @@ def test_a_slow_consumer_is_no_idle_publisher(numbers):
     facts, uri = numbers
     facts.count = 6
     taken = 0
-    for batch in open_read(uri, route="numbers", initialRequestN="2", timeoutMs="150"):
-        time.sleep(0.25)
+    for batch in open_read(uri, route="numbers", initialRequestN="3", timeoutMs="2000"):
+        time.sleep(2.2)
         taken += batch.num_rows
     assert taken == 6
 
