@@ -152,6 +152,9 @@ def test_a_forked_child_ships_its_own_records_only(receiver):
     """The parent's queue is sent once, by the parent."""
     said, _ = run(
         """
+import warnings
+
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: fork beside threads.
 handler = ship(linger=60)
 for number in range(100):
     log.info("parent %d", number)
