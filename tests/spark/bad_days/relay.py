@@ -27,6 +27,7 @@ class Relay:
         there = urlsplit(target)
         self._target = (there.hostname, there.port)
         self.connections = 0
+        self._held = 0
         self._silent = False
         self._allowed = answers
         self._allowed_on_new: int | None = None
@@ -58,6 +59,11 @@ class Relay:
         """Let no more answers pass."""
         with self._news:
             self._allowed = 0
+
+    def holds(self) -> bool:
+        """Whether there is an answer that it holds back."""
+        with self._news:
+            return self._held > 0
 
     def limit_new(self, answers: int) -> None:
         """Let so many bytes of answers pass on each connection that comes from now on."""
@@ -156,7 +162,9 @@ class Relay:
                 count = min([wanted, *(each for each in left if each is not None)])
                 if count and not self._silent:
                     break
+                self._held += answers
                 self._news.wait()
+                self._held -= answers
             if answers and self._allowed is not None:
                 self._allowed -= count
             if answers and source in self._left:
