@@ -37,12 +37,10 @@ def application(_applications):
 
 @pytest.fixture
 def filebeat(scene):
-    """``filebeat(name, count, *collectors, **output)``: a Filebeat that ships so many lines."""
+    """``filebeat(name, count, *uris, **output)``: a Filebeat that ships so many lines."""
     installed.require("filebeat")
 
-    def start(name, count, *collectors, **output):
-        return BeatAgent(
-            scene, name, count, *(each.agents for each in collectors), **output
-        ).start()
+    def start(name, count, *uris, **output):
+        return BeatAgent(scene, name, count, *uris, **output).start()
 
     return start

@@ -58,6 +58,11 @@ class Query:
         assert error is not None, f"the query {self.name} has ended without an error"
         return str(error)
 
+    @property
+    def errors(self) -> str:
+        """What the application has written to its standard error, with all of its processes."""
+        return self._app.program.errors
+
     def stop(self) -> None:
         """Stop it."""
         self._app.ask("stop", name=self.name)
