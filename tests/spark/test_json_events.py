@@ -207,6 +207,23 @@ def test_maps(value, wanted):
     assert decode([b"{}", text, b"{}"], MAPS)[1] == wanted
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"p":{"x":1},"p":{"y":2}}',
+        b'{"p":{"x":1,"x":2}}',
+        b'{"q":[{"p":{}},{"p":{},"p":{}}]}',
+        b'{"p":{"x":1},"a":1,"a":1}',
+    ],
+)
+def test_a_member_that_is_there_twice(text):
+    """As without maps: the event does not fit, and no value is chosen in silence."""
+    assert decode([b"{}", text, b'{"b":1,"b":2,"p":{"x":1}}'], MAPS)[1:] == [
+        None,
+        {"a": None, "p": [("x", 1)], "q": None},
+    ]
+
+
 @given(st.lists(objects, min_size=1, max_size=6))
 def test_columns_beside_maps_are_the_same(events):
     """A schema with maps takes another path; an event that fits to both gives the same values."""
