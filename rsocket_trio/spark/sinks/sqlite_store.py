@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from ...process_lock import LockHeld, NoFileLocks, ProcessLock
 from .store import Commit, StagedAttempt
 
@@ -57,6 +59,7 @@ CREATE TABLE commits (
     query TEXT NOT NULL,
     batch INTEGER NOT NULL,
     rows INTEGER NOT NULL,
+    source TEXT NOT NULL,
     at REAL NOT NULL,
     PRIMARY KEY (owner, query)
 ) STRICT, WITHOUT ROWID;
@@ -108,9 +111,9 @@ class SqliteStore:
             for row in database.execute(f"SELECT {', '.join(_COLUMNS)} FROM attempts")
         ]
         commits = [
-            Commit(owner=owner, query=query, batch=batch, rows=rows, at=at)
-            for owner, query, batch, rows, at in database.execute(
-                "SELECT owner, query, batch, rows, at FROM commits ORDER BY at"
+            Commit(owner=owner, query=query, batch=batch, rows=rows, source=source, at=at)
+            for owner, query, batch, rows, source, at in database.execute(
+                "SELECT owner, query, batch, rows, source, at FROM commits ORDER BY at"
             )
         ]
         return attempts, commits
@@ -146,8 +149,8 @@ class SqliteStore:
         """See `Store.commit`."""
         with self._transaction():
             self._database.execute(
-                "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?)",
-                (commit.owner, commit.query, commit.batch, commit.rows, commit.at),
+                "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?, ?)",
+                attrs.astuple(commit),
             )
             self._database.executemany(
                 "DELETE FROM commits WHERE owner = ? AND query = ?",

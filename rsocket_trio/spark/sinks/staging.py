@@ -29,6 +29,7 @@ from .messages import (
     CommitReply,
     CommitRequest,
     Opening,
+    foreign_batch,
     stale_batch,
     unknown_attempts,
 )
@@ -102,7 +103,7 @@ class Staging:
                 "(SinkLimits.max_schema_size of the responder)"
             )
         self._clean()
-        if self.committed(owner, opening.query, opening.batch) is not None:
+        if self.committed(owner, opening) is not None:
             return None
         if self.index.get(owner, opening.attempt) is not None:
             raise Invalid(
@@ -173,17 +174,20 @@ class Staging:
         self.index.size += cost
         attempt.size += cost
 
-    def committed(self, owner: str, query: str, batch: int) -> Commit | None:
+    def committed(self, owner: str, request: Opening | CommitRequest) -> Commit | None:
         """Return the commit of a batch; ``None`` if the batch is newer than the last one.
 
         Raises:
-            CustomError: The batch is older.
+            CustomError: The batch is older, or another query of Spark has committed it.
         """
+        query, batch = request.query, request.batch
         last = self._commits.get((owner, query))
         if last is None or batch > last.batch:
             return None
         if batch < last.batch:
             raise stale_batch(query, batch, last.batch)
+        if request.source != last.source:
+            raise foreign_batch(query, batch)
         return last
 
     async def commit(self, owner: str, request: CommitRequest, hand_over: HandOver) -> CommitReply:
@@ -197,7 +201,7 @@ class Staging:
         key = owner, request.query
         while True:
             # Another commit may have been first, each time that this had to wait.
-            known = self.committed(owner, request.query, request.batch)
+            known = self.committed(owner, request)
             if known is not None:
                 return _reply(known, repeated=True)
             running = self._committing.get(key)
@@ -295,8 +299,14 @@ class Staging:
 
     async def _record(self, key: Key, request: CommitRequest) -> Commit:
         owner, query = key
-        at = self._clock()
-        commit = Commit(owner=owner, query=query, batch=request.batch, rows=request.rows, at=at)
+        commit = Commit(
+            owner=owner,
+            query=query,
+            batch=request.batch,
+            rows=request.rows,
+            source=request.source,
+            at=self._clock(),
+        )
         forgotten: list[Commit] = []
         if key not in self._commits and len(self._commits) >= self.limits.max_queries:
             forgotten.append(next(iter(self._commits.values())))

@@ -57,6 +57,7 @@ class Commit:
         query: As in `Opening`.
         batch: As in `Opening`.
         rows: The number of its rows.
+        source: As in `Opening`.
         at: When it was committed, in seconds since 1970.
     """
 
@@ -64,6 +65,7 @@ class Commit:
     query: str
     batch: int
     rows: int
+    source: str
     at: float
 
 
