@@ -280,7 +280,7 @@ def foreign_batch(query: str, batch: int) -> CustomError:
     """Return the error for a batch that another query of Spark has committed."""
     return CustomError(
         f"batch {batch} of query {query} was committed by another query of Spark, with the same "
-        "txnId or with another checkpoint. Nothing is written, as the rows would be lost. Give each "
-        "query and each checkpoint a txnId of its own",
+        "txnId or with another checkpoint. Nothing is written, as the rows would be lost. Give "
+        "each query and each checkpoint a txnId of its own",
         code=STALE_BATCH,
     )

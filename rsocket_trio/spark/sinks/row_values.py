@@ -61,8 +61,8 @@ class RowMaker:
             # A text that is not UTF-8, or a time that Python does not have, such as the year 10000.
             except (ValueError, OverflowError, pa.ArrowInvalid) as error:
                 raise ValueError(
-                    f"the column {name} has a value that cannot be written: {error}. Cast it, or use "
-                    "payloadFormat arrow"
+                    f"the column {name} has a value that cannot be written: {error}. Cast it, or "
+                    "use payloadFormat arrow"
                 ) from error
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -132,8 +132,8 @@ def _map_of(type_: pa.DataType, format_: str, where: str) -> Convert:
     """Return the function for maps, which Arrow gives as lists of pairs."""
     if kinds.is_nested(type_.key_type):
         raise ValueError(
-            f"{where} is a map whose keys are structs, arrays or maps, which payloadFormat {format_} "
-            "cannot carry: cast it, or use payloadFormat arrow"
+            f"{where} is a map whose keys are structs, arrays or maps, which payloadFormat "
+            f"{format_} cannot carry: cast it, or use payloadFormat arrow"
         )
     key = _convert(type_.key_type, format_, where)
     value = _convert(type_.item_type, format_, where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Final
 import attrs
 
 from ...process_lock import LockHeld, NoFileLocks, ProcessLock
-from .store import Commit, StagedAttempt
+from .store import Commit, StagedAttempt, join_payloads, split_payloads
 
-__all__ = ["SinkDirectoryError", "SqliteStore", "join_payloads", "split_payloads"]
+__all__ = ["SinkDirectoryError", "SqliteStore"]
 
 DATABASE: Final = "sink.sqlite3"
 LOCK: Final = "sink.lock"
@@ -65,8 +64,6 @@ CREATE TABLE commits (
 ) STRICT, WITHOUT ROWID;
 """
 # chunks without a row in attempts belong to dropped attempts: purge deletes them.
-
-_LENGTH: Final = struct.Struct("<I")
 
 
 class SinkDirectoryError(Exception):
@@ -207,25 +204,6 @@ _COLUMNS: Final = (
     "key", "owner", "query", "batch", "partition", "attempt", "writer", "format", "schema",
     "begun_at", "rows", "size", "chunks", "complete",
 )  # fmt: skip
-
-
-def join_payloads(payloads: Sequence[bytes]) -> bytes:
-    """Return the bytes of a chunk: each payload with its length before it."""
-    parts: list[bytes] = []
-    for payload in payloads:
-        parts += (_LENGTH.pack(len(payload)), payload)
-    return b"".join(parts)
-
-
-def split_payloads(chunk: bytes) -> list[bytes]:
-    """Return the payloads of a chunk that `join_payloads` has made."""
-    payloads: list[bytes] = []
-    position = 0
-    while position < len(chunk):
-        size = _LENGTH.unpack_from(chunk, position)[0]
-        position += 4 + size
-        payloads.append(chunk[position - size : position])
-    return payloads
 
 
 def _open(directory: Path) -> sqlite3.Connection:

@@ -140,7 +140,7 @@ def test_a_variant_is_refused(format_):
         pa.field("value", pa.binary()),
         pa.field("metadata", pa.binary(), metadata={"variant": "true"}),
     ]
-    with pytest.raises(ValueError, match="column v is a variant.* to_json"):
+    with pytest.raises(ValueError, match=r"column v is a variant.* to_json"):
         PayloadMaker(pa.schema([("v", pa.struct(parts))]), format_, 2**20)
     named = pa.schema([("v", pa.struct([("value", pa.binary()), ("metadata", pa.binary())]))])
     PayloadMaker(named, format_, 2**20)
