@@ -22,6 +22,7 @@ from ... import Invalid, Rejected
 from ...log_policy import logger
 from .attempt import Attempt
 from .attempt_index import AttemptIndex
+from .commit_log import CommitLog
 from .committed import CommittedBatch
 from .limits import SinkLimits
 from .messages import (
@@ -66,7 +67,7 @@ class Staging:
         self.open = 0
         self.closed = False
         self._clock = clock
-        self._commits: dict[Key, Commit] = {}  # from the oldest commit to the newest
+        self._commits = CommitLog(limits.max_queries)
         self._committing: dict[Key, trio.Event] = {}
         self._next_key = 0
         self._cleaned_at = clock()
@@ -86,8 +87,7 @@ class Staging:
         for facts in attempts:
             self.index.keep(Attempt(facts, self))
             self._next_key = max(self._next_key, facts.key + 1)
-        for commit in commits:
-            self._commits[commit.owner, commit.query] = commit
+        self._commits.load(commits)
 
     async def begin(self, owner: str, opening: Opening) -> Attempt | None:
         """Begin an attempt; ``None`` if its batch is committed already.
@@ -181,7 +181,7 @@ class Staging:
             CustomError: The batch is older, or another query of Spark has committed it.
         """
         query, batch = request.query, request.batch
-        last = self._commits.get((owner, query))
+        last = self._commits.get(owner, query)
         if last is None or batch > last.batch:
             return None
         if batch < last.batch:
@@ -307,15 +307,13 @@ class Staging:
             source=request.source,
             at=self._clock(),
         )
-        forgotten: list[Commit] = []
-        if key not in self._commits and len(self._commits) >= self.limits.max_queries:
-            forgotten.append(next(iter(self._commits.values())))
+        surplus = self._commits.surplus(owner, query)
+        forgotten = [] if surplus is None else [surplus]
         keys = [each.facts.key for each in self._up_to(commit)]
         await self.in_store(self.store.commit, commit, keys, forgotten)
         for each in forgotten:
-            self._commits.pop((each.owner, each.query), None)
-        self._commits.pop(key, None)  # the newest is the last one
-        self._commits[key] = commit
+            self._commits.forget(each)
+        self._commits.add(commit)
         for attempt in self._up_to(commit):  # also those that have begun in between
             self.index.drop(attempt)
         await self._sweep()

@@ -561,6 +561,25 @@ async def test_owners_are_apart():
         assert receiver.statistics().attempts == 0
 
 
+async def test_an_owner_does_not_make_others_forgotten():
+    """Queries of others would commit their last batch twice."""
+    application = Application()
+    staging = Staging(MemoryStore(), SinkLimits(max_queries=3))
+
+    async def whole(owner: str, query: str) -> None:
+        request = CommitRequest(query=query, batch=0, writer="w", winners=[], rows=0)
+        await staging.commit(owner, request, application)
+
+    await whole("ada", "q")
+    for number in range(10):
+        await whole("eve", f"{number}")
+    await whole("bob", "q")  # takes the place of one of the owner with the most
+    remembered = [await staging.begin(owner, opening("x")) is None for owner in ("ada", "bob")]
+    assert remembered == [True, True]
+    kept = [await staging.begin("eve", opening("x", query=f"{n}")) is None for n in range(8, 10)]
+    assert kept == [False, True]
+
+
 async def test_guards_of_the_router_are_asked():
     """A sink without owners is as guarded as other routes."""
 
