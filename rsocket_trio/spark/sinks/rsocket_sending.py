@@ -88,7 +88,10 @@ async def write_attempt(
             return await _channel(settings, requester, attempt, feed, scope)
 
     # After its Welcome, an attempt takes rows from Spark, so it cannot be repeated here.
-    return await _patiently(settings, settings.timeout, "did not take an attempt", once)
+    sent = await _patiently(settings, settings.timeout, "did not take an attempt", once)
+    if sent.committed:  # Spark may take long for the rows, and the responder needs none of them
+        await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
+    return sent
 
 
 async def _channel(
@@ -101,15 +104,17 @@ async def _channel(
     patience = Patience(settings.timeout, lambda: feed.waiting)
     welcomed = trio.Event()
     rows = 0
+    all_sent = False
 
     async def source() -> AsyncIterator[Payload]:
-        nonlocal rows
+        nonlocal rows, all_sent
         await welcomed.wait()
         async for payloads, count in feed:
             rows += count
             for data in payloads:
                 patience.steps += 1
                 yield Payload(data)
+        all_sent = True
 
     first = Payload(encode(opening))
     where = _where(settings)
@@ -120,11 +125,15 @@ async def _channel(
             welcome = await _reply(replies, Welcome, opening, where)
             scope.deadline = trio.current_time() + _NEVER
             if welcome.committed:
-                await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
                 return Sent(opening.attempt, 0, committed=True)
             nursery.start_soon(feed.pump)
             welcomed.set()
             staged = await _reply(replies, Staged, opening, where)
+    if not all_sent:
+        raise SinkError(
+            f"{where} has staged partition {opening.partition} before Spark has sent all of its "
+            "rows: the responder loses rows"
+        )
     if staged.rows != rows:
         raise SinkError(
             f"{where} has staged {staged.rows} rows of partition {opening.partition}, and Spark "
@@ -201,11 +210,19 @@ async def commit_batch(settings: RSocketSinkSettings, request: CommitRequest) ->
         if reply is None:
             raise SinkError(f"{_where(settings)} is no sink: it answered the commit with nothing")
         try:
-            return decode(reply.data, CommitReply)
+            found = decode(reply.data, CommitReply)
         except StreamError as error:
             raise SinkError(
                 f"{_where(settings)} is no sink: it answered the commit with something else"
             ) from error
+        if (found.query, found.batch) != (request.query, request.batch):
+            raise SinkError(f"{_where(settings)} answered for another batch")
+        if found.rows != request.rows and not found.repeated:
+            raise SinkError(
+                f"{_where(settings)} has committed {found.rows} rows of batch {request.batch}, and "
+                f"Spark has written {request.rows}: the responder loses or invents rows"
+            )
+        return found
 
     doing = f"did not commit batch {request.batch}"
     return await _patiently(settings, settings.commit_timeout, doing, once, reconnect=True)
