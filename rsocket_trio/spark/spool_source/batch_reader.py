@@ -59,7 +59,7 @@ def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str
     """Return the offsets that an option means.
 
     Raises:
-        ValueError: The option names a spool that is not there.
+        ValueError: The option names a spool that is not there, or an offset behind its end.
     """
     if isinstance(wanted, Offsets):
         strangers = wanted.keys() - kept.keys()
@@ -67,6 +67,12 @@ def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str
             raise ValueError(
                 f"{option} names the spool {min(strangers)}; there are {', '.join(sorted(kept))}"
             )
+        for each, offset in wanted.items():
+            head = kept[each][1]
+            if offset > head:
+                raise ValueError(
+                    f"{option} has the offset {offset} for the spool {each}, which ends at {head}"
+                )
         # A spool that is not named is read from its beginning, and to its end.
         side = option == "endingOffsets"
         return {each: wanted.get(each, kept[each][side]) for each in kept}
