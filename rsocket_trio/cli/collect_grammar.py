@@ -89,6 +89,7 @@ def add_collect(commands: Commands) -> None:
     spool = parser.add_argument_group("spool")
     spool.add_argument(
         "--max-size",
+        "--spool-size",
         metavar="SIZE",
         type=size,
         help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"

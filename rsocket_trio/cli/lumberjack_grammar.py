@@ -97,6 +97,7 @@ def _add_serve(group: Commands) -> None:
     )
     spool.add_argument(
         "--spool-size",
+        "--max-size",
         metavar="SIZE",
         type=size,
         help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"

@@ -15,7 +15,7 @@ def add_spool(commands: Commands) -> None:
     group = add_group(
         commands,
         "spool",
-        "look into a spool, in which lumberjack serve keeps events",
+        "look into a spool, in which collect and lumberjack serve keep events",
         "The commands only read, also while another process writes. The process must be allowed\n"
         "to write to the directory, because the database keeps its locks there.",
         "info events",

