@@ -118,7 +118,7 @@ def test_a_batch_of_a_range(tmp_path):
             "endingOffsets": "latest",
             option: json.dumps({"v": 1, "s": {one.spool_id: 21}}),
         }
-        with pytest.raises(ValueError, match=f"{option} has the offset 21 .* which ends at 20"):
+        with pytest.raises(ValueError, match=f"{option} names the offset 21 .* which ends at 20"):
             read_batch(LumberjackDataSource, wrong)
     options["endingOffsets"] = "latest"
     options["startingOffsets"] = "latest"

@@ -82,7 +82,7 @@ def run():
         return str(thread.serve(listen).uris[0])
 
     def call(*, batches=2, schema=None, available_now=False, batch=False, answers, **options):
-        given = {"collectors": start(**answers), "collectorTimeoutMs": "500",
+        given = {"collectors": start(**answers), "collectorTimeoutMs": "1000",
                  "pollTimeoutMs": "0"} | options  # fmt: skip
         if batch:
             return read_batch(LumberjackDataSource, given, schema=schema)
@@ -165,7 +165,7 @@ def test_a_batch_of_more_events_than_memory_has(run):
     """The number in its head costs no memory before the events are counted."""
     many = 2**31 - 1
     with pytest.raises(UnknownEncoding):
-        run(schema=OFFSETS, answers={"info": lambda asked: INFO | {"head": many},
+        run(schema=OFFSETS, minPartitions="1", answers={"info": lambda asked: INFO | {"head": many},
                                      "read": lambda wanted: [item(data=b"", count=many,
                                                                   stop=many)]})  # fmt: skip
 
