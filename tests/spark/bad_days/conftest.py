@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.interop.support import installed
@@ -33,6 +35,14 @@ def application(_applications):
     running = _applications()
     yield running
     running.ask("stop_all")
+
+
+@pytest.fixture
+def port():
+    """A port that is free."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
 
 
 @pytest.fixture

@@ -112,3 +112,9 @@ def lumberjack(*collectors: Collector | Relay, **options: object) -> dict[str, A
     texts = {name: str(value) for name, value in options.items()}
     defaults = {"collectors": addresses, "startingOffsets": "earliest"}
     return {"format": "lumberjack", "options": {**defaults, **texts}}
+
+
+def embedded(scene: Scene, port: int, **options: str) -> dict[str, Any]:
+    """The source of a query that is a collector itself."""
+    listen, spool = f"lumberjack://127.0.0.1:{port}", str(scene.directory / "spool")
+    return {"format": "lumberjack", "options": {"listen": listen, "spool": spool, **options}}
