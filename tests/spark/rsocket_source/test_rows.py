@@ -393,3 +393,60 @@ def test_large_arrow_elements_are_not_joined():
     assert [batch.num_rows for batch in batches] == [23, 22, 20]
     offsets = [offset for batch in batches for offset in batch["_offset"].to_pylist()]
     assert offsets == [7] * 2 + [8] * 20 + [9] + [10] * 20 + [11] * 2 + [12] * 20
+
+
+MONEY = pa.schema([("d", pa.decimal128(10, 2)), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal("1e-100000001"), "1e-100000001", 1e-300, 1e300, "1.005",
+     Decimal("1e999999999"), Decimal("sNaN"), Decimal("-Infinity"), 10**8],
+    ids=str,
+)  # fmt: skip
+def test_a_decimal_in_cbor_that_does_not_fit(value):
+    """One of them ended each process that read it: pyarrow does not check exponents."""
+    elements = [cbor2.dumps({"d": value, "n": 1}), cbor2.dumps({"d": Decimal("1e-2"), "n": 2})]
+    assert rows("cbor", MONEY, elements) == [{"d": None, "n": None}, {"d": Decimal("0.01"), "n": 2}]
+
+
+def test_a_decimal_in_cbor_with_more_digits_than_the_column():
+    """It fits if they are zeros."""
+    elements = [cbor2.dumps({"d": each}) for each in ("1.5" + "0" * 60, "15e-1", 1.5)]
+    assert [row["d"] for row in rows("cbor", MONEY, elements)] == [Decimal("1.50")] * 3
+
+
+DECIMAL_TEXTS = pa.array(["1e-100000001"])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (DECIMAL_TEXTS, pa.decimal128(10, 2)),
+        (DECIMAL_TEXTS.dictionary_encode(), pa.decimal128(10, 2)),
+        (DECIMAL_TEXTS.cast(pa.string_view()), pa.decimal128(10, 2)),
+        (pa.array([["1e-100000001"]]), pa.list_(pa.decimal128(10, 2))),
+        (
+            pa.StructArray.from_arrays([DECIMAL_TEXTS, pa.array([1])], ["b", "a"]),
+            pa.struct([("a", pa.int64()), ("b", pa.decimal128(10, 2))]),
+        ),
+        (
+            pa.Array.from_buffers(pa.int32(), 1, pa.array([5], pa.int32()).buffers()),
+            pa.decimal128(38, 38),
+        ),
+    ],
+    ids=range(6),
+)
+def test_decimals_in_arrow_that_cannot_be_cast(column, kind):
+    """Arrow would crash with the texts."""
+    data = ipc(pa.RecordBatch.from_arrays([column], ["d"]))
+    assert rows("arrow", pa.schema([("d", kind)]), [data]) == [{"d": None}]
+
+
+def test_arrow_decimals_of_an_impossible_scale():
+    """The scale is a number in the stream, and Arrow would crash with it."""
+    data = ipc(pa.record_batch({"d": pa.array([Decimal("1.234567")], pa.decimal128(20, 6))}))
+    place = data.index((20).to_bytes(4, "little") + b"\x06\0\0\0")
+    changed = data[: place + 4] + (5_308_418).to_bytes(4, "little") + data[place + 8 :]
+    assert pa.ipc.open_stream(changed).schema.field("d").type.scale == 5_308_418
+    assert rows("arrow", MONEY.remove(1), [changed]) == [{"d": None}]

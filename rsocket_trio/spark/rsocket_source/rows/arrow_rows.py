@@ -78,7 +78,8 @@ class ArrowRows:
                 raise ValueError(f"there is no column {field.name}, or there are several")
             array = batch.column(field.name)
             if array.type != field.type:
-                _check_expansion(array, field.name)
+                _check_castable(array, field.name)
+                _check_decimals(array.type, field.type, field.name)
                 if isinstance(array, pa.DictionaryArray):
                     array = array.dictionary_decode()
                 array = array.cast(field.type)
@@ -118,17 +119,20 @@ class _Part:
         return Decoded(rows, self._malformed, places)
 
 
-def _check_expansion(array: pa.Array, name: str) -> None:
-    """Check how large a column becomes when each row gets values of its own.
+def _check_castable(array: pa.Array, name: str) -> None:
+    """Check that Arrow can cast a column, and how large it becomes.
 
     Raises:
-        ValueError: It is too large, or of a type that hides its size.
+        ValueError: It is too large, or of a type that hides its size, or not valid.
     """
     kind, types = array.type, pa.types
+    if types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
+        # Arrow reads from its table of powers with it, without a check, and crashes.
+        raise ValueError(f"{name} is a {kind}, which has no such scale")
     if len(array) > MAX_VALUES:
         raise ValueError(f"{name} has {len(array)} values, more than {MAX_VALUES}")
     if isinstance(kind, pa.BaseExtensionType):
-        _check_expansion(array.storage, name)
+        _check_castable(array.storage, name)
     elif types.is_dictionary(kind) and kind.value_type in _SIZED:
         lengths = pc.binary_length(array.dictionary).take(array.indices)
         _check_size(pc.sum(lengths.cast(pa.int64())).as_py() or 0, name)
@@ -139,16 +143,37 @@ def _check_expansion(array: pa.Array, name: str) -> None:
         _check_size(sum(length for length in views if length > 0), name)
     elif types.is_struct(kind):
         for number in range(kind.num_fields):
-            _check_expansion(array.field(number), name)
+            _check_castable(array.field(number), name)
     elif types.is_map(kind):
-        _check_expansion(array.keys, name)
-        _check_expansion(array.items, name)
+        _check_castable(array.keys, name)
+        _check_castable(array.items, name)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        _check_expansion(array.values, name)
+        _check_castable(array.values, name)
     elif types.is_nested(kind) or (
         types.is_dictionary(kind) and not types.is_primitive(kind.value_type)
     ):
         raise ValueError(f"{name} is a {kind}, which is not read: send plain values")
+
+
+def _check_decimals(source: pa.DataType, wanted: pa.DataType, name: str) -> None:
+    """Check that no decimal is read from a text: Arrow crashes if its exponent is small.
+
+    Raises:
+        ValueError: One is.
+    """
+    types = pa.types
+    if types.is_dictionary(source):
+        source = source.value_type
+    if types.is_decimal(wanted) and source in _SIZED | _VIEWS:
+        raise ValueError(f"{name} is a {source} and not a number, which a decimal is read from")
+    if not (types.is_nested(wanted) and types.is_nested(source)):
+        return
+    for number in range(wanted.num_fields):
+        inner = wanted.field(number)
+        others = [source.field(other) for other in range(source.num_fields)]
+        for other in others:
+            if other.name == inner.name or not types.is_struct(wanted):
+                _check_decimals(other.type, inner.type, name)
 
 
 def _check_size(size: int, name: str) -> None:
