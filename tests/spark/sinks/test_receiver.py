@@ -807,3 +807,28 @@ async def test_a_disk_that_fails_is_a_refusal(tmp_path, monkeypatch, caplog):
         await write(requester, opening("b"), rows(1))
         await commit(requester, ["b"], 1)
         assert application.batches == [("q", 0, [1])]
+
+
+async def test_a_disk_that_fails_after_the_handler(tmp_path, monkeypatch):
+    """The handler has the rows, so the next try only remembers the batch."""
+    import sqlite3
+
+    from rsocket_trio.spark.sinks.sqlite_store import SqliteStore
+
+    def locked(*_):
+        raise sqlite3.OperationalError("database is locked")
+
+    application = Application()
+    async with sink(application, directory=tmp_path) as (requester, _):
+        await write(requester, opening("a"), rows(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "commit", locked)
+            for _ in range(2):
+                with pytest.raises(Rejected):
+                    await commit(requester, ["a"], 1)
+        await write(requester, opening("again", writer="restarted"), rows(1))
+        assert (await commit(requester, ["again"], 1, writer="restarted")).rows == 1
+        assert application.batches == [("q", 0, [1])]
+        await write(requester, opening("b", batch=1), rows(2))
+        await commit(requester, ["b"], 1, batch=1)
+        assert application.batches == [("q", 0, [1]), ("q", 1, [2])]
