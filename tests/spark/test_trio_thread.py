@@ -612,6 +612,26 @@ class TestProcesses:
         )
         assert (code, lines) == (3, ["written"])
 
+    def test_the_first_call_may_come_from_a_daemon(self):
+        """The threads that it starts are daemons too, unless they say otherwise."""
+        code, lines = program(
+            """
+            started = threading.Event()
+
+            async def wait():
+                started.set()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    print("closed", flush=True)
+
+            threading.Thread(target=thread.run, args=(wait,), daemon=True).start()
+            started.wait()
+            threading.excepthook = lambda args: None
+            """
+        )
+        assert (code, lines) == (0, ["closed"])
+
     def test_the_end_of_the_program_does_not_wait_for_long(self):
         code, lines = program(
             """

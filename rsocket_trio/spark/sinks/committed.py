@@ -176,6 +176,12 @@ def _arrow(data: bytes) -> Iterator[Rows]:
             "Spark write with payloadFormat cbor or json"
         ) from error
     with pa.ipc.open_stream(data) as stream:
+        names = stream.schema.names
+        if len({*names}) != len(names):
+            raise Invalid(
+                "two columns have the same name, and a row is a dict: iterate over the batch, and "
+                "read its payloads with pyarrow.ipc.open_stream"
+            )
         for field in stream.schema:
             _check_plain(field.type)
         for batch in stream:

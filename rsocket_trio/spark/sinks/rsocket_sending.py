@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -63,11 +64,13 @@ class Sent:
         attempt: The identity of its attempt.
         rows: The number of rows that are staged.
         committed: The batch was committed already, so no rows were sent.
+        unsent: The number of the rows that were not sent.
     """
 
     attempt: str
     rows: int
-    committed: bool
+    committed: bool = False
+    unsent: int = 0
 
 
 async def write_attempt(
@@ -93,9 +96,11 @@ async def write_attempt(
 
     # After its Welcome, an attempt takes rows from Spark, so it cannot be repeated here.
     sent = await _patiently(settings, settings.timeout, "did not take an attempt", once)
-    if sent.committed:  # Spark may take long for the rows, and the responder needs none of them
-        await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
-    return sent
+    if not sent.committed:
+        return sent
+    # Spark may take long for the rows, and the responder needs none of them.
+    unsent = await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
+    return attrs.evolve(sent, unsent=unsent)
 
 
 async def _channel(
@@ -127,7 +132,7 @@ async def _channel(
             source(), payload=first, route=settings.route
         ) as replies:
             welcome = await _reply(replies, Welcome, opening, where)
-            scope.deadline = trio.current_time() + _NEVER
+            scope.deadline = inf
             if welcome.committed:
                 return Sent(opening.attempt, 0, committed=True)
             nursery.start_soon(feed.pump)
@@ -143,10 +148,7 @@ async def _channel(
             f"{where} has staged {staged.rows} rows of partition {opening.partition}, and Spark "
             f"has sent {rows}: the responder loses or invents rows"
         )
-    return Sent(opening.attempt, rows, committed=False)
-
-
-_NEVER: Final = 10.0**9
+    return Sent(opening.attempt, rows)
 
 
 async def _reply(replies: PayloadStream, cls: type[T], opening: Opening, where: str) -> T:
@@ -174,7 +176,7 @@ async def fire_rows(settings: RSocketSinkSettings, batches: Iterator[Any], conve
     async def once(scope: trio.CancelScope) -> int:
         rows = 0
         async with _connected(settings) as requester:
-            scope.deadline = trio.current_time() + _NEVER
+            scope.deadline = inf
             patience = Patience(settings.timeout, lambda: feed.waiting)
             async with patience.guard(_where(settings)) as nursery:
                 nursery.start_soon(feed.pump)
@@ -302,14 +304,23 @@ async def _patiently(
 
 @asynccontextmanager
 async def _connected(settings: RSocketSinkSettings) -> AsyncIterator[Requester]:
-    config = ConnectionConfig(setup_timeout=settings.connect_timeout)
-    async with connect(
-        settings.uri,
-        setup_metadata=settings.setup_metadata,
-        ssl_context=settings.tls.context(),
-        config=config,
-    ) as requester:
-        yield requester
+    timeout = settings.connect_timeout
+    entered = False
+    with trio.move_on_after(timeout) as scope:
+        async with connect(
+            settings.uri,
+            setup_metadata=settings.setup_metadata,
+            ssl_context=settings.tls.context(),
+            config=ConnectionConfig(setup_timeout=timeout),
+        ) as requester:
+            entered = True
+            scope.deadline = inf
+            yield requester
+    if not entered:
+        raise ConnectFailed(
+            f"cannot connect to {settings.uri}: not connected within {timeout:g} s "
+            "(option connectTimeoutMs)"
+        )
 
 
 def _where(settings: RSocketSinkSettings) -> str:

@@ -19,7 +19,7 @@ from ...log_policy import logger
 from .errors import SinkError
 from .messages import AbortRequest, CommitRequest, Opening
 from .row_payloads import PayloadMaker
-from .rsocket_sending import abort_batch, commit_batch, fire_rows, write_attempt
+from .rsocket_sending import Sent, abort_batch, commit_batch, fire_rows, write_attempt
 from .rsocket_settings import RSocketSinkSettings
 from .running import run
 from .task_facts import TaskFacts
@@ -45,6 +45,7 @@ class WrittenAttempt(WriterCommitMessage):
         attempt: The identity of the attempt; empty for fire_and_forget.
         writer: The identity of the job.
         rows: The rows that are staged.
+        unsent: The rows that were not sent, because the batch was committed already.
     """
 
     query: str
@@ -54,6 +55,7 @@ class WrittenAttempt(WriterCommitMessage):
     attempt: str
     writer: str
     rows: int
+    unsent: int = 0
 
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -79,8 +81,7 @@ class _Writer:
         partition = TaskFacts.now().partition
         convert = _converter(settings)
         if settings.interaction == "fire_and_forget":
-            rows = run(partial(fire_rows, settings, batches, convert))
-            attempt = ""
+            sent = Sent("", run(partial(fire_rows, settings, batches, convert)))
         else:
             opening = Opening(
                 query=query,
@@ -93,15 +94,15 @@ class _Writer:
                 source=source,
             )
             sent = run(partial(write_attempt, settings, opening, batches, convert))
-            rows, attempt = sent.rows, sent.attempt
         return WrittenAttempt(
             query=query,
             source=source,
             batch=batch,
             partition=partition,
-            attempt=attempt,
+            attempt=sent.attempt,
             writer=self._writer,
-            rows=rows,
+            rows=sent.rows,
+            unsent=sent.unsent,
         )
 
     def _commit(self, messages: Messages) -> None:
@@ -118,7 +119,14 @@ class _Writer:
             rows=sum(each.rows for each in written),
             source=written[0].source,
         )
-        run(partial(commit_batch, self._settings, request))
+        reply = run(partial(commit_batch, self._settings, request))
+        again = request.rows + sum(each.unsent for each in written)
+        if reply.repeated and reply.rows != again:
+            logger.warning(
+                "batch %d of query %s was committed before with %d rows: the %d rows of this time "
+                "are not written. Two writes may have the same txnId and txnVersion",
+                request.batch, request.query, reply.rows, again,
+            )  # fmt: skip
 
     def _abort(self, query: str, batch: int, writer: str) -> None:
         if self._settings.interaction == "fire_and_forget":

@@ -660,6 +660,27 @@ async def test_a_few_bytes_of_arrow_do_not_take_much_memory():
     assert peak < 4 * 2**20  # all of them take a hundred bytes each
 
 
+async def test_rows_of_columns_with_one_name_fail_the_commit():
+    """A dict would lose a column. The payloads have both."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.record_batch([pa.array([1]), pa.array([2])], names=["v", "v"])
+    file = pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_batch(table)
+    payload = file.getvalue().to_pybytes()
+    found = []
+
+    async def on_commit(batch):
+        found.extend([data async for data in batch])
+        await anext(batch.rows())
+
+    async with sink(on_commit) as (requester, _):
+        await write(requester, opening("a", format="arrow"), [payload])
+        with pytest.raises(Invalid, match="two columns have the same name"):
+            await commit(requester, ["a"], 1)
+    assert found == [payload]
+
+
 async def test_types_of_arrow_whose_values_share_bytes_fail_the_commit():
     """Spark does not write them."""
     pa = pytest.importorskip("pyarrow")
@@ -807,3 +828,28 @@ async def test_a_disk_that_fails_is_a_refusal(tmp_path, monkeypatch, caplog):
         await write(requester, opening("b"), rows(1))
         await commit(requester, ["b"], 1)
         assert application.batches == [("q", 0, [1])]
+
+
+async def test_a_disk_that_fails_after_the_handler(tmp_path, monkeypatch):
+    """The handler has the rows, so the next try only remembers the batch."""
+    import sqlite3
+
+    from rsocket_trio.spark.sinks.sqlite_store import SqliteStore
+
+    def locked(*_):
+        raise sqlite3.OperationalError("database is locked")
+
+    application = Application()
+    async with sink(application, directory=tmp_path) as (requester, _):
+        await write(requester, opening("a"), rows(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "commit", locked)
+            for _ in range(2):
+                with pytest.raises(Rejected):
+                    await commit(requester, ["a"], 1)
+        await write(requester, opening("again", writer="restarted"), rows(1))
+        assert (await commit(requester, ["again"], 1, writer="restarted")).rows == 1
+        assert application.batches == [("q", 0, [1])]
+        await write(requester, opening("b", batch=1), rows(2))
+        await commit(requester, ["b"], 1, batch=1)
+        assert application.batches == [("q", 0, [1]), ("q", 1, [2])]

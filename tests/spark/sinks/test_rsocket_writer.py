@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import socket
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -252,7 +254,7 @@ def test_two_streams_of_one_name_lose_no_rows(spark):
     assert spark.application.batches == [("alerts", 0, [0, 1, 2, 3])]
 
 
-def test_the_replayed_batch_after_a_lost_commit_log(spark):
+def test_the_replayed_batch_after_a_lost_commit_log(spark, caplog):
     """Killed between our commit and Spark's commit log: the batch comes again, in other parts."""
     first = spark.stream_writer()
     first.commit([spark.task(first, 0, [batch(0, 4)], "q", 7)], 7)
@@ -261,6 +263,20 @@ def test_the_replayed_batch_after_a_lost_commit_log(spark):
     assert [each.rows for each in messages] == [0, 0]
     spark.stream_writer().commit(messages, 7)
     assert spark.application.batches == [("q", 7, [0, 1, 2, 3])]
+    assert not caplog.records
+
+
+def test_a_repeated_batch_with_other_rows_is_logged(spark, caplog):
+    """Two writes have the same names by mistake, or a source gives other rows the second time."""
+    for stop in (4, 9):
+        writer = spark.batch_writer(txnId="nightly", txnVersion="1")
+        writer.commit([spark.task(writer, 0, [batch(0, stop)])])
+    assert spark.application.batches == [("nightly", 1, [0, 1, 2, 3])]
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "batch 1 of query nightly was committed before with 4 rows: the 9 rows of this time are "
+        "not written. Two writes may have the same txnId and txnVersion"
+    )
 
 
 def test_an_abort_drops_the_rows(spark):
@@ -326,6 +342,19 @@ def test_a_responder_that_comes_late(bare):
     thread.join()
     writer.commit([message])
     assert len(bare.application.batches) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems answer with a refusal")
+def test_an_address_that_does_not_answer(bare):
+    """Each attempt to connect has its own time: a packet may be lost, and a host may come back."""
+    with socket.socket() as listener, socket.socket() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting.connect(listener.getsockname())  # now its queue is full: Linux drops the others
+        bare.options = {"uri": f"tcp://127.0.0.1:{listener.getsockname()[1]}", "route": "alerts"}
+        writer = bare.batch_writer(timeoutMs="1000", connectTimeoutMs="100")
+        with pytest.raises(SinkError, match=r"within 1 s: .* not connected within 0\.1 s"):
+            bare.task(writer, 0, [batch(0, 4)])
 
 
 def test_tasks_wait_for_their_turn(bare):
