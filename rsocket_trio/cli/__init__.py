@@ -25,6 +25,7 @@ The commands. Each module is imported when its command runs:
 - ``collect``: run a collector until a signal stops it, or ask one how it is
 - ``collect_status``: ask a collector, and print what it says
 - ``spool_info``: print what a spool holds
+- ``spool_forget``: forget a consumer of a spool
 - ``spool_read``: print the events of a spool
 
 The commands share these:

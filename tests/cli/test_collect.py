@@ -273,6 +273,10 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", *RSOCKET, "--insecure"], "--insecure works only with --status"),
         (["--spool", "events", *RSOCKET, "--keep-size", "2G"], "--keep-size is larger"),
         (
+            ["--spool", "events", *RSOCKET, "--spool-size", "1M", "--keep-size", "2M"],
+            "--keep-size is larger than the spool (1048576 bytes",
+        ),
+        (
             ["--spool", "events", *RSOCKET, "--subscribe", "tcp://h:1/a", "--subscribe-ca", "c"],
             "--subscribe-ca works only",
         ),
