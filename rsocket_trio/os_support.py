@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Final
 
 __all__ = [
+    "ALLOCATION",
     "DESCRIPTORS",
     "DIRECT_SOCKETS",
     "EPOLL",
@@ -29,6 +30,7 @@ __all__ = [
     "POLL_HANGUP",
     "POSITIONED_READS",
     "PROCESSES",
+    "RESOURCE_LIMITS",
     "STOP_SIGNALS",
     "UNIX_SOCKETS",
 ]
@@ -51,6 +53,13 @@ EPOLL_LASTING: Final[int] = sum(
 )
 """The events after which one read may not take all: the end of a connection, or of what its peer
 sends, and urgent data, before which a read stops."""
+
+ALLOCATION: bool = hasattr(os, "posix_fallocate")
+"""Disk space can be given to a file without writing it. If not, a spool writes its reserve."""
+
+RESOURCE_LIMITS: bool = find_spec("resource") is not None
+"""The limits of a process are known. If not, a spool finds a limit on the size of files when it is
+reached."""
 
 FILE_LOCKS: bool = find_spec("fcntl") is not None
 """There are file locks (flock). If not, `rsocket_trio.spool` raises an error that says so."""

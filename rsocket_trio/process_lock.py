@@ -58,7 +58,9 @@ class ProcessLock:
                 holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
                 raise LockHeld(holder or "unknown") from None
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+            # Only error texts need the id: a full disk must not refuse the lock.
+            with suppress(OSError):
+                os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
         except BaseException:  # closed before the error goes on
             os.close(self._descriptor)
             raise

@@ -13,6 +13,8 @@ The modules, in reading order:
 - ``requests``: the changes that tasks wait for, and their queues
 - ``flusher``: group commit: the one task that writes
 - ``writer``: the thread's side of writing: one transaction for a group of changes
+- ``room``: room on a full disk: enough for positions, and for a log that is emptied
+- ``reserve``: the file that holds disk space for it
 - ``trimming``: which batches are deleted, and a step of it
 - ``extent``: what a spool holds, in numbers
 - ``reader``: reading within trio

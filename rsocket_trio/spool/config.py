@@ -63,6 +63,11 @@ class SpoolConfig:
             connection to the database. 4.
         checkpoint_size: Bytes of new pages in the write-ahead log that are moved to the database
             together. 16 MiB.
+        reserve_size: Bytes of the disk that the spool holds in a file of its own, in addition to
+            what the log needs. When the disk is full, positions are stored and batches are deleted
+            with them. Then a batch of up to three quarters of this can be stored in place of
+            deleted ones; a larger one may have to wait until the spool is empty. On a disk of less
+            than eight times this size, an eighth of the disk. 8 MiB.
         retry: The waits before a transaction is tried again that failed because the disk is full
             or does not work. Its ``attempts`` are ignored: the spool does not give up. From 0.1 s
             to 2 s.
@@ -76,4 +81,5 @@ class SpoolConfig:
     max_read_size: int = attrs.field(default=4 * 2**20, validator=_size)
     max_read_threads: int = attrs.field(default=4, validator=_size)
     checkpoint_size: int = attrs.field(default=16 * 2**20, validator=_size)
+    reserve_size: int = attrs.field(default=8 * 2**20, validator=_size)
     retry: Retry = attrs.field(factory=lambda: Retry(max_delay=2.0), validator=v.instance_of(Retry))

@@ -9,18 +9,25 @@ from typing import Final
 from ..process_lock import LockHeld, NoFileLocks, ProcessLock
 from .errors import NotASpool, SpoolError, SpoolLocked
 
-__all__ = ["WriterLock", "database_of", "prepare", "sync_directory"]
+__all__ = ["WriterLock", "database_of", "prepare", "reserve_of", "sync_directory"]
 
 DATABASE: Final = "spool.sqlite3"
 LOCK: Final = "spool.lock"
-HARMLESS: Final = frozenset({LOCK, f"{DATABASE}-journal", "lost+found"})
+RESERVE: Final = "spool.reserve"
+HARMLESS: Final = frozenset({LOCK, RESERVE, f"{DATABASE}-journal", "lost+found"})
 """Names that a new spool may find in its directory. A crash may have left the lock file, or what
-SQLite needs while it makes a database. A file system of its own has ``lost+found``."""
+SQLite needs while it makes a database. The reserve is left if only the database was deleted. A file
+system of its own has ``lost+found``."""
 
 
 def database_of(directory: Path) -> Path:
     """Return the path of the database in the directory of a spool."""
     return directory / DATABASE
+
+
+def reserve_of(directory: Path) -> Path:
+    """Return the path of the file that holds disk space; see `rsocket_trio.spool.reserve`."""
+    return directory / RESERVE
 
 
 def prepare(directory: Path, *, locked: bool) -> None:

@@ -56,7 +56,8 @@ class Flusher:
         changed: Set after each change of the state, and then replaced by a new event.
         requests: The changes that wait.
         error: Why the spool cannot be written any more.
-        trouble: Why the last transaction has failed, while it is tried again.
+        trouble: Why the last transaction has failed, while it is tried again. If the disk is full,
+            until the spool has its reserve again.
     """
 
     def __init__(
@@ -84,8 +85,14 @@ class Flusher:
         self._moving = 0
         # After a failure consumers go first, in a transaction of their own: they may make room.
         self._after_failure = False
+        # Several batches have failed together: the first of them may have room.
+        self._one = False
         self._wake = trio.Event()
         self._trim_due = True
+        self._disk_full = False
+        # The reserve of disk space is not whole: it is tried to take it again from time to time.
+        self._short = writer.short
+        self._probe_due = False
         self._period = inf
         if retention is not None and retention.max_age is not None:
             self._period = min(retention.max_age / 5, _LONGEST_PERIOD)
@@ -159,30 +166,34 @@ class Flusher:
         for move in moves:
             _set_position(positions, move)
         alone = self._after_failure and (bool(moves) or self._trim_due)
-        one = self.trouble is not None
+        one = self._one or self.trouble is not None
         appends = [] if alone else requests.take_appends(self.extent, one=one)
         trim = trim_for(
             positions.values(),
             self._retention,
             self.extent.head,
             incoming=sum(append.row.cost for append in appends) or requests.next_cost,
-            pressed=self.full,
+            pressed=self.full or self._disk_full,
         )
         due = trim is not None and self._trim_due
         self._trim_due = False  # A change that comes while the transaction runs may set it again.
-        if appends or moves or due:
+        probe, self._probe_due = self._probe_due, False
+        if appends or moves or due or probe:
             return _Taken(appends, moves, trim)
         if alone:
             self._after_failure = False
             return self._take()
-        if not requests.appends:
-            self.trouble = None  # The changes that have failed are not wanted any more.
+        if not requests.appends and not self._short:
+            # The changes that have failed are not wanted any more.
+            self.trouble, self._disk_full = None, False
         return None
 
     async def _sleep(self) -> None:
-        with trio.move_on_after(self._period) as scope:
+        period = min(self._period, next(self._delays)) if self._short else self._period
+        with trio.move_on_after(period) as scope:
             await self._wake.wait()
         self._trim_due |= scope.cancelled_caught
+        self._probe_due = self._short and scope.cancelled_caught
 
     async def _write(self, taken: _Taken) -> None:
         self._moving = len(taken.moves)
@@ -195,7 +206,11 @@ class Flusher:
             if not may_pass(problem):
                 raise
             self._trim_due = self._after_failure = True
-            await self._back_off(problem)
+            self._disk_full |= problem.sqlite_errorcode == sqlite3.SQLITE_FULL
+            self._short = self._writer.short
+            self._one = len(taken.appends) > 1
+            if not self._one:
+                await self._back_off(problem)
         except BaseException:  # also a cancellation: `run` tells the tasks that wait
             self.requests.put_back(taken.appends, taken.moves)
             raise
@@ -208,6 +223,11 @@ class Flusher:
         """Update the state after a transaction, and wake the tasks that wait for it."""
         self.extent = outcome.extent
         self._after_failure = False
+        if taken.appends:
+            self._one = False
+        if self._short and not self._writer.short:
+            self._delays = self._new_delays()
+        self._short = self._writer.short
         for append, first in zip(taken.appends, outcome.firsts, strict=True):
             append.first = first
             append.over.set()
@@ -215,22 +235,24 @@ class Flusher:
             _set_position(self.positions, move)
             move.over.set()
         self._trim_due |= outcome.more or (bool(taken.appends) and self.full)
-        if self.trouble is not None and (taken.appends or not self.requests.appends):
+        over = not self._short and (bool(taken.appends) or not self.requests.appends)
+        if self.trouble is not None and over:
             logger.info("the spool in %s can be written again", self._directory)
-            self.trouble = None
+            self.trouble, self._disk_full = None, False
             self._delays = self._new_delays()
         self._tell()
 
     async def _back_off(self, problem: sqlite3.Error) -> None:
-        self.trouble = str(problem)
         delay = next(self._delays)
-        logger.warning(
-            "the spool in %s cannot be written now, batches wait: %s (%s); next attempt in %.1f s",
-            self._directory,
-            problem,
-            problem.sqlite_errorname,
-            delay,
-        )
+        if self.trouble != (trouble := str(problem)):
+            self.trouble = trouble
+            logger.warning(
+                "the spool in %s cannot be written now, batches wait: %s (%s). It goes on by itself"
+                " when this is over; on a full disk, also when consumers commit positions",
+                self._directory,
+                problem,
+                problem.sqlite_errorname,
+            )
         await trio.sleep(delay)
 
     def _new_delays(self) -> Iterator[float]:

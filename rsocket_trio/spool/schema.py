@@ -147,6 +147,8 @@ def _set_up(connection: sqlite3.Connection, directory: Path, checkpoint_size: in
     # KiB. Pages are written once, so more of them only displace others in the processor's cache:
     # 16 MiB take a tenth more time than these 2 MiB.
     connection.execute("PRAGMA cache_size = -2048")
+    # A spool without batches is made small by VACUUM, on a full disk.
+    connection.execute("PRAGMA temp_store = MEMORY")
     pages = max(checkpoint_size // PAGE_SIZE, 1)
     connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
     connection.execute(f"PRAGMA journal_size_limit = {2 * checkpoint_size}")

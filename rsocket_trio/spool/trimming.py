@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import attrs
 
-from .config import Retention, SpoolConfig
+from .config import Retention
 from .extent import Extent
 
 __all__ = ["Trim", "delete_step", "trim_for"]
@@ -54,7 +54,12 @@ def trim_for(
 
 
 def delete_step(
-    connection: sqlite3.Connection, trim: Trim, extent: Extent, config: SpoolConfig, now: float
+    connection: sqlite3.Connection,
+    trim: Trim,
+    extent: Extent,
+    max_batches: int,
+    max_size: int,
+    now: float,
 ) -> tuple[Extent, bool]:
     """Delete batches, oldest first, up to the limits of one transaction.
 
@@ -62,7 +67,8 @@ def delete_step(
         connection: The writer's, in a transaction.
         trim: What may be deleted.
         extent: What the spool holds.
-        config: The limits.
+        max_batches: How many are deleted, at most.
+        max_size: Their bytes, at most; or one batch if that is larger.
         now: The time, in seconds since 1970.
 
     Returns:
@@ -70,19 +76,19 @@ def delete_step(
     """
     rows = connection.execute(
         "SELECT first + count, cost, stored_at FROM batches WHERE first < ? ORDER BY first LIMIT ?",
-        (trim.floor, config.max_trim_batches),
+        (trim.floor, max_batches),
     )
     left, more, deleted = extent, False, 0
     for end, cost, stored_at in rows:
         if end > trim.floor or _is_kept(trim.keep, left.size + trim.incoming, now - stored_at):
             break
-        if deleted and deleted + cost > config.max_trim_size:
+        if deleted and deleted + cost > max_size:
             more = True
             break
         deleted += cost
         left = left.trimmed(end, cost, 1)
     else:
-        more = extent.batches - left.batches == config.max_trim_batches
+        more = extent.batches - left.batches == max_batches
     rows.close()
     if left is not extent:
         connection.execute("DELETE FROM batches WHERE first < ?", (left.oldest,))

@@ -17,7 +17,8 @@ from .config import SpoolConfig
 from .directory import WriterLock, database_of, prepare
 from .errors import SpoolFailed
 from .extent import Extent, read_extent, read_identity
-from .schema import DATABASE_ERRORS, WAIT, connect_writer, failure
+from .room import Room, empty_log, lacks_room
+from .schema import DATABASE_ERRORS, connect_writer, failure
 from .trimming import Trim, delete_step
 
 __all__ = ["Group", "NewRow", "Outcome", "Writer", "may_pass"]
@@ -91,18 +92,22 @@ class Writer:
         self._log_limit = 4 * config.checkpoint_size
         self._next_try = 0
         self._in_doubt = False
+        # The room that could be made on the disk was not enough for batches.
+        self._in_vain = False
         self.transactions = 0
         prepare(directory, locked=False)
         self._lock = WriterLock(directory)
         try:
             prepare(directory, locked=True)
-            self._connection = connect_writer(directory, config.checkpoint_size)
+            self._room = Room(directory, config)
+            self._connection = self._connect(directory)
             try:
                 self.spool_id, _ = read_identity(self._connection)
                 self.extent = read_extent(self._connection)
                 found = self._connection.execute('SELECT consumer, "offset" FROM positions')
                 self.positions: dict[str, int] = dict(found.fetchall())
                 self._place = _place(self._path)
+                self._room.settle(self._connection)
             except DATABASE_ERRORS as error:
                 self._connection.close()
                 raise failure(error, directory) from error
@@ -113,9 +118,38 @@ class Writer:
             self._lock.release()
             raise
 
+    def _connect(self, directory: Path) -> sqlite3.Connection:
+        """Open the database. On a full disk this needs the reserve: SQLite makes small files.
+
+        Raises:
+            NotASpool, SpoolTooNew: See `connect_writer`.
+            SpoolFailed: The database cannot be opened.
+        """
+        size = self._config.checkpoint_size
+        try:
+            return connect_writer(directory, size)
+        except SpoolFailed as error:
+            if not lacks_room(error.__cause__):
+                raise
+        self._room.give_up()
+        try:
+            return connect_writer(directory, size)
+        except SpoolFailed as error:
+            if not lacks_room(error.__cause__):
+                raise
+            raise SpoolFailed(
+                f"{error}. If the disk is full, make some megabytes of room on it"
+            ) from error.__cause__
+
+    @property
+    def short(self) -> bool:
+        """Whether the disk is full: the spool holds less of it in reserve than it should."""
+        return self._room.short
+
     def close(self) -> None:
         """Close the database, and release the lock of the directory."""
         try:
+            self._room.close()
             self._connection.close()
         finally:
             self._lock.release()
@@ -123,13 +157,59 @@ class Writer:
     def apply(self, group: Group) -> Outcome:
         """Store a group of changes. On return they are durable.
 
+        If the disk is full, this makes room and tries once more; see `Room`.
+
         Raises:
             sqlite3.Error: Nothing is stored; `may_pass` says whether to try again.
             SpoolFailed: The database is not where it was; what is stored may be lost.
         """
-        connection = self._connection
         if self._in_doubt:
             self._look_again()
+        before = self.extent
+        try:
+            outcome = self._store(group)
+        except sqlite3.Error as error:
+            if not lacks_room(error) or (group.rows and self._in_vain):
+                raise
+            outcome = self._store_tightly(group)
+        if outcome.extent is not before or group.positions:
+            self._in_vain = False
+        self._bound_log()
+        self._room.settle(self._connection)
+        return outcome
+
+    def _store_tightly(self, group: Group) -> Outcome:
+        """Make room on the disk, and store the group.
+
+        Raises:
+            sqlite3.Error: As `apply`.
+            SpoolFailed: As `apply`.
+        """
+        self._look_again()
+        self._room.make(self._connection, self.extent)
+        try:
+            return self._store(group, tight=True)
+        except BaseException:  # the reserve is taken again before the error goes on
+            with suppress(sqlite3.Error):
+                self._look_again()
+            empty_log(self._connection)  # The failed attempt has left its pages there.
+            self._room.settle(self._connection)
+            # A reader may have kept the log from being emptied; the next attempt may have more.
+            self._in_vain = self._log_size() == 0
+            raise
+
+    def _store(self, group: Group, *, tight: bool = False) -> Outcome:
+        """Store a group in one transaction.
+
+        Args:
+            group: The changes.
+            tight: The disk is full, and `Room.make` was called.
+
+        Raises:
+            sqlite3.Error: As `apply`.
+            SpoolFailed: As `apply`.
+        """
+        connection = self._connection
         at = now()
         extent, more = self.extent, False
         try:
@@ -137,7 +217,14 @@ class Writer:
             for consumer, offset in group.positions.items():
                 self._move(consumer, offset, at)
             if group.trim is not None:
-                extent, more = delete_step(connection, group.trim, extent, self._config, at)
+                most = self._config.max_trim_batches
+                if tight:
+                    most = min(most, self._room.trim_batches)
+                extent, more = delete_step(
+                    connection, group.trim, extent, most, self._config.max_trim_size, at
+                )
+            if group.rows:
+                self._room.admit(connection, [row.cost for row in group.rows], tight=tight)
             firsts = []
             for row in group.rows:
                 firsts.append(extent.head)
@@ -145,7 +232,6 @@ class Writer:
                 extent = extent.grown(row.batch.count, row.cost)
             connection.execute("COMMIT")
         except BaseException:  # also errors that are not the database's: all or nothing
-            # The log may have room again when its pages are in the database, see `_look_again`.
             self._in_doubt = True
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
@@ -154,7 +240,6 @@ class Writer:
         self._check_place()
         self.transactions += 1
         self.extent = extent
-        self._bound_log()
         return Outcome(extent=extent, firsts=firsts, more=more)
 
     def _insert(self, row: NewRow, extent: Extent, at: float) -> None:
@@ -191,15 +276,9 @@ class Writer:
             raise SpoolFailed(f"{self._path} was moved, replaced or deleted while it was open")
 
     def _look_again(self) -> None:
-        """Read the extent after a failure, and try to empty the log.
-
-        On a full disk the log cannot grow. Its pages may fit into the database, where batches were
-        deleted; then the log begins anew.
-        """
+        """Read the extent after a failure."""
         if self._connection.in_transaction:  # To roll it back has failed, too.
             self._connection.execute("ROLLBACK")
-        with suppress(sqlite3.Error):  # the next transaction shows whether it works
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self.extent = read_extent(self._connection)
         self._in_doubt = False
 
@@ -209,19 +288,20 @@ class Writer:
         SQLite moves pages from the log to the database as readers allow it. Readers that overlap
         all the time would never let the log begin anew. Here we wait for those that read now.
         """
-        with suppress(OSError, sqlite3.Error):  # the batches are durable in any case
-            size = os.stat(self._log_path).st_size
-            if size < self._log_limit:
-                self._next_try = 0
-            if size < max(self._log_limit, self._next_try):
-                return
-            self._connection.execute("PRAGMA busy_timeout = 100")
-            try:
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                self._connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000:.0f}")
-            # A reader that hangs is waited for rarely.
-            self._next_try = os.stat(self._log_path).st_size + self._log_limit
+        size = self._log_size()
+        if size < self._log_limit:
+            self._next_try = 0
+        if size < max(self._log_limit, self._next_try):
+            return
+        empty_log(self._connection)
+        # A reader that hangs is waited for rarely.
+        self._next_try = self._log_size() + self._log_limit
+
+    def _log_size(self) -> int:
+        try:
+            return os.stat(self._log_path).st_size
+        except FileNotFoundError:
+            return 0
 
 
 def _place(path: Path) -> tuple[int, int]:

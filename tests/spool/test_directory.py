@@ -38,7 +38,11 @@ async def test_directories_are_made(directory):
     """With those above it."""
     async with open_spool(str(directory / "a" / "b")) as spool:
         await spool.append(lines(1))
-    assert sorted(os.listdir(directory / "a" / "b")) == ["spool.lock", DATABASE]
+    assert sorted(os.listdir(directory / "a" / "b")) == [
+        "spool.lock",
+        "spool.reserve",
+        DATABASE,
+    ]
 
 
 async def test_a_second_writer_in_this_process(directory):

@@ -302,8 +302,11 @@ async def test_giving_up_on_a_bad_disk(directory):
             connection.fail = lambda statement: (
                 fault(sqlite3.SQLITE_FULL) if statement == "COMMIT" else None
             )
-            with trio.move_on_after(0.02):
-                await spool.append(lines(1, "given up"))
+            async with trio.open_nursery() as nursery:
+                scope = trio.CancelScope()
+                nursery.start_soon(_append_in, scope, spool, lines(1, "given up"))
+                await until(lambda: spool.statistics().trouble is not None)
+                scope.cancel()
             await until(lambda: spool.statistics().trouble is None)
             connection.fail = lambda statement: None
         await spool.append(lines(1, "stored"))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import json
 import sys
 
 import pytest
+import trio
+
+from rsocket_trio.collector import connect_collector
+from rsocket_trio.lumberjack import stored_events
+from tests.small_disk import on_small_disk
 
 from .agents import sent
 from .arrived import assert_each_line_once, file_sink
@@ -55,20 +59,11 @@ def small_disk(scene):
     """A gate, a directory, and a command that runs another one where the directory is a disk.
 
     The disk has forty megabytes. While the gate is shut, another file takes all but four of them.
-    No privileges are needed where users may have namespaces; other processes do not see the disk.
     """
     where, gate = scene.directory / "disk", scene.gate("other-file")
-    where.mkdir()
-    mount = f"mount -t tmpfs -o size=40m none {where}"
-    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    if shutil.which("unshare") is None:
-        pytest.skip("unshare is not installed (util-linux)")
-    tried = subprocess.run([*inside, mount], capture_output=True, text=True, timeout=30)
-    if tried.returncode:
-        pytest.skip(f"a disk cannot be mounted here: {tried.stderr.strip()}")
     fill = f"head -c 36m /dev/zero > {where}/other"
     give_up = f"while [ -e {gate.path} ]; do sleep 0.05; done; rm {where}/other"
-    return gate, where, [*inside, f'{mount} && {fill} && {{ ({give_up}) & }} && exec "$@"', "sh"]
+    return gate, where, on_small_disk(where, "40m", fill, f"{{ ({give_up}) & }}")
 
 
 @pytest.mark.bad_days
@@ -89,3 +84,52 @@ def test_no_space_is_left(scene, application, small_disk):
     assert state["reconnects"] == 0
     application.start([lumberjack(collector)], scene.file_sink(), scene.checkpoint).done()
     assert_each_line_once(file_sink(scene.sink), sent(log))
+
+
+def test_readers_make_room(scene, tmp_path):
+    """The last block is taken: nothing but a reader commits, and all of it goes on by itself.
+
+    Reads, the status and the connection of the agent work meanwhile.
+    """
+    where = tmp_path / "disk"
+    prefix = on_small_disk(where, "8m")
+    collector = scene.collector_of([*prefix, *rsocket_trio("collect", "--spool", f"{where}/spool")])
+    log = scene.log("a", 80_000)
+    assert log.path.stat().st_size > 5 * 2**20, "and each line has a name and an offset, too"
+    agent = scene.agent(log, collector, options=PLAIN)
+    wait_trouble(collector)
+    lines = trio.run(read_all, collector.readers, agent, len(log.lines))
+    state = agent.done()
+    assert (state["events_resent"], state["reconnects"]) == (0, 0)
+    assert lines == log.lines
+    errors = collector.program.errors
+    assert 1 <= errors.count("cannot be written now") <= 20
+    assert "can be written again" in errors
+    assert collector.program.stop() == 0
+
+
+async def read_all(uri, agent, count):
+    """Read and commit until there are so many lines. They must not come all before a commit."""
+    lines = []
+    async with connect_collector(uri) as client:
+        info = await client.info()
+        assert info.trouble is not None
+        assert 0 < info.head < count
+        await trio.sleep(1)
+        assert agent.program.process.poll() is None
+        assert (await client.statistics()).connections >= 2
+        at = 0
+        while len(lines) < count:
+            info = await client.info()
+            with trio.fail_after(20):
+                async with client.read(at, info.head, spool_id=info.spool_id) as batches:
+                    async for batch in batches:
+                        lines += [json.loads(each)["message"] for each in stored_events(batch).raw]
+                        at = batch.stop
+                await client.commit("reader", at, instance="a", spool_id=info.spool_id)
+            assert len(lines) == at
+        with trio.fail_after(20):
+            while (info := await client.info()).trouble is not None:
+                await trio.sleep(0.05)
+        assert (info.oldest, info.head, info.positions) == (count, count, {"reader": count})
+    return lines

@@ -1,0 +1,306 @@
+"""The reserve of disk space, on a disk that is not full: its size, its file, and faults of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rsocket_trio import os_support
+from rsocket_trio.protocol.retry import Retry
+from rsocket_trio.spool import SpoolConfig, SpoolLocked, open_spool
+from rsocket_trio.spool import reserve as reserve_module
+from rsocket_trio.spool.reserve import Reserve
+from rsocket_trio.spool.room import _pages
+from rsocket_trio.spool.schema import PAGE_SIZE
+from tests.spool.helpers import fault, faulty, lines, sized, until, writer_of
+
+MIB = 2**20
+FULL = "the disk is full, apart from the reserve for positions"
+QUICK = SpoolConfig(retry=Retry(initial_delay=0.001, max_delay=0.01))
+
+
+@pytest.fixture
+def path(directory):
+    directory.mkdir()
+    return directory / "spool.reserve"
+
+
+def held(path):
+    """The bytes of the disk that a file has."""
+    return path.stat().st_blocks * 512
+
+
+@pytest.fixture(params=["allocated", "refused", "written"])
+def way(request, monkeypatch):
+    """How the space is got: the system may not allocate, or the file system."""
+    if request.param == "written":
+        monkeypatch.setattr(os_support, "ALLOCATION", False)
+    elif request.param == "refused":
+
+        def refuse(*_args):
+            raise OSError(errno.EOPNOTSUPP, "not supported")
+
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+
+
+@pytest.mark.usefixtures("way")
+def test_the_file_has_real_space(path):
+    """It grows and shrinks, and another start finds it."""
+    reserve = Reserve(path.parent)
+    assert reserve.size == 0
+    assert reserve.take(MIB)
+    assert reserve.take(3 * MIB + 5)
+    assert reserve.take(MIB), "it has more"
+    assert (reserve.size, path.stat().st_size) == (3 * MIB + 5, 3 * MIB + 5)
+    assert held(path) >= 3 * MIB + 5
+    assert Reserve(path.parent).size == 3 * MIB + 5
+    reserve.cut(MIB)
+    assert (reserve.size, path.stat().st_size) == (MIB, MIB)
+    assert MIB <= held(path) < 2 * MIB
+    reserve.cut(2 * MIB)
+    assert reserve.size == MIB
+    reserve.cut(0)
+    assert held(path) == 0
+
+
+@pytest.mark.usefixtures("way")
+def test_a_copy_with_holes(path):
+    """Programs that copy may leave out what seems to be empty: the space is taken again."""
+    path.touch()
+    os.truncate(path, 2 * MIB)
+    assert held(path) == 0
+    reserve = Reserve(path.parent)
+    assert reserve.size == 0
+    assert reserve.take(2 * MIB)
+    assert held(path) >= 2 * MIB
+
+
+@pytest.mark.parametrize("code", ["ENOSPC", "EDQUOT", "EFBIG"])
+def test_a_disk_that_is_full(path, monkeypatch, code):
+    """A part that was allocated is given back at once; what was held before is kept."""
+    reserve = Reserve(path.parent)
+    reserve.take(MIB)
+
+    def allocate(descriptor, offset, size):
+        os.ftruncate(descriptor, size // 2)
+        raise OSError(getattr(errno, code), "full")
+
+    monkeypatch.setattr(os, "posix_fallocate", allocate, raising=False)
+    monkeypatch.setattr(os_support, "ALLOCATION", True)
+    assert not reserve.take(8 * MIB)
+    assert not reserve.holds(8 * MIB)
+    assert (reserve.size, path.stat().st_size) == (MIB, MIB)
+    monkeypatch.undo()
+    assert reserve.take(2 * MIB)
+
+
+async def test_a_file_that_cannot_be_written(directory, caplog):
+    """One warning, and the spool works without a reserve, also when a transaction fails."""
+    directory.mkdir()
+    (directory / "spool.reserve").mkdir()
+    async with open_spool(directory, config=QUICK) as spool:
+        with faulty(spool) as connection:
+            left = [3]
+
+            def fail(statement):
+                left[0] -= statement == "COMMIT"
+                full = statement == "COMMIT" and left[0] >= 0
+                return fault(sqlite3.SQLITE_FULL) if full else None
+
+            connection.fail = fail
+            assert await spool.append(lines(2)) == 0
+            await spool.commit("me", 2)
+    assert caplog.text.count("goes on without a reserve of disk space") == 1
+    assert "Is a directory" in caplog.text
+
+
+async def test_its_size(directory):
+    """It is as large as the setting says, grows with the log, and is small again at the end."""
+    path = directory / "spool.reserve"
+    config = SpoolConfig(reserve_size=2 * MIB, checkpoint_size=MIB)
+    async with open_spool(directory, config=config) as spool:
+        assert path.stat().st_size == 2 * MIB
+        largest = 0
+        for _ in range(100):
+            await spool.append(sized(100_000))
+            largest = max(largest, path.stat().st_size)
+        assert 3 * MIB <= largest <= 6 * MIB
+        await spool.append(sized(30 * MIB))
+        await spool.append(sized(100))
+        assert path.stat().st_size <= 6 * MIB, "what a large batch needed is given back"
+        assert not writer_of(spool).short
+    assert path.stat().st_size == held(path) == 2 * MIB
+    async with open_spool(directory):
+        assert path.stat().st_size == 8 * MIB
+
+
+def behind(spool):
+    """The bytes that a checkpoint adds to the database."""
+    connection = writer_of(spool)._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    return max(pages * PAGE_SIZE - (spool.directory / "spool.sqlite3").stat().st_size, 0)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.lists(st.integers(100, 200_000), min_size=1, max_size=8)),
+        st.tuples(st.just("commit"), st.integers(0, 10)),
+    ),
+    max_size=25,
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=steps)
+def test_the_log_fits_into_the_database(directory, steps):
+    """At each moment the reserve has room for what a checkpoint adds, and is whole besides."""
+    config = SpoolConfig(reserve_size=256 * 1024, checkpoint_size=512 * 1024)
+    shutil.rmtree(directory, ignore_errors=True)
+
+    async def run():
+        async with open_spool(directory, config=config) as spool:
+            for what, arguments in steps:
+                if what == "commit":
+                    await spool.commit("me", max(spool.head - arguments, spool.oldest))
+                else:
+                    async with trio.open_nursery() as nursery:
+                        for size in arguments:
+                            nursery.start_soon(spool.append, sized(size))
+                reserve = (directory / "spool.reserve").stat().st_size
+                assert reserve >= 256 * 1024 + behind(spool)
+                assert reserve >= spool._flusher._writer._room._reserve.size
+
+    trio.run(run)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    sizes=st.lists(
+        st.one_of(st.integers(100, 400), st.integers(4000, 40_000), st.integers(10**5, 10**6)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_how_many_pages_batches_need(directory, sizes):
+    """The database does not grow by more than is reckoned, nor is twice as much reckoned."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+    async def run():
+        async with open_spool(directory) as spool:
+            before = writer_of(spool)._connection.execute("PRAGMA page_count").fetchone()[0]
+            async with trio.open_nursery() as nursery:
+                for size in sizes:
+                    nursery.start_soon(spool.append, sized(size))
+            grown = writer_of(spool)._connection.execute("PRAGMA page_count").fetchone()[0] - before
+            assert grown <= _pages(sizes) <= 2 * grown + 6
+
+    trio.run(run)
+
+
+class NoSpace:
+    """While it is there, the reserve cannot be taken."""
+
+    def __init__(self, monkeypatch):
+        self.full = True
+        self._allocate = reserve_module._allocate
+        monkeypatch.setattr(reserve_module, "_allocate", self)
+
+    def __call__(self, path, size):
+        if self.full:
+            raise OSError(errno.ENOSPC, "no space")
+        self._allocate(path, size)
+
+
+async def test_without_a_reserve_no_event_is_stored(directory, monkeypatch, caplog):
+    """Positions are; and the reserve is taken by itself when there is room."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(2))
+    (directory / "spool.reserve").unlink()
+    space = NoSpace(monkeypatch)
+    async with open_spool(directory, config=QUICK) as spool, trio.open_nursery() as nursery:
+        assert writer_of(spool).short
+        nursery.start_soon(spool.append, lines(1))
+        await until(lambda: spool.statistics().trouble is not None)
+        assert spool.statistics().trouble == FULL
+        for position in (0, 1, 2):
+            await spool.commit("me", position)
+        await trio.sleep(0.05)
+        assert (spool.head, spool.oldest) == (2, 2)
+        space.full = False
+        await until(lambda: spool.head == 3)
+        assert held(directory / "spool.reserve") >= 8 * MIB
+        assert spool.statistics().trouble is None
+    assert caplog.text.count(f"cannot be written now, batches wait: {FULL}") == 1
+
+
+async def test_the_reserve_is_taken_again_without_a_call(directory, monkeypatch):
+    """The spool looks from time to time, also when no batch waits."""
+    space = NoSpace(monkeypatch)
+    async with open_spool(directory, config=QUICK) as spool:
+        await trio.sleep(0.02)
+        assert writer_of(spool).short
+        space.full = False
+        await until(lambda: not writer_of(spool).short)
+        before = spool._flusher._writer.transactions
+        await trio.sleep(0.05)
+        assert spool._flusher._writer.transactions == before, "then it rests"
+
+
+async def test_batches_that_fail_together(directory, caplog):
+    """The first of them is tried alone before anything is said: it may have room."""
+    async with open_spool(directory, config=QUICK) as spool:
+        with faulty(spool) as connection:
+            inserted = []
+
+            def fail(statement):
+                if statement == "BEGIN IMMEDIATE":
+                    inserted.clear()
+                inserted.extend([statement] * statement.startswith("INSERT INTO batches"))
+                full = statement == "COMMIT" and len(inserted) > 1
+                return fault(sqlite3.SQLITE_FULL) if full else None
+
+            connection.fail = fail
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(spool.append, lines(1))
+        assert spool.head == 5
+    assert "cannot be written now" not in caplog.text
+
+
+async def test_the_reserve_alone_in_a_directory(directory):
+    """The database was deleted: a new spool begins."""
+    async with open_spool(directory) as spool:
+        await spool.append(lines(1))
+    (directory / "spool.sqlite3").unlink()
+    async with open_spool(directory) as spool:
+        assert spool.head == 0
+
+
+async def test_the_lock_on_a_full_disk(directory, monkeypatch):
+    """It needs no room: only an error text has the number of the process."""
+
+    def refuse(*_args):
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refuse)
+        entering = open_spool(directory)
+        spool = await entering.__aenter__()
+    try:
+        await spool.append(lines(1))
+        with pytest.raises(SpoolLocked, match="in process unknown"):
+            async with open_spool(directory):
+                raise AssertionError("it was opened")
+    finally:
+        await entering.__aexit__(None, None, None)
