@@ -14,6 +14,7 @@ from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import server_context, trusting
+from .collect_auth import required_credentials
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
@@ -74,6 +75,7 @@ class _Run:
         self._ended: Final = trio.Event()
         encrypted = [uri for uri in args.listen if _is_encrypted(uri)]
         self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
+        self._authenticate: Final = required_credentials(args)
         self._publishers: Final = _publishers_context(args)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
 
@@ -102,6 +104,7 @@ class _Run:
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,
                 allowed_origins=args.allow_origin,
+                authenticate=self._authenticate,
                 task_status=_Started(self, task_status),
             )
         except SpoolError as error:
@@ -164,6 +167,12 @@ def _check(args: argparse.Namespace) -> None:
             raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
     if args.insecure:
         raise Failure("--insecure works only with --status", USAGE)
+    if (args.auth_bearer or args.auth_simple) and all(_is_lumberjack(uri) for uri in args.listen):
+        raise Failure(
+            "--auth-bearer and --auth-simple are for RSocket: name an address of RSocket with"
+            " --listen; senders of Lumberjack can be asked for a certificate (--ca)",
+            USAGE,
+        )
     room = args.max_size or _DEFAULT_SIZE
     if (args.keep_size or 0) > room:
         raise Failure(f"--keep-size is larger than the spool ({room} bytes, --max-size)", USAGE)
@@ -173,8 +182,12 @@ def _check(args: argparse.Namespace) -> None:
         raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
 
 
+def _is_lumberjack(uri: str) -> bool:
+    return uri.lower().startswith(("lumberjack:", "lumberjacks:"))
+
+
 def _is_encrypted(uri: str) -> bool:
-    if uri.lower().startswith(("lumberjack:", "lumberjacks:")):
+    if _is_lumberjack(uri):
         return uri.lower().startswith("lumberjacks:")
     return parse_uri(uri).is_encrypted
 

@@ -41,6 +41,8 @@ def add_collect(commands: Commands) -> None:
         "--spool /var/spool/events --max-size 20G --listen lumberjacks://0.0.0.0:5044"
         " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem",
         "--spool events --listen tcp://127.0.0.1:7878 --subscribe tcp://sensor:7000/measurements",
+        "--spool events --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem"
+        " --auth-bearer @token",
         "--status tcp://127.0.0.1:7878",
         "--status tcp://127.0.0.1:7878 --json | jq .head",
     )
@@ -110,6 +112,22 @@ def add_collect(commands: Commands) -> None:
         action="append",
         help="accept web pages of this origin, for example https://example.org; may be repeated;"
         " without it, no web page may connect over WebSocket",
+    )
+    access = parser.add_argument_group("authentication")
+    access.add_argument(
+        "--auth-bearer",
+        metavar="TOKEN",
+        action="append",
+        help="let only clients of RSocket in that have this token in SETUP: TOKEN, @FILE or"
+        " env:NAME (an environment variable), which keep it off the command line; may be repeated,"
+        " also with --auth-simple: one of them is enough; with --status: present this token",
+    )
+    access.add_argument(
+        "--auth-simple",
+        metavar="USER:PASSWORD",
+        action="append",
+        help="the same with a user name and a password: USER:PASSWORD, @FILE or env:NAME; senders"
+        " of Lumberjack have no passwords: use --ca for them",
     )
     tls = add_server_tls(parser, _ENCRYPTED)
     tls.add_argument(

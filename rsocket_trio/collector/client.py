@@ -15,6 +15,7 @@ from ..codecs import CodecError
 from ..config import ConnectionConfig, Limits
 from ..errors import RemoteProtocolError, StreamError
 from ..interactions.demand import PayloadStream
+from ..metadata import Authentication, Metadata
 from ..requester import Requester
 from ..routing import Caller
 from ..sealed import Sealed, make
@@ -190,6 +191,7 @@ async def connect_collector(
     uri: str | Uri,
     *,
     ssl_context: ssl.SSLContext | None = None,
+    auth: Authentication | None = None,
     config: ConnectionConfig = READER_CONFIG,
 ) -> AsyncIterator[CollectorClient]:
     """Connect to a collector.
@@ -203,6 +205,7 @@ async def connect_collector(
     Args:
         uri: An address that `rsocket_trio.connect` takes.
         ssl_context: TLS: verification and client certificate. By default Python's default context.
+        auth: The credentials, sent in the SETUP, for a collector that asks for some.
         config: Times, sizes and limits. The default accepts the largest batch of a spool, and finds
             within 20 s that the host is gone.
 
@@ -219,5 +222,7 @@ async def connect_collector(
     If cancelled: the connection is closed.
     """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl_context": ssl_context}
+    if auth is not None:
+        options["setup_metadata"] = Metadata(auth=auth)
     async with connect(uri, config=config, **options) as requester:
         yield make(CollectorClient, requester)
