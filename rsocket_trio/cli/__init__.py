@@ -23,9 +23,11 @@ The commands. Each module is imported when its command runs:
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool
 - ``lumberjack_ship``: ship the lines of log files
 - ``collect``: run a collector until a signal stops it, or ask one how it is
-- ``collect_status``: ask a collector, and print what it says
+- ``collect_auth``: who may use a collector by RSocket
+- ``collect_status``: ask a collector, and print what it says; forget a consumer of it
 - ``spool_info``: print what a spool holds
 - ``spool_read``: print the events of a spool
+- ``spool_forget``: forget a consumer of a spool
 
 The commands share these:
 

@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
         for name in _OF_A_RUN:
             if getattr(args, name) is not None:
                 raise Failure(f"--{name.replace('_', '-')} does not work with --status", USAGE)
+        if args.force and args.forget is None:
+            raise Failure("--force works only with --forget", USAGE)
         return collect_status.run(args)
     log_to_stderr(
         args,
@@ -167,6 +169,10 @@ def _check(args: argparse.Namespace) -> None:
             raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
     if args.insecure:
         raise Failure("--insecure works only with --status", USAGE)
+    if args.force and args.forget is None:
+        raise Failure("--force works only with --forget", USAGE)
+    if args.forget is not None:
+        raise Failure("--forget works only with --status URI; see also spool forget", USAGE)
     if (args.auth_bearer or args.auth_simple) and all(_is_lumberjack(uri) for uri in args.listen):
         raise Failure(
             "--auth-bearer and --auth-simple are for RSocket: name an address of RSocket with"

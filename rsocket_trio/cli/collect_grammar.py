@@ -45,6 +45,7 @@ def add_collect(commands: Commands) -> None:
         " --auth-bearer @token",
         "--status tcp://127.0.0.1:7878",
         "--status tcp://127.0.0.1:7878 --json | jq .head",
+        "--status tcp://127.0.0.1:7878 --forget old-query",
     )
     parser.add_argument(
         "--spool",
@@ -81,6 +82,18 @@ def add_collect(commands: Commands) -> None:
         metavar="URI",
         type=address,
         help="print numbers about the collector at this RSocket address, and end",
+    )
+    parser.add_argument(
+        "--forget",
+        metavar="CONSUMER",
+        help="with --status: first forget this consumer, which does not come back, so that no"
+        " events are kept for it; refused while an instance of it is connected",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="with --forget: also while an instance is connected; events that it has not read may"
+        " be deleted then",
     )
     parser.add_argument(
         "--json",

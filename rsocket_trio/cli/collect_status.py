@@ -1,4 +1,4 @@
-"""``collect --status``: ask a collector, and print what it says."""
+"""``collect --status``: ask a collector, and print what it says; forget a consumer of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from rsocket_trio.collector import (
     SpoolInfo,
     connect_collector,
 )
-from rsocket_trio.errors import RemoteProtocolError, RSocketError, SetupError, StreamError
+from rsocket_trio.errors import (
+    Invalid,
+    Rejected,
+    RemoteProtocolError,
+    RSocketError,
+    SetupError,
+    StreamError,
+)
 from rsocket_trio.log_text import escaped
 from rsocket_trio.uri import parse_uri
 
@@ -55,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         connect_collector, args.status, ssl_context=context, auth=auth[0] if auth else None
     )
     try:
-        status = trio.run(interruptible, partial(_ask, connecting, found))
+        status = trio.run(interruptible, partial(_ask, connecting, args.forget, args.force, found))
     except StreamError as error:
         raise Failure(f"the peer is no collector: it answered {error}", PEER_ERROR) from error
     except SetupError as error:
@@ -75,12 +82,20 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(
     connecting: Callable[[], AbstractAsyncContextManager[CollectorClient]],
+    forget: str | None,
+    force: bool,
     found: list[tuple[SpoolInfo, CollectorStatistics]],
     stop: Interruption,
 ) -> int:
     with stop.work(), trio.fail_after(_PATIENCE):
         async with connecting() as collector:
-            found.append((await collector.info(), await collector.statistics()))
+            info = await collector.info()
+            if forget is not None:
+                try:
+                    info = await collector.forget(forget, spool_id=info.spool_id, force=force)
+                except (Invalid, Rejected) as error:
+                    raise Failure(f"--forget: {error.message}", PEER_ERROR) from error
+            found.append((info, await collector.statistics()))
     return DONE
 
 

@@ -16,13 +16,15 @@ def add_spool(commands: Commands) -> None:
         commands,
         "spool",
         "look into a spool, in which lumberjack serve keeps events",
-        "The commands only read, also while another process writes. The process must be allowed\n"
+        "info and read only read, also while another process writes. The process must be allowed\n"
         "to write to the directory, because the database keeps its locks there.",
         "info events",
         "read events --follow",
+        "forget events old-query",
     )
     _add_info(group)
     _add_read(group)
+    _add_forget(group)
 
 
 def _add_info(group: Commands) -> None:
@@ -78,6 +80,23 @@ def _add_read(group: Commands) -> None:
         action="store_true",
         help="print each event with its facts: an object with offset, stored_at (the time), peer"
         " and event",
+    )
+
+
+def _add_forget(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "spool forget",
+        "spool_forget",
+        "forget a consumer that does not come back, so that no events are kept for it",
+        "A spool keeps events until all of its consumers have committed a position behind them.\n"
+        "No other process may write to the spool. A collector that runs can forget one itself:\n"
+        "rsocket-trio collect --status URI --forget CONSUMER.",
+        "events old-query",
+    )
+    _add_directory(parser)
+    parser.add_argument(
+        "consumer", metavar="CONSUMER", help="name of the consumer; spool info shows all names"
     )
 
 

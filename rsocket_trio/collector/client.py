@@ -21,11 +21,13 @@ from ..routing import Caller
 from ..sealed import Sealed, make
 from ..uri import Uri
 from .messages import (
+    FORGET,
     INFO,
     POSITION,
     READ,
     STATUS,
     CollectorStatistics,
+    ForgetRequest,
     InfoRequest,
     PositionRequest,
     ReadRequest,
@@ -169,6 +171,32 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             spool_id=spool_id, consumer=consumer, instance=instance, offset=offset
         )
         return await self._ask(POSITION, request)
+
+    async def forget(self, consumer: str, *, spool_id: str, force: bool = False) -> SpoolInfo:
+        """Forget a consumer that does not come back, so that no events are kept for it.
+
+        Args:
+            consumer: The name of the consumer.
+            spool_id: The spool that it reads.
+            force: Also if an instance of it is connected. Its position is forgotten then until it
+                commits again, and events that it has not read may be deleted meanwhile.
+
+        Returns:
+            What the spool holds now.
+
+        Raises:
+            Invalid: There is no such consumer.
+            Rejected: An instance of it is connected, and ``force`` is false.
+            WrongSpool: The collector has another spool.
+            StreamError: The collector refused the request.
+            RemoteProtocolError: The peer is no collector: its answer is something else.
+            ConnectionClosed: The connection is over.
+
+        Checkpoint: always.
+        If cancelled: the consumer may be forgotten or not.
+        """
+        request = ForgetRequest(spool_id=spool_id, consumer=consumer, force=force)
+        return await self._ask(FORGET, request)
 
     async def _ask(self, route: str, request: object) -> SpoolInfo:
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -183,6 +183,46 @@ def test_certificates_of_clients(start_cli: StartCli, cli: Cli, tmp_path: Path) 
     assert (done.returncode, json.loads(done.stdout)["head"]) == (0, 1)
 
 
+def test_forget(start: Callable[..., Collecting], cli: Cli, program: Cli) -> None:
+    """A consumer is forgotten by the collector while it runs, and in the files when it does not."""
+    collecting = start()
+    uri = collecting.uris["tcp"]
+    send_by_rsocket(uri, b"1", b"2")
+
+    async def commit_and_forget() -> None:
+        async with connect_collector(uri) as client:
+            info = await client.info()
+            for name in ("q", "r"):
+                await client.commit(name, 1, instance="a", spool_id=info.spool_id)
+            await trio.to_thread.run_sync(while_it_is_connected)
+
+    def while_it_is_connected() -> None:
+        done = program("collect", "--status", uri, "--forget", "q")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"'q' is in use" in done.stderr
+        done = program("collect", "--status", uri, "--forget", "q", "--force", "--json")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert json.loads(done.stdout)["consumers"] == {"r": 1}
+
+    trio.run(commit_and_forget)
+    done = cli("collect", "--status", uri, "--forget", "q")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"there is no consumer 'q'" in done.stderr
+    done = program("spool", "forget", "events", "r")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"collect --status URI --forget" in done.stderr
+    collecting.stop()
+    done = cli("spool", "forget", "events", "q")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"there is no consumer 'q'; there are: 'r'" in done.stderr
+    done = cli("spool", "forget", "events", "r")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"forgot 'r'\n")
+    assert describe_spool("events").positions == {}
+    done = cli("spool", "forget", "nothing", "r")
+    assert done.returncode == 2
+    assert not Path("nothing").exists()
+
+
 def test_status_of_others(cli: Cli, server: dict[str, str]) -> None:
     """No server, and a server that is no collector."""
     done = cli("collect", "--status", "tcp://127.0.0.1:1")
@@ -337,6 +377,9 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         ),
         (["--status", "tcp://h:1", "--spool", "e"], "--spool does not work with --status"),
         (["--status", "lumberjack://h:1"], "'lumberjack'"),
+        (["--spool", "events", *RSOCKET, "--forget", "q"], "--forget works only with --status"),
+        (["--spool", "events", *RSOCKET, "--force"], "--force works only with --forget"),
+        (["--status", "tcp://h:1", "--force"], "--force works only with --forget"),
         (["--spool", "events", *LUMBERJACK, "--auth-bearer", "t"], "are for RSocket"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", ""], "the token is empty"),
         (["--spool", "events", *RSOCKET, "--auth-bearer", "@missing"], "missing"),

@@ -63,7 +63,8 @@ async def connected(
         entered = False
         try:
             # An address that does not answer must leave time for the others.
-            share = (deadline - trio.current_time()) / len(settings.uris)
+            # The time may be over after a wait, as others run meanwhile.
+            share = max(deadline - trio.current_time(), 0) / len(settings.uris)
             with trio.move_on_after(min(share, ATTEMPT_TIMEOUT)) as scope:
                 async with connect(
                     uri,
