@@ -5,6 +5,7 @@ The modules, in reading order. Every run uses these:
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``spool_options``: those of commands that keep events in a spool
 - ``collect_grammar``: those of ``collect``
 - ``spool_grammar``: those of the group ``spool``
 - ``commands``: add a command, or a group of commands, with its help

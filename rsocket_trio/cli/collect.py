@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio.collector import Collector, collect, parse_subscription
-from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError
+from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import server_context, trusting
@@ -20,13 +20,14 @@ from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
 from .serving import serve_until_stopped
+from .spool_options import spool_retention, spool_room
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
 
-_DEFAULT_SIZE: Final = 2**30
+_SIZE_OPTION: Final = "--max-size"
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
 
@@ -71,6 +72,7 @@ class _Run:
 
     def __init__(self, args: argparse.Namespace) -> None:
         _check(args)
+        self._room: Final = spool_room(args, _SIZE_OPTION)
         self._args: Final = args
         self._collector: Collector | None = None
         self._failure: SpoolError | None = None
@@ -92,16 +94,13 @@ class _Run:
 
     async def _collect(self, task_status: trio.TaskStatus[Collector]) -> None:
         args = self._args
-        retention = None
-        if args.keep_size is not None or args.keep_age is not None:
-            retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
         try:
             await collect(
                 args.spool,
                 *args.listen,
                 subscribe=args.subscribe or (),
-                max_size=args.max_size or _DEFAULT_SIZE,
-                retention=retention,
+                max_size=self._room,
+                retention=spool_retention(args),
                 ssl_context=self._context,
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,
@@ -127,7 +126,7 @@ class _Run:
         self._collector = collector
 
     async def _watch(self, collector: Collector) -> None:
-        reports = RoomReports(collector.spool, "--max-size")
+        reports = RoomReports(collector.spool, _SIZE_OPTION)
         try:
             while not self._ended.is_set():
                 reports.look()
@@ -179,9 +178,6 @@ def _check(args: argparse.Namespace) -> None:
             " --listen; senders of Lumberjack can be asked for a certificate (--ca)",
             USAGE,
         )
-    room = args.max_size or _DEFAULT_SIZE
-    if (args.keep_size or 0) > room:
-        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --max-size)", USAGE)
     if args.allow_origin is not None and not any(
         uri.lower().startswith(("ws:", "wss:")) for uri in args.listen
     ):

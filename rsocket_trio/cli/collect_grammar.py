@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .commands import Commands, add_command
 from .options import (
-    add_retention,
     add_server_tls,
     add_verbosity,
     address,
@@ -12,9 +11,9 @@ from .options import (
     origin,
     positive,
     seconds,
-    size,
     subscription,
 )
+from .spool_options import add_spool_options
 
 __all__ = ["add_collect"]
 
@@ -102,14 +101,7 @@ def add_collect(commands: Commands) -> None:
         " line",
     )
     spool = parser.add_argument_group("spool")
-    spool.add_argument(
-        "--max-size",
-        metavar="SIZE",
-        type=size,
-        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
-        " wait when it is full",
-    )
-    add_retention(spool)
+    add_spool_options(spool, "--max-size")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",

@@ -22,7 +22,6 @@ __all__ = [
     "add_json",
     "add_payload_options",
     "add_prefetch",
-    "add_retention",
     "add_server_tls",
     "add_stream_options",
     "add_tls",
@@ -235,24 +234,6 @@ def add_server_tls(parser: argparse.ArgumentParser, schemes: str) -> argparse._A
         help="with --ca: whether peers need a certificate (default required)",
     )
     return group
-
-
-def add_retention(group: argparse._ActionsContainer) -> None:
-    """Add ``--keep-size`` and ``--keep-age``, how long a spool keeps events."""
-    group.add_argument(
-        "--keep-size",
-        metavar="SIZE",
-        type=size,
-        help="delete the oldest events when the spool stores more than this",
-    )
-    group.add_argument(
-        "--keep-age",
-        "--max-age",
-        metavar="SECONDS",
-        type=above_zero,
-        help="delete events this long after they were stored; without --keep-age and --keep-size,"
-        " only events are deleted that all consumers of the spool have behind them",
-    )
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
