@@ -27,8 +27,8 @@ The commands. Each module is imported when its command runs:
 - ``collect_auth``: who may use a collector by RSocket
 - ``collect_status``: ask a collector, and print what it says; forget a consumer of it
 - ``spool_info``: print what a spool holds
-- ``spool_read``: print the events of a spool
 - ``spool_forget``: forget a consumer of a spool
+- ``spool_read``: print the events of a spool
 
 The commands share these:
 

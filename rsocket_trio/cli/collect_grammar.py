@@ -101,7 +101,7 @@ def add_collect(commands: Commands) -> None:
         " line",
     )
     spool = parser.add_argument_group("spool")
-    add_spool_options(spool, "--max-size")
+    add_spool_options(spool, "--max-size", "--spool-size")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",

@@ -95,7 +95,7 @@ def _add_serve(group: Commands) -> None:
         help="keep the events in the spool in this directory and print none; it is made if there is"
         " none. rsocket-trio spool read DIR prints them",
     )
-    add_spool_options(spool, "--spool-size")
+    add_spool_options(spool, "--spool-size", "--max-size")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",

@@ -16,10 +16,11 @@ __all__ = ["add_spool_options", "spool_retention", "spool_room"]
 _DEFAULT_SIZE: Final = 2**30
 
 
-def add_spool_options(group: argparse._ActionsContainer, option: str) -> None:
+def add_spool_options(group: argparse._ActionsContainer, option: str, alias: str) -> None:
     """Add how much a spool stores (``option``), and how long: ``--keep-size``, ``--keep-age``."""
     group.add_argument(
         option,
+        alias,
         metavar="SIZE",
         type=size,
         help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
@@ -29,15 +30,18 @@ def add_spool_options(group: argparse._ActionsContainer, option: str) -> None:
         "--keep-size",
         metavar="SIZE",
         type=size,
-        help="delete the oldest events when the spool stores more than this",
+        help="keep events for readers that come later: with consumers, delete events that all of"
+        " them have behind them only when the spool stores more than this; without consumers,"
+        " delete the oldest ones then",
     )
     group.add_argument(
         "--keep-age",
         "--max-age",
         metavar="SECONDS",
         type=above_zero,
-        help="delete events this long after they were stored; without --keep-age and --keep-size,"
-        " only events are deleted that all consumers of the spool have behind them",
+        help="the same by age: keep events until this long after they were stored. Without"
+        " --keep-size and --keep-age, events are deleted as soon as all consumers of the spool have"
+        " them behind them, and a spool without consumers keeps all",
     )
 
 

@@ -28,6 +28,13 @@ SPARKS_OWN: Final = frozenset({
 })  # fmt: skip
 """Options that Spark passes on to sources and sinks, for itself."""
 
+EXAMPLES: Final = {
+    "uri": ', e.g. .option("uri", "tcp://127.0.0.1:7878")',
+    "route": ', the name of a handler, e.g. .option("route", "alerts")',
+    "hosts": ', e.g. .option("hosts", "logs1:5044,logs2:5044")',
+}
+"""What an error shows for options that are required."""
+
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -73,7 +80,7 @@ class Options:
         self.know(name)
         value = self._given.get(name.lower())
         if default is _REQUIRED and not value:
-            raise ValueError(f"the option {name} is required")
+            raise ValueError(self._missing(name))
         return default if value is None else value
 
     @overload
@@ -200,6 +207,12 @@ class Options:
         if near:
             return f"{text}: did you mean {self._known[near[0]]}?"
         return f"{text}: there are {', '.join(sorted(self._known.values()))}"
+
+    def _missing(self, name: str) -> str:
+        others = [each for each in self._given if each not in self._known]
+        near = get_close_matches(name.lower(), others, n=1)
+        meant = f": did you mean it by {self._spelt[near[0]]}?" if near else ""
+        return f"the option {name} is required{EXAMPLES.get(name, '')}{meant}"
 
     @staticmethod
     def _wrong(name: str, value: str, expected: str) -> ValueError:

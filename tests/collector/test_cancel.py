@@ -14,8 +14,9 @@ import trio
 from rsocket_trio import Invalid, Payload, connect
 from rsocket_trio.collector import EVENTS, CollectorLimits
 from rsocket_trio.testing import cancel_everywhere
-from tests.collector.running import data, running, until
+from tests.collector.running import data, running
 from tests.spool.helpers import collect, lines, sized
+from tests.waiting import until
 
 
 @pytest.fixture

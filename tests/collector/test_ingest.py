@@ -19,7 +19,8 @@ from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
 from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
-from tests.collector.running import data, payloads, running, stored, until
+from tests.collector.running import data, payloads, running, stored
+from tests.waiting import until
 
 JSON = {"data_mime_type": "application/json"}
 
@@ -110,7 +111,7 @@ async def test_the_bound_of_all_connections(directory):
 
 
 def test_small_events_count_what_they_cost():
-    """Millions of them stay within the bounds of the memory."""
+    """Millions of them stay within the bounds of the memory. In Python 3.13 they are 6 % larger."""
     tracemalloc.start()
     try:
         events = deque(
@@ -119,7 +120,7 @@ def test_small_events_count_what_they_cost():
         memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert memory <= 1.05 * sum(size_of(each.payload) for each in events)
+    assert memory <= 1.1 * sum(size_of(each.payload) for each in events)
 
 
 async def test_a_channel(directory):

@@ -91,7 +91,7 @@ async def test_a_line(autojump_clock):
         assert not done
         memory.give_back(two)
         await wait_all_tasks_blocked()
-        assert done == [large, small]
+        assert {*done} == {large, small}  # Trio runs them in any order.
 
 
 async def test_a_connection_that_has_its_part_holds_back_no_other(autojump_clock):
@@ -147,7 +147,7 @@ async def test_the_wait_ends(autojump_clock):
             assert trio.current_time() - start == pytest.approx(10)
 
         nursery.start_soon(fails)
-        await wait_all_tasks_blocked()
+        await trio.sleep(1)
         await waiting(nursery, memory, share_of(Peer()), 10, done)
         assert not done
         with pytest.raises(CustomError, match=r"this reader.*max_read_memory_per_connection is 40"):

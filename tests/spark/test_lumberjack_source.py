@@ -162,11 +162,19 @@ def test_a_batch_of_a_range(tmp_path):
     options["endingOffsets"] = '{"v":1,"s":{"nowhere":17}}'
     with pytest.raises(ValueError, match="endingOffsets names the spool nowhere; there are"):
         read_batch(LumberjackDataSource, options)
+    for option in ("startingOffsets", "endingOffsets"):
+        wrong = {
+            **options,
+            "endingOffsets": "latest",
+            option: json.dumps({"v": 1, "s": {one.spool_id: 21}}),
+        }
+        with pytest.raises(ValueError, match=f"{option} names the offset 21 .* which ends at 20"):
+            read_batch(LumberjackDataSource, wrong)
     options["endingOffsets"] = "latest"
     options["startingOffsets"] = "latest"
     assert read_batch(LumberjackDataSource, options) == []
     two.stop()
     options["collectorTimeoutMs"] = "200"
-    with pytest.raises(Exception, match="not all collectors have answered"):
+    with pytest.raises(Exception, match=r"not all collectors have answered.*its RSocket address"):
         read_batch(LumberjackDataSource, options)
     one.stop()

@@ -30,6 +30,17 @@ def test_texts():
             options.text(name)
 
 
+def test_a_misspelt_name_is_shown_for_a_required_option():
+    """The error about the missing option comes first, so it has to name the other one."""
+    options = Options({"RoutE": "", "Rout": "alerts", "tls.ca": "x"})
+    with pytest.raises(
+        ValueError, match=r"route is required, .*alerts.*: did you mean it by Rout\?$"
+    ):
+        options.text("route")
+    with pytest.raises(ValueError, match=r"hosts is required, e\.g\. [^?]*$"):
+        options.text("hosts")
+
+
 def test_integers():
     """Within their range."""
     options = Options({"n": " 7 ", "bad": "7.5"})

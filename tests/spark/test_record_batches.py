@@ -115,6 +115,25 @@ def test_other_encodings():
     assert [row["remote"] for row in rows] == ["192.0.2.1:4711", None]
 
 
+@pytest.mark.parametrize("layout", ["text", "JSON"])
+def test_small_batches_of_large_events_are_not_joined(layout):
+    """Their size counts after inflation: a few kilobytes of a sender can be gigabytes."""
+    columns = default_layout(default_schema(include_raw=False))
+    if layout == "JSON":
+        columns = user_layout(StructType().add("n", StringType()))
+    batch = received([b'{"n":"%s"}' % (b"x" * rows.ENOUGH_BYTES)], level=9)
+    assert len(batch.data) < rows.ENOUGH_BYTES / 500
+    taken = []
+
+    def give():
+        for each in stored_one_after_another([batch] * 3):
+            taken.append(each)
+            yield each
+
+    found = record_batches(give(), columns, collector="here")
+    assert [(next(found).num_rows, len(taken)) for _ in range(3)] == [(1, 1), (1, 2), (1, 3)]
+
+
 def test_a_schema_with_reserved_columns():
     [good, bad] = read([received([b'{"n":5}', b'{"n":"5"}'])], user_layout())
     assert good == {
@@ -213,7 +232,10 @@ def test_events_that_were_lost_between_batches():
         (("a", BinaryType()), "a has the type binary, which is not decoded"),
         (("a", ArrayType(BinaryType())), r"a\[\] has the type binary"),
         (("a", MapType(LongType(), LongType())), "keys of the map a must be strings"),
-        (("a", MapType(StringType(), DecimalType(5, 2))), r"a\{\} has the type decimal.* in a map"),
+        (
+            ("a", MapType(StringType(), DecimalType(5, 2))),
+            r"a\{\} has the type decimal.* in a column with a map",
+        ),
         (("a", LongType(), False), "a must be nullable"),
         (("a", StructType().add("b", LongType(), nullable=False)), "a.b must be nullable"),
         (("a", ArrayType(LongType(), containsNull=False)), r"a\[\] must be nullable"),

@@ -8,6 +8,7 @@ The modules, in reading order:
 - ``splitting``: the events of a stored batch as an Arrow array
 - ``json_events``: JSON texts to columns, and which of them are malformed
 - ``conversions``: the types that pyarrow reads from JSON, and those of columns
+- ``decimals``: decimals that crash pyarrow
 - ``maps``: columns with maps, which pyarrow does not read
 """
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from .conversions import convert, has_decimal, reading_field
+from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
 
 __all__ = ["Decoded", "decode_events", "decode_lines"]
@@ -112,9 +113,12 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
     ):
         raise _Malformed
     plain = [reading_field(field) for field in schema if not has_map(field.type)]
+    decimals = [field for field in plain if has_decimal(field.type)]
     try:
         if not lines.isascii():
             lines.decode()  # pyarrow does not check it.
+        if decimals and has_unreadable_decimal(lines, decimals):
+            raise _Malformed
         table = pj.read_json(
             pa.py_buffer(lines),
             read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
@@ -124,7 +128,7 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
         )
         if table.num_rows != count:
             raise _Malformed
-        if any(has_decimal(field.type) for field in plain):
+        if decimals:
             table.validate(full=True)  # pyarrow does not check all digits against the precision.
         maps = None if len(plain) == len(schema) else MapColumns(lines, _decode_values)
         return [

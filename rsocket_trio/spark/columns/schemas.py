@@ -16,6 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from .maps import has_map
+
 __all__ = [
     "DEFAULT_COLUMNS",
     "Layout",
@@ -126,12 +128,15 @@ def _check_type(name: str, kind: DataType, wanted: DataType) -> None:
 
 
 def check_decodable(field: pa.Field, path: str, *, in_map: bool = False) -> None:
-    """Check that a field can be decoded from JSON; maps can contain no decimals.
+    """Check that a field can be decoded from JSON.
+
+    A column with a map can contain no decimals: Python decodes it, and it rounds numbers.
 
     Raises:
         ValueError: It cannot.
     """
     kind = field.type
+    in_map = in_map or has_map(kind)
     if not field.nullable:
         raise ValueError(
             f"the column {path} must be nullable: an event may lack it; declare it without NOT NULL"
@@ -144,11 +149,11 @@ def check_decodable(field: pa.Field, path: str, *, in_map: bool = False) -> None
     elif pa.types.is_map(kind):
         if not pa.types.is_string(kind.key_type):
             raise ValueError(f"the keys of the map {path} must be strings, as they are in JSON")
-        check_decodable(kind.item_field, f"{path}{{}}", in_map=True)
+        check_decodable(kind.item_field, f"{path}{{}}", in_map=in_map)
     elif not _is_simple(kind) or (in_map and pa.types.is_decimal(kind)):
         raise ValueError(
             f"the column {path} has the type {kind}, which is not decoded from JSON"
-            f"{' in a map' if in_map else ''}: read it as a string"
+            f"{' in a column with a map' if in_map else ''}: read it as a string"
         )
 
 

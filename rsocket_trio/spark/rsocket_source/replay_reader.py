@@ -69,7 +69,7 @@ def read_replay_settings(options: Options) -> ReplaySettings:
         max_rows=options.integer("maxRowsPerTrigger", None, 1),
         min_partitions=options.integer("minPartitions", 1, 1, 100_000),
         fail_on_loss=options.flag("failOnDataLoss", default=True),
-        poll=options.milliseconds("pollTimeoutMs", 1000),
+        poll=options.milliseconds("pollTimeoutMs", 500),
     )
 
 

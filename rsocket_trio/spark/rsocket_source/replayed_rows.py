@@ -45,7 +45,7 @@ def replayed_rows(
         try:
             with THREAD.iterate(opened, buffer=BUFFER) as chunks:
                 for chunk in chunks:
-                    yield maker.rows(chunk.payloads, at, partition=wanted.partition)
+                    yield from maker.rows(chunk.payloads, at, partition=wanted.partition)
                     at += len(chunk.payloads)
                     patience.renew()
                     chunk.done()

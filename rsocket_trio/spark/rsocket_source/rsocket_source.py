@@ -125,7 +125,7 @@ def _finish_replay(options: Options, settings: SourceSettings) -> None:
     """
     options.finish()
     if settings.route is None:
-        raise ValueError("the option route is required with delivery=replay")
+        raise ValueError('delivery=replay needs the option route, e.g. .option("route", "orders")')
     for name in _OF_REQUESTS:
         if options.has(name):
             raise ValueError(

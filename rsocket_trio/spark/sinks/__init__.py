@@ -9,6 +9,7 @@ The modules, in reading order:
 - ``limits``: what the tasks of Spark may cost a responder
 - ``committed``: the rows of a batch that Spark has committed
 - ``staging``: which attempts are accepted, kept, committed and dropped
+- ``commit_log``: the last committed batch of each query
 - ``attempt``: an attempt of a task to write a partition
 - ``attempt_index``: the attempts that are not committed, by identity and by query
 - ``arrow_rows``: counts the rows of Arrow IPC without pyarrow

@@ -17,11 +17,17 @@ __all__ = ["count_rows"]
 
 _MARKER: Final = 0xFFFFFFFF
 _SCHEMA: Final = 1
+_DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _MAX_MESSAGES: Final = 4096
 """Messages of one payload. Our writer sends two; each costs a stranger 40 bytes."""
 _MAX_ROWS: Final = 2**31 - 1
 """Rows of one record batch, as in Arrow for Java."""
+
+_PLAIN: Final = (
+    "a responder takes plain columns of Arrow only, as Spark writes them, because a few bytes of "
+    "others may be gigabytes of rows"
+)
 
 _UINT32: Final = struct.Struct("<I")
 _INT32: Final = struct.Struct("<i")
@@ -75,11 +81,15 @@ def _message(metadata: bytes) -> tuple[int, int, int]:
     body = _INT64.unpack_from(metadata, body_at)[0] if body_at else 0
     if body < 0:
         raise Invalid("rows are not a stream of Arrow IPC: the body of a message is negative")
+    if kind == _DICTIONARY_BATCH:
+        raise Invalid(f"rows have dictionaries: {_PLAIN}")
     if kind != _RECORD_BATCH:
         return kind, body, 0
     if not header_at:
         raise Invalid("rows are not a stream of Arrow IPC: a record batch has no header")
     header = header_at + _UINT32.unpack_from(metadata, header_at)[0]
+    if _field(metadata, header, 3):
+        raise Invalid(f"rows are compressed: {_PLAIN}")
     length_at = _field(metadata, header, 0)
     rows = _INT64.unpack_from(metadata, length_at)[0] if length_at else 0
     if not 0 <= rows <= _MAX_ROWS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Self
 
 import attrs
@@ -16,10 +16,13 @@ from ...codecs import CborCodec
 __all__ = ["CommittedBatch", "PayloadReader", "RowReader"]
 
 ReadChunk = Callable[[], Awaitable[list[bytes]]]
+Rows = list[dict[str, Any]]
 
 _CBOR: Final = CborCodec()
 _IN_A_ROW: Final = 64
 """Payloads that are returned before other tasks run."""
+_ROWS_AT_ONCE: Final = 1024
+"""Rows of Arrow that become dicts together: a few bytes may be millions of rows with nulls."""
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +108,7 @@ class RowReader:
         self._payloads = PayloadReader(batch)
         self._decode = _DECODERS[batch.format]
         self._format = batch.format
+        self._parts: Iterator[Rows] = iter(())
         self._rows: deque[dict[str, Any]] = deque()
         self._burst = 0
 
@@ -130,33 +134,40 @@ class RowReader:
         if self._rows:
             await trio.lowlevel.checkpoint()
         while not self._rows:
-            data = await anext(self._payloads)
-            try:
-                self._rows.extend(self._decode(data))
-            except (Invalid, ImportError):
-                raise
-            # The decoders raise many types, and all of them mean the same here.
-            except Exception as error:
-                where = f"partition {self._payloads.partition}"
-                raise Invalid(f"a payload of {where} has no rows of {self._format}") from error
+            part = self._next_part()
+            if part is None:
+                self._parts = self._decode(await anext(self._payloads))
+            else:
+                self._rows.extend(part)
         return self._rows.popleft()
 
+    def _next_part(self) -> Rows | None:
+        """Return the next rows of the payload; ``None`` if there are no more."""
+        try:
+            return next(self._parts, None)
+        except (Invalid, ImportError):
+            raise
+        # The decoders raise many types, and all of them mean the same here.
+        except Exception as error:
+            where = f"partition {self._payloads.partition}"
+            raise Invalid(f"a payload of {where} has no rows of {self._format}") from error
 
-def _one_row(value: object) -> list[dict[str, Any]]:
+
+def _one_row(value: object) -> Rows:
     if not isinstance(value, dict):
         raise Invalid("a row is a map")
     return [value]
 
 
-def _cbor(data: bytes) -> list[dict[str, Any]]:
-    return _one_row(_CBOR.decode(data, Any))
+def _cbor(data: bytes) -> Iterator[Rows]:
+    yield _one_row(_CBOR.decode(data, Any))
 
 
-def _json(data: bytes) -> list[dict[str, Any]]:
-    return _one_row(json.loads(data))
+def _json(data: bytes) -> Iterator[Rows]:
+    yield _one_row(json.loads(data))
 
 
-def _arrow(data: bytes) -> list[dict[str, Any]]:
+def _arrow(data: bytes) -> Iterator[Rows]:
     try:
         import pyarrow as pa  # only where it is needed: the rest of a responder works without it
     except ImportError as error:
@@ -164,15 +175,45 @@ def _arrow(data: bytes) -> list[dict[str, Any]]:
             "rows in the format arrow need pyarrow: pip install 'rsocket-trio[spark]', or let "
             "Spark write with payloadFormat cbor or json"
         ) from error
-    rows: list[dict[str, Any]] = []
     with pa.ipc.open_stream(data) as stream:
+        names = stream.schema.names
+        if len({*names}) != len(names):
+            raise Invalid(
+                "two columns have the same name, and a row is a dict: iterate over the batch, and "
+                "read its payloads with pyarrow.ipc.open_stream"
+            )
+        for field in stream.schema:
+            _check_plain(field.type)
         for batch in stream:
             batch.validate(full=True)  # the bytes came from a peer
-            rows += batch.to_pylist()
-    return rows
+            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                yield batch.slice(start, _ROWS_AT_ONCE).to_pylist()
 
 
-_DECODERS: Final[dict[str, Callable[[bytes], list[dict[str, Any]]]]] = {
+def _check_plain(type_: Any) -> None:
+    """Check that values of a type of Arrow do not share bytes, also inside of others.
+
+    A text that 1024 rows share would become 1024 texts.
+
+    Raises:
+        Invalid: They may.
+    """
+    import pyarrow.types as kinds  # `_arrow` has imported it
+
+    sharing = (
+        kinds.is_run_end_encoded,
+        kinds.is_string_view,
+        kinds.is_binary_view,
+        kinds.is_list_view,
+        kinds.is_large_list_view,
+    )
+    if any(is_kind(type_) for is_kind in sharing):
+        raise Invalid(f"a column has the type {type_}, which Spark does not write")
+    for number in range(type_.num_fields):
+        _check_plain(type_.field(number).type)
+
+
+_DECODERS: Final[dict[str, Callable[[bytes], Iterator[Rows]]]] = {
     "cbor": _cbor,
     "json": _json,
     "arrow": _arrow,

@@ -12,6 +12,7 @@ from .row_values import RowMaker
 __all__ = ["EventMaker"]
 
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
+_TEXTS = (kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary)
 
 
 class EventMaker:
@@ -28,8 +29,8 @@ class EventMaker:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._ready = schema.names == ["value"] and (
-            kinds.is_string(schema[0].type) or kinds.is_binary(schema[0].type)
+        self._ready = schema.names == ["value"] and any(
+            is_text(schema[0].type) for is_text in _TEXTS
         )
         self._maker = None if self._ready else RowMaker(schema, "json")
 
@@ -42,13 +43,14 @@ class EventMaker:
         if self._maker is not None:
             return [json_text(row) for row in self._maker.rows(batch)]
         column = batch.column(0)
+        matches = pc.match_substring_regex(column, _OBJECT)
         # Receivers close the connection because of a text that is no object, so it would be sent
         # again without an end. This finds the plain lines of a log, not each mistake in JSON.
-        if column.null_count or not pc.all(pc.match_substring_regex(column, _OBJECT)).as_py():
+        if column.null_count or not pc.all(matches, min_count=0).as_py():
             raise ValueError(
                 "a column that is alone and has the name value must have JSON objects as text, and "
                 "a row has none: give the column another name, e.g. message, and each row becomes "
                 "an object"
             )
-        events: list[bytes] = column.cast(pa.binary()).to_pylist()
+        events: list[bytes] = column.cast(pa.large_binary()).to_pylist()
         return events

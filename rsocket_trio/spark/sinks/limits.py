@@ -44,9 +44,9 @@ class SinkLimits:
         max_age: Seconds for which an attempt is kept that is not committed. It has to be longer
             than a job takes, because the first task waits for the last one. A day.
         max_queries: Queries whose last committed batch is remembered; the one whose commit is the
-            oldest is forgotten first. A query that was forgotten could commit its last batch
-            twice. A batch write without ``txnId`` is a query of its own. 100000; each costs some
-            hundred bytes.
+            oldest is forgotten first, and those of the same owner before others. A query that was
+            forgotten could commit its last batch twice. A batch write without ``txnId`` is a query
+            of its own. 100000; each costs some hundred bytes.
     """
 
     max_rows: int = attrs.field(default=10_000_000, validator=_count)

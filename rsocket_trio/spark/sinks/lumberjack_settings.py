@@ -48,7 +48,7 @@ class LumberjackSinkSettings:
         if overwrite:
             raise ValueError(
                 'format("lumberjack") ships events and cannot overwrite: use mode("append"), or '
-                'the output mode "append" or "update"'
+                'the output mode "append"'
             )
         options = Options(given)
         tls = options.tls()

@@ -169,10 +169,10 @@ async def sink_receiver(
     also if Spark writes it again after a crash.
 
     This holds for the crashes of Spark, and for those of this process with one exception: if this
-    process is killed, or the disk of ``directory`` fails, after ``on_commit`` has written the rows
-    and before the batch is remembered, ``on_commit`` gets the batch a second time. To write it
-    exactly once, write ``batch.query`` and ``batch.batch`` in the same transaction as the rows, and
-    return at once if they are there.
+    process is killed after ``on_commit`` has written the rows and before the batch is remembered,
+    ``on_commit`` gets the batch a second time. A disk that fails makes this time longer: the batch
+    is remembered when Spark has tried again. To write it exactly once, write ``batch.query`` and
+    ``batch.batch`` in the same transaction as the rows, and return at once if they are there.
 
     Args:
         router: Gets the three routes of the sink. Its guards are asked about their requests.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -23,6 +24,7 @@ from ... import (
     StreamError,
     connect,
 )
+from ...log_policy import logger
 from .errors import SinkError
 from .messages import (
     ABORT,
@@ -50,6 +52,9 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between attempts to reach a responder that refuses or cannot be reached."""
 
+WARN_AFTER: Final = 2.0
+"""Seconds without success until the log says so. A responder that restarts takes less."""
+
 
 @attrs.frozen
 class Sent:
@@ -59,11 +64,13 @@ class Sent:
         attempt: The identity of its attempt.
         rows: The number of rows that are staged.
         committed: The batch was committed already, so no rows were sent.
+        unsent: The number of the rows that were not sent.
     """
 
     attempt: str
     rows: int
-    committed: bool
+    committed: bool = False
+    unsent: int = 0
 
 
 async def write_attempt(
@@ -88,7 +95,12 @@ async def write_attempt(
             return await _channel(settings, requester, attempt, feed, scope)
 
     # After its Welcome, an attempt takes rows from Spark, so it cannot be repeated here.
-    return await _patiently(settings, settings.timeout, "did not take an attempt", once)
+    sent = await _patiently(settings, settings.timeout, "did not take an attempt", once)
+    if not sent.committed:
+        return sent
+    # Spark may take long for the rows, and the responder needs none of them.
+    unsent = await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
+    return attrs.evolve(sent, unsent=unsent)
 
 
 async def _channel(
@@ -101,15 +113,17 @@ async def _channel(
     patience = Patience(settings.timeout, lambda: feed.waiting)
     welcomed = trio.Event()
     rows = 0
+    all_sent = False
 
     async def source() -> AsyncIterator[Payload]:
-        nonlocal rows
+        nonlocal rows, all_sent
         await welcomed.wait()
         async for payloads, count in feed:
             rows += count
             for data in payloads:
                 patience.steps += 1
                 yield Payload(data)
+        all_sent = True
 
     first = Payload(encode(opening))
     where = _where(settings)
@@ -118,22 +132,23 @@ async def _channel(
             source(), payload=first, route=settings.route
         ) as replies:
             welcome = await _reply(replies, Welcome, opening, where)
-            scope.deadline = trio.current_time() + _NEVER
+            scope.deadline = inf
             if welcome.committed:
-                await trio.to_thread.run_sync(feed.drain, abandon_on_cancel=True)
                 return Sent(opening.attempt, 0, committed=True)
             nursery.start_soon(feed.pump)
             welcomed.set()
             staged = await _reply(replies, Staged, opening, where)
+    if not all_sent:
+        raise SinkError(
+            f"{where} has staged partition {opening.partition} before Spark has sent all of its "
+            "rows: the responder loses rows"
+        )
     if staged.rows != rows:
         raise SinkError(
             f"{where} has staged {staged.rows} rows of partition {opening.partition}, and Spark "
             f"has sent {rows}: the responder loses or invents rows"
         )
-    return Sent(opening.attempt, rows, committed=False)
-
-
-_NEVER: Final = 10.0**9
+    return Sent(opening.attempt, rows)
 
 
 async def _reply(replies: PayloadStream, cls: type[T], opening: Opening, where: str) -> T:
@@ -161,7 +176,7 @@ async def fire_rows(settings: RSocketSinkSettings, batches: Iterator[Any], conve
     async def once(scope: trio.CancelScope) -> int:
         rows = 0
         async with _connected(settings) as requester:
-            scope.deadline = trio.current_time() + _NEVER
+            scope.deadline = inf
             patience = Patience(settings.timeout, lambda: feed.waiting)
             async with patience.guard(_where(settings)) as nursery:
                 nursery.start_soon(feed.pump)
@@ -201,11 +216,19 @@ async def commit_batch(settings: RSocketSinkSettings, request: CommitRequest) ->
         if reply is None:
             raise SinkError(f"{_where(settings)} is no sink: it answered the commit with nothing")
         try:
-            return decode(reply.data, CommitReply)
+            found = decode(reply.data, CommitReply)
         except StreamError as error:
             raise SinkError(
                 f"{_where(settings)} is no sink: it answered the commit with something else"
             ) from error
+        if (found.query, found.batch) != (request.query, request.batch):
+            raise SinkError(f"{_where(settings)} answered for another batch")
+        if found.rows != request.rows and not found.repeated:
+            raise SinkError(
+                f"{_where(settings)} has committed {found.rows} rows of batch {request.batch}, and "
+                f"Spark has written {request.rows}: the responder loses or invents rows"
+            )
+        return found
 
     doing = f"did not commit batch {request.batch}"
     return await _patiently(settings, settings.commit_timeout, doing, once, reconnect=True)
@@ -250,6 +273,7 @@ async def _patiently(
     last: Exception | None = None
     where = _where(settings)
     began = trio.current_time()
+    warned = False
     with trio.CancelScope(deadline=began + timeout) as scope:
         while True:
             try:
@@ -268,6 +292,10 @@ async def _patiently(
                 raise SinkError(f"{where}: {error}") from error
             if not again or scope.deadline > began + timeout:
                 raise SinkError(f"{where} {doing}: {last}") from last
+            left = began + timeout - trio.current_time()
+            if not warned and left <= timeout - WARN_AFTER:
+                warned = True
+                logger.warning("%s %s: %s; trying again for up to %.0f s", where, doing, last, left)
             await trio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
     why = "" if last is None else f": {last}"
@@ -276,14 +304,23 @@ async def _patiently(
 
 @asynccontextmanager
 async def _connected(settings: RSocketSinkSettings) -> AsyncIterator[Requester]:
-    config = ConnectionConfig(setup_timeout=settings.connect_timeout)
-    async with connect(
-        settings.uri,
-        setup_metadata=settings.setup_metadata,
-        ssl_context=settings.tls.context(),
-        config=config,
-    ) as requester:
-        yield requester
+    timeout = settings.connect_timeout
+    entered = False
+    with trio.move_on_after(timeout) as scope:
+        async with connect(
+            settings.uri,
+            setup_metadata=settings.setup_metadata,
+            ssl_context=settings.tls.context(),
+            config=ConnectionConfig(setup_timeout=timeout),
+        ) as requester:
+            entered = True
+            scope.deadline = inf
+            yield requester
+    if not entered:
+        raise ConnectFailed(
+            f"cannot connect to {settings.uri}: not connected within {timeout:g} s "
+            "(option connectTimeoutMs)"
+        )
 
 
 def _where(settings: RSocketSinkSettings) -> str:

@@ -12,11 +12,14 @@ from ... import Authentication, Metadata, parse_uri
 from ..auth_options import read_authentication
 from ..options import Options
 from ..tls_options import TlsSettings
-from .messages import FORMATS, MAX_ID, MAX_NUMBER
+from .messages import COMMIT, FORMATS, MAX_ID, MAX_NUMBER
 
 __all__ = ["INTERACTIONS", "RSocketSinkSettings"]
 
 INTERACTIONS: Final = ("request_channel", "fire_and_forget")
+
+MAX_ROUTE: Final = 255
+"""Bytes of a route on the wire; see `rsocket_trio.metadata`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +33,7 @@ class RSocketSinkSettings:
         format: One of `rsocket_trio.spark.sinks.messages.FORMATS`.
         batch_size: Bytes of a payload of Arrow.
         txn_id: The identity of the query, in place of Spark's.
-        txn_version: The number of the batch, for batch writes.
+        txn_version: The number of the batch, for batch writes with a ``txn_id``.
         timeout: The longest time without any progress of the responder.
         connect_timeout: The longest time for one attempt to connect.
         commit_timeout: The longest time for a commit, with all attempts.
@@ -46,7 +49,7 @@ class RSocketSinkSettings:
     format: str
     batch_size: int
     txn_id: str | None
-    txn_version: int
+    txn_version: int | None
     timeout: float
     connect_timeout: float
     commit_timeout: float
@@ -64,7 +67,7 @@ class RSocketSinkSettings:
         if overwrite:
             raise ValueError(
                 'format("rsocket") adds rows and cannot overwrite: use mode("append"), or the '
-                'output mode "append" or "update"'
+                'output mode "append"'
             )
         options = Options(given)
         found = cls(
@@ -74,7 +77,7 @@ class RSocketSinkSettings:
             format=options.choice("payloadFormat", FORMATS, FORMATS[0]),
             batch_size=options.integer("batchBytes", 2**20, 1024, 2**29),
             txn_id=options.text("txnId", None),
-            txn_version=options.integer("txnVersion", 0, 0, MAX_NUMBER),
+            txn_version=options.integer("txnVersion", None, 0, MAX_NUMBER),
             timeout=options.milliseconds("timeoutMs", 60_000),
             connect_timeout=options.milliseconds("connectTimeoutMs", 10_000),
             commit_timeout=options.milliseconds("commitTimeoutMs", 300_000),
@@ -88,9 +91,16 @@ class RSocketSinkSettings:
 
     def _check(self) -> None:
         try:
-            parse_uri(self.uri)
+            address = parse_uri(self.uri)
         except ValueError as error:
             raise ValueError(f"the option uri: {error}") from error
+        if self.tls.given and not address.is_encrypted:
+            raise ValueError("the options of TLS need a uri with tls:// or wss://")
+        longest = MAX_ROUTE - len(COMMIT)
+        if len(self.route.encode()) > longest:
+            raise ValueError(
+                f"the option route must have at most {longest} bytes: {COMMIT} is added to it"
+            )
         if self.txn_id is not None and not 0 < len(self.txn_id) <= MAX_ID:
             raise ValueError(f"the option txnId must have between 1 and {MAX_ID} characters")
 
@@ -99,6 +109,17 @@ class RSocketSinkSettings:
         """The metadata of the SETUP."""
         return None if self.authentication is None else Metadata(auth=self.authentication)
 
-    def batch_query(self) -> str:
-        """Return the identity of a batch write, which has no query id in Spark."""
-        return self.txn_id or str(uuid.uuid4())
+    def batch_identity(self) -> tuple[str, int]:
+        """Return the query and the number of a batch write, for which Spark has none.
+
+        Raises:
+            ValueError: Only one of them is given.
+        """
+        if self.txn_id is None and self.txn_version is None:
+            return str(uuid.uuid4()), 0
+        if self.txn_id is None or self.txn_version is None:
+            raise ValueError(
+                "a batch write needs both of the options txnId and txnVersion, or neither: a "
+                "second write with the same two does nothing"
+            )
+        return self.txn_id, self.txn_version

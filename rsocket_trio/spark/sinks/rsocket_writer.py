@@ -19,7 +19,7 @@ from ...log_policy import logger
 from .errors import SinkError
 from .messages import AbortRequest, CommitRequest, Opening
 from .row_payloads import PayloadMaker
-from .rsocket_sending import abort_batch, commit_batch, fire_rows, write_attempt
+from .rsocket_sending import Sent, abort_batch, commit_batch, fire_rows, write_attempt
 from .rsocket_settings import RSocketSinkSettings
 from .running import run
 from .task_facts import TaskFacts
@@ -39,19 +39,23 @@ class WrittenAttempt(WriterCommitMessage):
 
     Attributes:
         query: The identity of the query.
+        source: Its id in Spark; empty in a batch write.
         batch: The number of the batch.
         partition: The number of the partition.
         attempt: The identity of the attempt; empty for fire_and_forget.
         writer: The identity of the job.
         rows: The rows that are staged.
+        unsent: The rows that were not sent, because the batch was committed already.
     """
 
     query: str
+    source: str
     batch: int
     partition: int
     attempt: str
     writer: str
     rows: int
+    unsent: int = 0
 
 
 Messages = Sequence[WriterCommitMessage | None]
@@ -70,48 +74,59 @@ class _Writer:
         self._schema: str = schema.json()
         self._writer = str(uuid.uuid4())
 
-    def _send(self, batches: Iterator[pa.RecordBatch], query: str, batch: int) -> WrittenAttempt:
+    def _send(
+        self, batches: Iterator[pa.RecordBatch], query: str, batch: int, source: str
+    ) -> WrittenAttempt:
         settings = self._settings
-        facts = TaskFacts.now()
+        partition = TaskFacts.now().partition
         convert = _converter(settings)
         if settings.interaction == "fire_and_forget":
-            rows = run(partial(fire_rows, settings, batches, convert))
-            attempt = ""
+            sent = Sent("", run(partial(fire_rows, settings, batches, convert)))
         else:
             opening = Opening(
                 query=query,
                 batch=batch,
-                partition=facts.partition,
+                partition=partition,
                 attempt="",
                 writer=self._writer,
                 format=settings.format,
                 schema=self._schema,
+                source=source,
             )
             sent = run(partial(write_attempt, settings, opening, batches, convert))
-            rows, attempt = sent.rows, sent.attempt
         return WrittenAttempt(
             query=query,
+            source=source,
             batch=batch,
-            partition=facts.partition,
-            attempt=attempt,
+            partition=partition,
+            attempt=sent.attempt,
             writer=self._writer,
-            rows=rows,
+            rows=sent.rows,
+            unsent=sent.unsent,
         )
 
     def _commit(self, messages: Messages) -> None:
         written = _written(messages)
-        if not written or self._settings.interaction == "fire_and_forget":
-            return
         if len(written) != len(messages):
             raise SinkError("a task of this batch has told nothing: it cannot be committed")
+        if not written or self._settings.interaction == "fire_and_forget":
+            return
         request = CommitRequest(
             query=written[0].query,
             batch=written[0].batch,
             writer=written[0].writer,
             winners=[each.attempt for each in written],
             rows=sum(each.rows for each in written),
+            source=written[0].source,
         )
-        run(partial(commit_batch, self._settings, request))
+        reply = run(partial(commit_batch, self._settings, request))
+        again = request.rows + sum(each.unsent for each in written)
+        if reply.repeated and reply.rows != again:
+            logger.warning(
+                "batch %d of query %s was committed before with %d rows: the %d rows of this time "
+                "are not written. Two writes may have the same txnId and txnVersion",
+                request.batch, request.query, reply.rows, again,
+            )  # fmt: skip
 
     def _abort(self, query: str, batch: int, writer: str) -> None:
         if self._settings.interaction == "fire_and_forget":
@@ -129,11 +144,11 @@ class RSocketBatchWriter(_Writer, DataSourceArrowWriter):
 
     def __init__(self, settings: RSocketSinkSettings, schema: StructType) -> None:
         super().__init__(settings, schema)
-        self._query = settings.batch_query()
+        self._query, self._batch = settings.batch_identity()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenAttempt:
         """Send the rows of a partition. It runs in a task."""
-        return self._send(iterator, self._query, self._settings.txn_version)
+        return self._send(iterator, self._query, self._batch, "")
 
     def commit(self, messages: Messages) -> None:
         """Commit the write. It runs in the driver."""
@@ -141,7 +156,7 @@ class RSocketBatchWriter(_Writer, DataSourceArrowWriter):
 
     def abort(self, messages: Messages) -> None:
         """Give up the write. It runs in the driver."""
-        self._abort(self._query, self._settings.txn_version, self._writer)
+        self._abort(self._query, self._batch, self._writer)
 
 
 class RSocketStreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -150,10 +165,10 @@ class RSocketStreamWriter(_Writer, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenAttempt:
         """Send the rows of a partition. It runs in a task."""
         facts = TaskFacts.now()
-        query = self._settings.txn_id or facts.query
-        if query is None or facts.batch is None:
+        if facts.query is None or facts.batch is None:
             raise SinkError("Spark has not told the query and the batch of this task")
-        return self._send(iterator, query, facts.batch)
+        query = self._settings.txn_id or facts.query
+        return self._send(iterator, query, facts.batch, facts.query)
 
     def commit(self, messages: Messages, batchId: int) -> None:
         """Commit a microbatch. It runs in the driver."""
@@ -190,6 +205,8 @@ def rsocket_stream_writer(
         ValueError: An option is wrong, missing or unknown.
     """
     settings = RSocketSinkSettings.read(options, overwrite=overwrite)
+    if settings.txn_version is not None:
+        raise ValueError("the option txnVersion is for batch writes: a stream counts its batches")
     return RSocketStreamWriter(settings, schema)
 
 

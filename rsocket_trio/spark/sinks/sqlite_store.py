@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ...process_lock import LockHeld, NoFileLocks, ProcessLock
-from .store import Commit, StagedAttempt
+import attrs
 
-__all__ = ["SinkDirectoryError", "SqliteStore", "join_payloads", "split_payloads"]
+from ...process_lock import LockHeld, NoFileLocks, ProcessLock
+from .store import Commit, StagedAttempt, join_payloads, split_payloads
+
+__all__ = ["SinkDirectoryError", "SqliteStore"]
 
 DATABASE: Final = "sink.sqlite3"
 LOCK: Final = "sink.lock"
@@ -57,13 +58,12 @@ CREATE TABLE commits (
     query TEXT NOT NULL,
     batch INTEGER NOT NULL,
     rows INTEGER NOT NULL,
+    source TEXT NOT NULL,
     at REAL NOT NULL,
     PRIMARY KEY (owner, query)
 ) STRICT, WITHOUT ROWID;
 """
 # chunks without a row in attempts belong to dropped attempts: purge deletes them.
-
-_LENGTH: Final = struct.Struct("<I")
 
 
 class SinkDirectoryError(Exception):
@@ -108,9 +108,9 @@ class SqliteStore:
             for row in database.execute(f"SELECT {', '.join(_COLUMNS)} FROM attempts")
         ]
         commits = [
-            Commit(owner=owner, query=query, batch=batch, rows=rows, at=at)
-            for owner, query, batch, rows, at in database.execute(
-                "SELECT owner, query, batch, rows, at FROM commits ORDER BY at"
+            Commit(owner=owner, query=query, batch=batch, rows=rows, source=source, at=at)
+            for owner, query, batch, rows, source, at in database.execute(
+                "SELECT owner, query, batch, rows, source, at FROM commits ORDER BY at"
             )
         ]
         return attempts, commits
@@ -146,8 +146,8 @@ class SqliteStore:
         """See `Store.commit`."""
         with self._transaction():
             self._database.execute(
-                "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?)",
-                (commit.owner, commit.query, commit.batch, commit.rows, commit.at),
+                "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?, ?)",
+                attrs.astuple(commit),
             )
             self._database.executemany(
                 "DELETE FROM commits WHERE owner = ? AND query = ?",
@@ -204,25 +204,6 @@ _COLUMNS: Final = (
     "key", "owner", "query", "batch", "partition", "attempt", "writer", "format", "schema",
     "begun_at", "rows", "size", "chunks", "complete",
 )  # fmt: skip
-
-
-def join_payloads(payloads: Sequence[bytes]) -> bytes:
-    """Return the bytes of a chunk: each payload with its length before it."""
-    parts: list[bytes] = []
-    for payload in payloads:
-        parts += (_LENGTH.pack(len(payload)), payload)
-    return b"".join(parts)
-
-
-def split_payloads(chunk: bytes) -> list[bytes]:
-    """Return the payloads of a chunk that `join_payloads` has made."""
-    payloads: list[bytes] = []
-    position = 0
-    while position < len(chunk):
-        size = _LENGTH.unpack_from(chunk, position)[0]
-        position += 4 + size
-        payloads.append(chunk[position - size : position])
-    return payloads
 
 
 def _open(directory: Path) -> sqlite3.Connection:

@@ -22,6 +22,7 @@ from ... import Invalid, Rejected
 from ...log_policy import logger
 from .attempt import Attempt
 from .attempt_index import AttemptIndex
+from .commit_log import CommitLog
 from .committed import CommittedBatch
 from .limits import SinkLimits
 from .messages import (
@@ -29,6 +30,7 @@ from .messages import (
     CommitReply,
     CommitRequest,
     Opening,
+    foreign_batch,
     stale_batch,
     unknown_attempts,
 )
@@ -65,8 +67,10 @@ class Staging:
         self.open = 0
         self.closed = False
         self._clock = clock
-        self._commits: dict[Key, Commit] = {}  # from the oldest commit to the newest
+        self._commits = CommitLog(limits.max_queries)
         self._committing: dict[Key, trio.Event] = {}
+        # Batches that the application has, and that the store could not remember.
+        self._handed_over: dict[Key, tuple[int, str]] = {}
         self._next_key = 0
         self._cleaned_at = clock()
         # The store is used by one thread at a time.
@@ -85,8 +89,7 @@ class Staging:
         for facts in attempts:
             self.index.keep(Attempt(facts, self))
             self._next_key = max(self._next_key, facts.key + 1)
-        for commit in commits:
-            self._commits[commit.owner, commit.query] = commit
+        self._commits.load(commits)
 
     async def begin(self, owner: str, opening: Opening) -> Attempt | None:
         """Begin an attempt; ``None`` if its batch is committed already.
@@ -102,7 +105,7 @@ class Staging:
                 "(SinkLimits.max_schema_size of the responder)"
             )
         self._clean()
-        if self.committed(owner, opening.query, opening.batch) is not None:
+        if self.committed(owner, opening) is not None:
             return None
         if self.index.get(owner, opening.attempt) is not None:
             raise Invalid(
@@ -173,17 +176,20 @@ class Staging:
         self.index.size += cost
         attempt.size += cost
 
-    def committed(self, owner: str, query: str, batch: int) -> Commit | None:
+    def committed(self, owner: str, request: Opening | CommitRequest) -> Commit | None:
         """Return the commit of a batch; ``None`` if the batch is newer than the last one.
 
         Raises:
-            CustomError: The batch is older.
+            CustomError: The batch is older, or another query of Spark has committed it.
         """
-        last = self._commits.get((owner, query))
+        query, batch = request.query, request.batch
+        last = self._commits.get(owner, query)
         if last is None or batch > last.batch:
             return None
         if batch < last.batch:
             raise stale_batch(query, batch, last.batch)
+        if request.source != last.source:
+            raise foreign_batch(query, batch)
         return last
 
     async def commit(self, owner: str, request: CommitRequest, hand_over: HandOver) -> CommitReply:
@@ -197,7 +203,7 @@ class Staging:
         key = owner, request.query
         while True:
             # Another commit may have been first, each time that this had to wait.
-            known = self.committed(owner, request.query, request.batch)
+            known = self.committed(owner, request)
             if known is not None:
                 return _reply(known, repeated=True)
             running = self._committing.get(key)
@@ -209,10 +215,15 @@ class Staging:
         for attempt in winners:
             attempt.committing = True
         try:
-            await hand_over(self._batch(owner, request, winners))
+            this = request.batch, request.source
+            if self._handed_over.get(key) != this:
+                await hand_over(self._batch(owner, request, winners))
             # The rows are with the application. Without the record they would come twice.
+            if len(self._handed_over) < self.limits.max_queries:
+                self._handed_over[key] = this
             with trio.CancelScope(shield=True):
                 known = await self._record(key, request)
+            self._handed_over.pop(key, None)
         finally:
             for attempt in winners:
                 attempt.committing = False
@@ -295,17 +306,21 @@ class Staging:
 
     async def _record(self, key: Key, request: CommitRequest) -> Commit:
         owner, query = key
-        at = self._clock()
-        commit = Commit(owner=owner, query=query, batch=request.batch, rows=request.rows, at=at)
-        forgotten: list[Commit] = []
-        if key not in self._commits and len(self._commits) >= self.limits.max_queries:
-            forgotten.append(next(iter(self._commits.values())))
+        commit = Commit(
+            owner=owner,
+            query=query,
+            batch=request.batch,
+            rows=request.rows,
+            source=request.source,
+            at=self._clock(),
+        )
+        surplus = self._commits.surplus(owner, query)
+        forgotten = [] if surplus is None else [surplus]
         keys = [each.facts.key for each in self._up_to(commit)]
         await self.in_store(self.store.commit, commit, keys, forgotten)
         for each in forgotten:
-            self._commits.pop((each.owner, each.query), None)
-        self._commits.pop(key, None)  # the newest is the last one
-        self._commits[key] = commit
+            self._commits.forget(each)
+        self._commits.add(commit)
         for attempt in self._up_to(commit):  # also those that have begun in between
             self.index.drop(attempt)
         await self._sweep()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
-__all__ = ["Commit", "MemoryStore", "StagedAttempt", "Store"]
+__all__ = ["Commit", "MemoryStore", "StagedAttempt", "Store", "join_payloads", "split_payloads"]
+
+_LENGTH: Final = struct.Struct("<I")
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +60,7 @@ class Commit:
         query: As in `Opening`.
         batch: As in `Opening`.
         rows: The number of its rows.
+        source: As in `Opening`.
         at: When it was committed, in seconds since 1970.
     """
 
@@ -64,6 +68,7 @@ class Commit:
     query: str
     batch: int
     rows: int
+    source: str
     at: float
 
 
@@ -125,7 +130,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.blocking = False
-        self._chunks: dict[int, list[list[bytes]]] = {}
+        # Joined: an object for each small payload would cost more than the limits count.
+        self._chunks: dict[int, list[bytes]] = {}
 
     def load(self) -> tuple[list[StagedAttempt], list[Commit]]:
         """See `Store.load`."""
@@ -137,16 +143,18 @@ class MemoryStore:
 
     def append(self, key: int, number: int, payloads: Sequence[bytes]) -> None:
         """See `Store.append`."""
-        chunks = self._chunks[key]
+        chunks = self._chunks.get(key)
+        if chunks is None:  # another task has dropped the attempt meanwhile
+            return
         assert len(chunks) == number
-        chunks.append([*payloads])
+        chunks.append(join_payloads(payloads))
 
     def complete(self, attempt: StagedAttempt) -> None:
         """See `Store.complete`."""
 
     def read(self, key: int, number: int) -> list[bytes]:
         """See `Store.read`."""
-        return self._chunks[key][number]
+        return split_payloads(self._chunks[key][number])
 
     def commit(self, commit: Commit, keys: Sequence[int], forgotten: Sequence[Commit]) -> None:
         """See `Store.commit`."""
@@ -164,3 +172,22 @@ class MemoryStore:
     def close(self) -> None:
         """See `Store.close`."""
         self._chunks.clear()
+
+
+def join_payloads(payloads: Sequence[bytes]) -> bytes:
+    """Return the bytes of a chunk: each payload with its length before it."""
+    parts: list[bytes] = []
+    for payload in payloads:
+        parts += (_LENGTH.pack(len(payload)), payload)
+    return b"".join(parts)
+
+
+def split_payloads(chunk: bytes) -> list[bytes]:
+    """Return the payloads of a chunk that `join_payloads` has made."""
+    payloads: list[bytes] = []
+    position = 0
+    while position < len(chunk):
+        size = _LENGTH.unpack_from(chunk, position)[0]
+        position += 4 + size
+        payloads.append(chunk[position - size : position])
+    return payloads

@@ -23,6 +23,9 @@ RETRY_PAUSE: Final = 0.25
 CONNECT_TIMEOUT: Final = 15.0
 """Seconds for a connection and its first answer."""
 
+ANSWER_TIMEOUT: Final = 15.0
+"""Seconds for the answer to a later question."""
+
 _BEGIN_ATTEMPTS: Final = 5
 
 
@@ -173,9 +176,22 @@ class Member:
         if client is None or known is None:
             await trio.lowlevel.checkpoint()
             return
+        with trio.move_on_after(ANSWER_TIMEOUT) as scope:
+            await self._ask(client, consumer, instance, position, known.spool_id)
+        if scope.cancelled_caught:
+            self._silent()
+
+    async def _ask(
+        self,
+        client: CollectorClient,
+        consumer: str,
+        instance: str,
+        position: int | None,
+        spool_id: str,
+    ) -> None:
         try:
             if position is not None:
-                await self._commit(client, consumer, instance, position, known.spool_id)
+                await self._commit(client, consumer, instance, position, spool_id)
                 return
         except (OffsetTrimmed, OffsetNotStored, WrongSpool):
             pass  # The new facts tell what was lost.
@@ -191,16 +207,47 @@ class Member:
         if not isinstance(error, ConnectionClosed):
             logger.warning("%s: the collector refused a request: %s", self.uri, error)
 
-    async def begin(self, consumer: str, instance: str, position: int | None) -> int | None:
+    def _silent(self) -> None:
+        logger.warning(
+            "%s: the collector has not answered a request for %g s", self.uri, ANSWER_TIMEOUT
+        )
+
+    async def reach(self, offset: int, size: int) -> int | None:
+        """Ask how far a number of bytes reaches from an offset on.
+
+        Returns:
+            An offset; None if there was no answer.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        client = self.client
+        if client is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        try:
+            with trio.move_on_after(ANSWER_TIMEOUT):
+                return (await client.info(reach_from=offset, reach_size=size)).reach
+        except RSocketError as error:
+            self._refused(error)
+            return None
+        self._silent()
+        return None
+
+    async def begin(
+        self, consumer: str, instance: str, spool_id: str, position: int | None
+    ) -> int | None:
         """Make sure that the spool keeps its events from a position on.
 
         Args:
             consumer: The name of the consumer.
             instance: The name of this reader.
+            spool_id: The spool.
             position: An offset, or None for the first one that is kept.
 
         Returns:
-            The position, or the oldest offset if that is later; None if there was no answer.
+            The position, or the oldest offset if that is later; None if there was no answer, or the
+            collector has another spool now.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
@@ -208,15 +255,18 @@ class Member:
         for _ in range(_BEGIN_ATTEMPTS):
             await self.ask(consumer, instance, None)
             info, client = self.info, self.client
-            if info is None or client is None:
+            if info is None or client is None or info.spool_id != spool_id:
                 return None
             wanted = info.oldest if position is None else max(position, info.oldest)
             try:
-                await self._commit(client, consumer, instance, wanted, info.spool_id)
+                with trio.move_on_after(ANSWER_TIMEOUT):
+                    await self._commit(client, consumer, instance, wanted, spool_id)
+                    return wanted
             except (OffsetTrimmed, OffsetNotStored, WrongSpool):
                 continue  # The retention was faster, or the spool is another one.
             except RSocketError as error:
                 self._refused(error)
                 return None
-            return wanted
+            self._silent()
+            return None
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.datasource import InputPartition
 
-from .ranges import SpoolRange, cut
+from .ranges import SpoolRange, cut, usual_partitions
 from .reading import Place
 from .settings import SourceSettings
 
@@ -55,6 +55,6 @@ def plan(
                 fail_on_data_loss=settings.fail_on_data_loss,
             )
         )
-        for piece in cut(ranges, settings.min_partitions)
+        for piece in cut(ranges, settings.min_partitions or usual_partitions(ranges))
         if piece.spool_id in addresses or piece.spool_id in here
     ]

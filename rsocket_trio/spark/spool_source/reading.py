@@ -102,6 +102,11 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
             logger.warning("%s: %s; the query goes on without these events", _name(place), wrong)
             return
         except OffsetTrimmed as trimmed:
+            if trimmed.oldest <= at:
+                raise RangeUnreadable(
+                    f"{_name(place)} says that the event {at} was deleted, and that"
+                    f" {trimmed.oldest} is the oldest one"
+                ) from None
             text = (
                 f"{_name(place)}: the events {at} to {min(trimmed.oldest, place.stop)} of the spool"
                 f" {place.spool_id} were deleted before the query read them"
@@ -111,7 +116,7 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
                     f"{text}. To go on without these events, set failOnDataLoss to false"
                 ) from None
             logger.warning("%s; the query goes on without these events", text)
-            at = max(at, min(trimmed.oldest, place.stop))
+            at = min(trimmed.oldest, place.stop)
         else:
             if at < place.stop:
                 raise RangeUnreadable(f"{_name(place)} gave no events from {at} on")

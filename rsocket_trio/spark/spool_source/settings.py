@@ -42,10 +42,10 @@ class SourceSettings:
     ending: StartingOffsets = "latest"
     max_rows: int | None = None
     max_bytes: int | None = None
-    min_partitions: int = 1
+    min_partitions: int | None = None
     fail_on_data_loss: bool = True
     trim_on: Literal["start", "commit"] = "start"
-    poll_timeout: float = 1.0
+    poll_timeout: float = 0.5
     collector_timeout: float = 30.0
     mode: Mode = "PERMISSIVE"
     corrupt_column: str = "_corrupt_record"
@@ -74,10 +74,10 @@ class SourceSettings:
             ),
             max_rows=options.integer("maxRowsPerTrigger", None, 1),
             max_bytes=options.integer("maxBytesPerTrigger", None, 1),
-            min_partitions=options.integer("minPartitions", 1, 1, 10_000),
+            min_partitions=options.integer("minPartitions", None, 1, 10_000),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
-            poll_timeout=options.milliseconds("pollTimeoutMs", 1000, 0),
+            poll_timeout=options.milliseconds("pollTimeoutMs", 500, 0),
             collector_timeout=options.milliseconds("collectorTimeoutMs", 30_000),
             mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),

@@ -20,7 +20,7 @@ from tests.spark.sinks.helpers import ROUTE, Application, abort, commit, opening
 
 async def quiet(receiver) -> None:
     """Wait until no channel is open: a cancelled task ends a moment later."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while receiver.statistics().open_attempts:
             await trio.sleep(0.001)
 

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 import trio
@@ -105,5 +106,6 @@ async def test_kills_under_load(tmp_path):
         program.communicate()
     assert kills == KILLS
     assert progress[-1] > BATCHES  # some batches were written more than once
-    found = sqlite3.connect(tmp_path / "rows.sqlite3").execute("SELECT v FROM rows").fetchall()
+    with closing(sqlite3.connect(tmp_path / "rows.sqlite3")) as database:
+        found = database.execute("SELECT v FROM rows").fetchall()
     assert sorted(v for (v,) in found) == [*range(BATCHES * PARTITIONS * ROWS)]

@@ -93,6 +93,17 @@ def test_text_of_json_stays_as_it_is(receiver):
     assert receiver.events == [each.encode() for each in values]
 
 
+@pytest.mark.parametrize(
+    "type_", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str
+)
+def test_text_of_any_type_of_arrow(receiver, type_):
+    """Spark may give large types, and batches without rows."""
+    for values in ([], ['{"a": 1}']):
+        column = pa.array(values, pa.string()).cast(type_)
+        assert ship([pa.record_batch([column], names=["value"])], receiver.host) == len(values)
+    assert receiver.events == [b'{"a": 1}']
+
+
 @pytest.mark.parametrize("value", [None, "", "GET /index.html", "[1]", '"text"', "{"])
 def test_text_that_is_no_object_is_refused(receiver, value):
     """The text says how to ship plain lines."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from contextlib import suppress
 
 import pytest
 import trio
@@ -21,14 +23,18 @@ from rsocket_trio import (
 )
 from rsocket_trio.metadata import MIME
 from rsocket_trio.spark import SinkDirectoryError, SinkLimits, sink_receiver
+from rsocket_trio.spark.sinks.attempt import CHUNK_COUNT
 from rsocket_trio.spark.sinks.messages import (
     COMMIT,
     STALE_BATCH,
     UNKNOWN_ATTEMPT,
+    AbortRequest,
     CommitRequest,
     Opening,
     encode,
 )
+from rsocket_trio.spark.sinks.staging import Staging
+from rsocket_trio.spark.sinks.store import MemoryStore
 from rsocket_trio.testing.in_memory import connected_pair
 from tests.spark.sinks.helpers import (
     ROUTE,
@@ -555,6 +561,25 @@ async def test_owners_are_apart():
         assert receiver.statistics().attempts == 0
 
 
+async def test_an_owner_does_not_make_others_forgotten():
+    """Queries of others would commit their last batch twice."""
+    application = Application()
+    staging = Staging(MemoryStore(), SinkLimits(max_queries=3))
+
+    async def whole(owner: str, query: str) -> None:
+        request = CommitRequest(query=query, batch=0, writer="w", winners=[], rows=0)
+        await staging.commit(owner, request, application)
+
+    await whole("ada", "q")
+    for number in range(10):
+        await whole("eve", f"{number}")
+    await whole("bob", "q")  # takes the place of one of the owner with the most
+    remembered = [await staging.begin(owner, opening("x")) is None for owner in ("ada", "bob")]
+    assert remembered == [True, True]
+    kept = [await staging.begin("eve", opening("x", query=f"{n}")) is None for n in range(8, 10)]
+    assert kept == [False, True]
+
+
 async def test_guards_of_the_router_are_asked():
     """A sink without owners is as guarded as other routes."""
 
@@ -598,6 +623,113 @@ async def test_rows_of_all_formats_are_dicts():
             assert (await write(requester, first, data)).rows == 2
             await commit(requester, [format_], 2, batch=number)
     assert found == [(format_, [{"v": 1}, {"v": 2}], 2) for format_ in payloads]
+
+
+def arrow_payload(column) -> bytes:
+    """A stream of Arrow with one column."""
+    import pyarrow as pa
+
+    rows = pa.record_batch([column], names=["v"])
+    file = pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, rows.schema) as stream:
+        stream.write_batch(rows)
+    return file.getvalue().to_pybytes()
+
+
+async def test_a_few_bytes_of_arrow_do_not_take_much_memory():
+    """A column of nulls has no bytes. Its rows become dicts as they are taken."""
+    pa = pytest.importorskip("pyarrow")
+    count = 300_000
+    taken = 0
+
+    async def on_commit(batch):
+        nonlocal taken
+        async for row in batch.rows():
+            assert row == {"v": None}
+            taken += 1
+
+    async with sink(on_commit) as (requester, _):
+        await write(requester, opening("a", format="arrow"), [arrow_payload(pa.nulls(count))])
+        tracemalloc.start()
+        try:
+            await commit(requester, ["a"], count)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert taken == count
+    assert peak < 4 * 2**20  # all of them take a hundred bytes each
+
+
+async def test_rows_of_columns_with_one_name_fail_the_commit():
+    """A dict would lose a column. The payloads have both."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.record_batch([pa.array([1]), pa.array([2])], names=["v", "v"])
+    file = pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_batch(table)
+    payload = file.getvalue().to_pybytes()
+    found = []
+
+    async def on_commit(batch):
+        found.extend([data async for data in batch])
+        await anext(batch.rows())
+
+    async with sink(on_commit) as (requester, _):
+        await write(requester, opening("a", format="arrow"), [payload])
+        with pytest.raises(Invalid, match="two columns have the same name"):
+            await commit(requester, ["a"], 1)
+    assert found == [payload]
+
+
+async def test_types_of_arrow_whose_values_share_bytes_fail_the_commit():
+    """Spark does not write them."""
+    pa = pytest.importorskip("pyarrow")
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([9], pa.int32()), pa.array(["x"]))
+    views = pa.array(["x"], pa.string_view())
+    async with sink(Application()) as (requester, _):
+        for number, column in enumerate((runs, pa.StructArray.from_arrays([views], names=["s"]))):
+            first = opening(f"a{number}", query=f"{number}", format="arrow")
+            staged = await write(requester, first, [arrow_payload(column)])
+            with pytest.raises(Invalid, match="which Spark does not write"):
+                await commit(requester, [f"a{number}"], staged.rows, query=f"{number}")
+
+
+async def test_small_rows_in_memory_cost_what_the_limits_count():
+    """An object for each row would cost three times as much."""
+    payloads = [bytes((number % 250, 1)) for number in range(50_000)]
+    async with sink(Application()) as (requester, receiver):
+        await write(requester, opening("warm"), payloads[:9000])
+        before = receiver.statistics().staged_size
+        tracemalloc.start()
+        try:
+            await write(requester, opening("a", partition=1), payloads)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held < receiver.statistics().staged_size - before
+
+
+async def test_an_attempt_that_is_dropped_while_it_stores_rows():
+    """The next row is refused; no row is kept, and nothing else fails."""
+    staging = Staging(MemoryStore(), SinkLimits())
+
+    async def add(attempt):
+        with suppress(Rejected):
+            await attempt.add(rows(1)[0])
+
+    for _ in range(50):  # trio chooses who runs first
+        attempt = await staging.begin("", opening("a"))
+        for data in rows(*range(CHUNK_COUNT - 1)):
+            await attempt.add(data)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(add, attempt)
+            nursery.start_soon(staging.abort, "", AbortRequest(query="q", batch=0, writer="w"))
+        with pytest.raises(Rejected, match="was dropped"):
+            await attempt.add(rows(1)[0])
+        staging.end(attempt)
+    await staging.abort("", AbortRequest(query="q", batch=0, writer="w"))
+    assert staging.index.size == 0
+    assert not staging.store._chunks
 
 
 @pytest.mark.parametrize("format_", ["cbor", "json"])
@@ -696,3 +828,28 @@ async def test_a_disk_that_fails_is_a_refusal(tmp_path, monkeypatch, caplog):
         await write(requester, opening("b"), rows(1))
         await commit(requester, ["b"], 1)
         assert application.batches == [("q", 0, [1])]
+
+
+async def test_a_disk_that_fails_after_the_handler(tmp_path, monkeypatch):
+    """The handler has the rows, so the next try only remembers the batch."""
+    import sqlite3
+
+    from rsocket_trio.spark.sinks.sqlite_store import SqliteStore
+
+    def locked(*_):
+        raise sqlite3.OperationalError("database is locked")
+
+    application = Application()
+    async with sink(application, directory=tmp_path) as (requester, _):
+        await write(requester, opening("a"), rows(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "commit", locked)
+            for _ in range(2):
+                with pytest.raises(Rejected):
+                    await commit(requester, ["a"], 1)
+        await write(requester, opening("again", writer="restarted"), rows(1))
+        assert (await commit(requester, ["again"], 1, writer="restarted")).rows == 1
+        assert application.batches == [("q", 0, [1])]
+        await write(requester, opening("b", batch=1), rows(2))
+        await commit(requester, ["b"], 1, batch=1)
+        assert application.batches == [("q", 0, [1]), ("q", 1, [2])]
