@@ -22,7 +22,6 @@ __all__ = [
     "add_json",
     "add_payload_options",
     "add_prefetch",
-    "add_retention",
     "add_server_tls",
     "add_stream_options",
     "add_tls",
@@ -235,27 +234,6 @@ def add_server_tls(parser: argparse.ArgumentParser, schemes: str) -> argparse._A
         help="with --ca: whether peers need a certificate (default required)",
     )
     return group
-
-
-def add_retention(group: argparse._ActionsContainer) -> None:
-    """Add ``--keep-size`` and ``--keep-age``, how long a spool keeps events."""
-    group.add_argument(
-        "--keep-size",
-        metavar="SIZE",
-        type=size,
-        help="keep events for readers that come later: with consumers, delete events that all of"
-        " them have behind them only when the spool stores more than this; without consumers,"
-        " delete the oldest ones then",
-    )
-    group.add_argument(
-        "--keep-age",
-        "--max-age",
-        metavar="SECONDS",
-        type=above_zero,
-        help="the same by age: keep events until this long after they were stored. Without"
-        " --keep-size and --keep-age, events are deleted as soon as all consumers of the spool have"
-        " them behind them, and a spool without consumers keeps all",
-    )
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:

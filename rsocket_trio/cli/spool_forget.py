@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio.log_text import escaped
-from rsocket_trio.spool import Retention, SpoolError, SpoolFailed, describe_spool, open_spool
+from rsocket_trio.spool import (
+    Retention,
+    SpoolError,
+    SpoolFailed,
+    SpoolLocked,
+    describe_spool,
+    open_spool,
+)
 
 from .exits import DONE, LOCAL_IO, USAGE, Failure
 from .standard_streams import print_bytes
@@ -40,6 +47,9 @@ def run(args: argparse.Namespace) -> int:
         trio.run(partial(_forget, args.directory, args.consumer))
     except (SpoolFailed, OSError) as error:
         raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
+    except SpoolLocked as error:
+        hint = "a collector forgets one by itself: collect --status URI --forget CONSUMER"
+        raise Failure(f"{error} ({hint})", USAGE) from error
     except SpoolError as error:
         raise Failure(str(error), USAGE) from error
     text = f"forgot {escaped(args.consumer)}, which was at {positions[args.consumer]:,}\n"

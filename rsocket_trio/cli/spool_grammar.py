@@ -91,9 +91,10 @@ def _add_forget(group: Commands) -> None:
         "forget a consumer that does not come back",
         "A spool keeps the events that a consumer has not read, also if that consumer, such as a\n"
         "query of Spark, is gone for ever. spool info shows all consumers and their positions.\n\n"
-        "Stop the collector or receiver first. The next start deletes what is not needed any\n"
-        "more. A consumer that comes back after all begins at its own position, if the events\n"
-        "are still there.",
+        "Stop the receiver or collector first; or ask the collector while it runs:\n"
+        "rsocket-trio collect --status URI --forget CONSUMER. The next start deletes what is not\n"
+        "needed any more. A consumer that comes back after all begins at its own position, if the\n"
+        "events are still there.",
         "events old-report",
     )
     _add_directory(parser)

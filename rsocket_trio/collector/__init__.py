@@ -31,12 +31,14 @@ from .ingest_config import IngestConfig
 from .limits import CollectorLimits
 from .messages import (
     EVENTS,
+    FORGET,
     INFO,
     POSITION,
     READ,
     STATUS,
     BatchHead,
     CollectorStatistics,
+    ForgetRequest,
     InfoRequest,
     PositionRequest,
     ReadRequest,
@@ -52,6 +54,7 @@ from .subscriptions import Subscription, parse_subscription
 
 __all__ = [
     "EVENTS",
+    "FORGET",
     "INFO",
     "POSITION",
     "READ",
@@ -62,6 +65,7 @@ __all__ = [
     "CollectorClient",
     "CollectorLimits",
     "CollectorStatistics",
+    "ForgetRequest",
     "InfoRequest",
     "IngestConfig",
     "PositionRequest",

@@ -15,16 +15,19 @@ from ..codecs import CodecError
 from ..config import ConnectionConfig, Limits
 from ..errors import RemoteProtocolError, StreamError
 from ..interactions.demand import PayloadStream
+from ..metadata import Authentication, Metadata
 from ..requester import Requester
 from ..routing import Caller
 from ..sealed import Sealed, make
 from ..uri import Uri
 from .messages import (
+    FORGET,
     INFO,
     POSITION,
     READ,
     STATUS,
     CollectorStatistics,
+    ForgetRequest,
     InfoRequest,
     PositionRequest,
     ReadRequest,
@@ -169,6 +172,32 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         )
         return await self._ask(POSITION, request)
 
+    async def forget(self, consumer: str, *, spool_id: str, force: bool = False) -> SpoolInfo:
+        """Forget a consumer that does not come back, so that no events are kept for it.
+
+        Args:
+            consumer: The name of the consumer.
+            spool_id: The spool that it reads.
+            force: Also if an instance of it is connected. Its position is forgotten then until it
+                commits again, and events that it has not read may be deleted meanwhile.
+
+        Returns:
+            What the spool holds now.
+
+        Raises:
+            Invalid: There is no such consumer.
+            Rejected: An instance of it is connected, and ``force`` is false.
+            WrongSpool: The collector has another spool.
+            StreamError: The collector refused the request.
+            RemoteProtocolError: The peer is no collector: its answer is something else.
+            ConnectionClosed: The connection is over.
+
+        Checkpoint: always.
+        If cancelled: the consumer may be forgotten or not.
+        """
+        request = ForgetRequest(spool_id=spool_id, consumer=consumer, force=force)
+        return await self._ask(FORGET, request)
+
     async def _ask(self, route: str, request: object) -> SpoolInfo:
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
@@ -190,6 +219,7 @@ async def connect_collector(
     uri: str | Uri,
     *,
     ssl_context: ssl.SSLContext | None = None,
+    auth: Authentication | None = None,
     config: ConnectionConfig = READER_CONFIG,
 ) -> AsyncIterator[CollectorClient]:
     """Connect to a collector.
@@ -203,6 +233,7 @@ async def connect_collector(
     Args:
         uri: An address that `rsocket_trio.connect` takes.
         ssl_context: TLS: verification and client certificate. By default Python's default context.
+        auth: The credentials, sent in the SETUP, for a collector that asks for some.
         config: Times, sizes and limits. The default accepts the largest batch of a spool, and finds
             within 20 s that the host is gone.
 
@@ -219,5 +250,7 @@ async def connect_collector(
     If cancelled: the connection is closed.
     """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl_context": ssl_context}
+    if auth is not None:
+        options["setup_metadata"] = Metadata(auth=auth)
     async with connect(uri, config=config, **options) as requester:
         yield make(CollectorClient, requester)

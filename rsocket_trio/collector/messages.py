@@ -6,7 +6,7 @@ A collector answers these routes. Requests and replies are maps in CBOR:
 - `READ` (request_stream): `ReadRequest`, answered by one item for each stored batch. The data of an
   item are the bytes of the whole batch, and its metadata have an entry with a `BatchHead` in CBOR.
 - `POSITION` (request_response): `PositionRequest`, answered by a `SpoolInfo`
-
+- `FORGET` (request_response): `ForgetRequest`, answered by a `SpoolInfo`
 - `STATUS` (request_response): no data, answered by `CollectorStatistics`
 
 Senders of events use another one:
@@ -25,12 +25,14 @@ from attrs import validators as v
 
 __all__ = [
     "EVENTS",
+    "FORGET",
     "INFO",
     "POSITION",
     "READ",
     "STATUS",
     "BatchHead",
     "CollectorStatistics",
+    "ForgetRequest",
     "InfoRequest",
     "PositionRequest",
     "ReadRequest",
@@ -42,6 +44,7 @@ __all__ = [
 INFO: Final = "spool.info"
 READ: Final = "spool.read"
 POSITION: Final = "spool.position"
+FORGET: Final = "spool.forget"
 EVENTS: Final = "events"
 STATUS: Final = "collector.status"
 
@@ -162,6 +165,22 @@ class PositionRequest:
     consumer: str
     instance: str
     offset: int
+
+
+@attrs.frozen(kw_only=True)
+class ForgetRequest:
+    """Forget a consumer that does not come back: the spool keeps no more events for it.
+
+    Attributes:
+        spool_id: The spool.
+        consumer: The name of the consumer.
+        force: Also if an instance of it is connected. Its position is forgotten until it commits
+            again.
+    """
+
+    spool_id: str
+    consumer: str
+    force: bool = False
 
 
 @attrs.frozen(kw_only=True)

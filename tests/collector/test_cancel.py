@@ -6,11 +6,12 @@ A receipt that is lost costs a duplicate, and nothing else.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 import trio
 
-from rsocket_trio import Payload, connect
+from rsocket_trio import Invalid, Payload, connect
 from rsocket_trio.collector import EVENTS, CollectorLimits
 from rsocket_trio.testing import cancel_everywhere
 from tests.collector.running import data, running
@@ -57,6 +58,20 @@ async def test_commit(client, spool):
         assert spool.positions() == {"keeps all": 0, "q": 3}
         await works(client, spool)
 
+    assert await cancel_everywhere(operation, check) >= 3
+
+
+async def test_forget(client, spool):
+    async def operation():
+        with suppress(Invalid):  # An attempt before this one may have forgotten it.
+            await client.forget("q", spool_id=spool.spool_id, force=True)
+
+    async def check():
+        await client.commit("q", 3, instance="a", spool_id=spool.spool_id)
+        assert spool.positions()["q"] == 3
+        await works(client, spool)
+
+    await spool.commit("keeps all", 0)
     assert await cancel_everywhere(operation, check) >= 3
 
 

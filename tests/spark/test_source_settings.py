@@ -78,6 +78,8 @@ def test_addresses(text, uris):
         ({"collectors": "a", "maxRowsPerTriger": "1"}, "did you mean maxRowsPerTrigger"),
         ({"collectors": "a", "mode": "x"}, "mode must be PERMISSIVE, DROPMALFORMED or FAILFAST"),
         ({"collectors": "http://a"}, "http"),
+        ({"collectors": "a", "auth.username": "me"}, "auth.password go together"),
+        ({"spool": "a", "auth.token": "t"}, "need the option collectors"),
     ],
 )  # fmt: skip
 def test_wrong_options(options, text):

@@ -69,7 +69,8 @@ class Fleet:
         self._settings: Final = settings
         self._instance: Final = str(uuid.uuid4())
         self._members: Final = [
-            Member(uri, settings.tls.context, settings.collector_timeout) for uri in uris
+            Member(uri, settings.tls.context, settings.collector_timeout, settings.auth)
+            for uri in uris
         ]
         self._changed = trio.Event()
         self._target: Offsets | None = None

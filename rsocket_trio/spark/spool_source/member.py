@@ -12,6 +12,7 @@ import trio
 from ...collector import CollectorClient, SpoolInfo, connect_collector
 from ...errors import ConnectionClosed, RSocketError, StreamError
 from ...log_policy import logger
+from ...metadata import Authentication
 from ...spool import OffsetNotStored, OffsetTrimmed, WrongSpool
 
 __all__ = ["Member"]
@@ -44,6 +45,7 @@ class Member:
         uri: Its address.
         make_context: Makes the TLS context.
         warn_after: Seconds without a connection, until there is a line in the log.
+        auth: The credentials.
 
     Attributes:
         info: What it said last, or None if it has not been reached.
@@ -52,7 +54,11 @@ class Member:
     """
 
     def __init__(
-        self, uri: str, make_context: Callable[[], ssl.SSLContext | None], warn_after: float
+        self,
+        uri: str,
+        make_context: Callable[[], ssl.SSLContext | None],
+        warn_after: float,
+        auth: Authentication | None = None,
     ) -> None:
         self.uri: Final = uri
         self.info: SpoolInfo | None = None
@@ -60,6 +66,7 @@ class Member:
         self.trouble: Exception | None = None
         self._make_context: Final = make_context
         self._warn_after: Final = warn_after
+        self._auth: Final = auth
         self._lost_at = trio.current_time()
         self._warned = False
         self._told: _Position | None = None
@@ -101,7 +108,7 @@ class Member:
         """
         with trio.CancelScope(deadline=trio.current_time() + CONNECT_TIMEOUT) as scope:
             context = self._make_context()
-            async with connect_collector(self.uri, ssl_context=context) as client:
+            async with connect_collector(self.uri, ssl_context=context, auth=self._auth) as client:
                 self.info = await client.info()
                 await self._tell_again(client)
                 scope.deadline = math.inf

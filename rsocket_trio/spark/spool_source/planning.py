@@ -50,6 +50,7 @@ def plan(
                 uri=addresses.get(piece.spool_id),
                 directory=here.get(piece.spool_id, settings.spool),
                 tls=settings.tls,
+                auth=settings.auth,
                 timeout=settings.collector_timeout,
                 fail_on_data_loss=settings.fail_on_data_loss,
             )

@@ -18,6 +18,7 @@ import trio
 from ...collector import CollectorBusy, connect_collector
 from ...errors import RSocketError
 from ...log_policy import logger
+from ...metadata import Authentication
 from ...spool import (
     NotASpool,
     OffsetTrimmed,
@@ -55,6 +56,7 @@ class Place:
         uri: The address of the collector, if it has one.
         directory: The directory that has the spool, if this is its host.
         tls: The TLS settings for ``uri``.
+        auth: The credentials for ``uri``.
         timeout: Seconds without progress, until the task fails.
         fail_on_data_loss: Whether it is an error if events are gone.
     """
@@ -65,6 +67,7 @@ class Place:
     uri: str | None
     directory: str | None = None
     tls: TlsSettings = attrs.field(factory=TlsSettings)
+    auth: Authentication | None = None
     timeout: float = 30.0
     fail_on_data_loss: bool = True
 
@@ -188,7 +191,9 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
             try:
                 with trio.CancelScope(deadline=deadline) as scope:
                     async with (
-                        connect_collector(place.uri, ssl_context=place.tls.context()) as client,
+                        connect_collector(
+                            place.uri, ssl_context=place.tls.context(), auth=place.auth
+                        ) as client,
                         client.read(at, place.stop, spool_id=place.spool_id, patience=0) as batches,
                     ):
                         async for batch in batches:

@@ -9,7 +9,9 @@ from typing import Final, Literal, Self, cast
 import attrs
 
 from ...collector import Subscription
+from ...metadata import Authentication
 from ...uri import parse_uri
+from ..auth_options import read_authentication
 from ..columns import Mode
 from ..options import Options
 from ..tls_options import TlsSettings
@@ -49,6 +51,7 @@ class SourceSettings:
     corrupt_column: str = "_corrupt_record"
     include_raw: bool = False
     tls: TlsSettings = attrs.field(factory=TlsSettings)
+    auth: Authentication | None = None
     subscribe: tuple[Subscription, ...] = ()
 
     @classmethod
@@ -80,6 +83,7 @@ class SourceSettings:
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
             include_raw=options.flag("includeRaw", default=False),
             tls=options.tls(),
+            auth=read_authentication(options),
         )
         options.finish()
         settings._check()
@@ -97,6 +101,11 @@ class SourceSettings:
             raise ValueError(
                 "the option collectors is required, e.g. collectors=host1:7878,host2:7878; or the"
                 " options listen and spool, to receive events within the query"
+            )
+        if self.auth is not None and not self.collectors:
+            raise ValueError(
+                "the options auth.token, auth.username and auth.password are for collectors: they"
+                " need the option collectors"
             )
         if not 0 < len(self.consumer) <= 200:
             raise ValueError("the option consumer must have 1 to 200 characters")
