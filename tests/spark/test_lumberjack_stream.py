@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StructType
 
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.spool_source import fleet
+from rsocket_trio.spark.spool_source.reaches import Reaches
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable, DataLost
 from tests.spark.collectors import LocalCollector
 from tests.spark.engine import Checkpoint, Crash, Query
@@ -394,13 +395,13 @@ def test_an_answer_that_is_late_does_not_end_available_now(collectors, start, mo
         one.ship(10)
     checkpoint = Checkpoint()
     asked = []
-    reach_of = fleet.Fleet._reach_of
+    reach_of = Reaches.reach_of
 
     async def late(self, *args):
         asked.append(args)
         return await reach_of(self, *args) if len(asked) % 3 == 0 else 0
 
-    monkeypatch.setattr(fleet.Fleet, "_reach_of", late)
+    monkeypatch.setattr(Reaches, "reach_of", late)
     start(checkpoint, one, available_now=True, maxBytesPerTrigger="1").process_all()
     assert numbers(checkpoint) == list(range(50))
 

@@ -7,6 +7,8 @@ The modules, in reading order:
 - ``batch_reader``: the reader of a batch
 - ``driver``: what runs beside Spark's calls in the process of a stream reader
 - ``fleet``: the collectors of a query: how far a batch may read, and what they may delete
+- ``reaches``: how far a batch goes that has a limit of bytes
+- ``questions``: questions to several collectors, some of which may be slow
 - ``member``: the connection to one collector
 - ``embedded``: a collector in the process of a query
 - ``offsets``: the offsets in Spark's checkpoint

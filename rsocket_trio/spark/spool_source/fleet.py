@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from ...errors import RSocketError
 from ...log_policy import logger
 from .member import Member
 from .offsets import Offsets
+from .questions import Questions
 from .ranges import share
+from .reaches import Reaches
 from .settings import SourceSettings
 from .source_errors import CollectorsUnreachable, DataLost
 
 __all__ = ["Fleet", "Limit"]
 
 ROUND: Final = 0.5
-"""Seconds that one round of questions takes at most. A collector that is slower has no news."""
+"""Seconds that one round of questions takes at most. A slower collector has news in a later one."""
 
 _FIRST_PAUSE: Final = 0.01
 _LAST_PAUSE: Final = 0.1
@@ -67,10 +69,15 @@ class Fleet:
         self._changed = trio.Event()
         self._target: Offsets | None = None
         self._committed: Offsets | None = None
+        self._begun: Final[dict[str, int]] = {}
+        self._questions: Questions
+        self._reaches: Reaches
 
     async def serve(self, *, task_status: trio.TaskStatus[Fleet]) -> None:
         """Keep the connections until this is cancelled."""
         async with trio.open_nursery() as nursery:
+            self._questions = Questions(nursery, self._notify)
+            self._reaches = Reaches(self._questions)
             for member in self._members:
                 nursery.start_soon(member.keep, self._notify)
             task_status.started(self)
@@ -242,11 +249,11 @@ class Fleet:
         """Ask all collectors that are connected."""
         committed: Mapping[str, int] = self._committed or {}
         consumer, instance = self._settings.consumer, self._instance
-        with trio.move_on_after(ROUND):
-            async with trio.open_nursery() as nursery:
-                for spool_id, member in self._held().items():
-                    position = committed.get(spool_id)
-                    nursery.start_soon(member.ask, consumer, instance, position)
+        questions = {
+            (member, "info"): partial(member.ask, consumer, instance, committed.get(spool_id))
+            for spool_id, member in self._held().items()
+        }
+        await self._questions.ask(questions, ROUND)
 
     async def _end(self, start: Offsets, limit: Limit) -> tuple[Offsets, bool]:
         """Return how far a batch reads, and whether a collector has more than it has told."""
@@ -257,18 +264,18 @@ class Fleet:
         if self._are_gone(missing) and (fails or self._all_connected()):
             self._lost(self._gone_text(missing))
             end = {each: end[each] for each in end if each not in missing}
+        if self._target is not None:
+            held = {each: held[each] for each in held if each in self._target}
+        # The place of a new spool comes first, in a batch without its events. So the place is in
+        # Spark's checkpoint before an event is read.
+        new = {each: held.pop(each) for each in held.keys() - start.keys()}
+        if new:
+            end |= await self._begin(new)
         places: dict[str, int] = {}
         available: dict[str, int] = {}
         for spool_id, member in held.items():
             info = member.info
-            if info is None or (self._target is not None and spool_id not in self._target):
-                continue
-            if spool_id not in start:
-                # Its place comes first, in a batch without its events. So the place is in Spark's
-                # checkpoint before an event is read.
-                begun = await member.begin(self._settings.consumer, self._instance, None)
-                if begun is not None and member.spool_id == spool_id:
-                    end[spool_id] = begun
+            if info is None:
                 continue
             place = end[spool_id] = self._place(spool_id, member, start[spool_id])
             head = info.head if self._target is None else min(info.head, self._target[spool_id])
@@ -277,12 +284,27 @@ class Fleet:
                 available[spool_id] = head - place
         waiting = bool(available)
         if limit.size is not None and available:
-            await self._reach(held, places, available, limit.size)
+            size = limit.size
+            available = await self._reaches.limited(held, places, available, size, ROUND)
         if limit.rows is not None:
             available = share(available, limit.rows)
         for spool_id, count in available.items():
             end[spool_id] = places[spool_id] + count
         return Offsets(end), waiting
+
+    async def _begin(self, new: Mapping[str, Member]) -> dict[str, int]:
+        """Return where spools begin that are new, if their collectors have answered."""
+
+        async def begin(spool_id: str, member: Member) -> None:
+            begun = await member.begin(self._settings.consumer, self._instance, None)
+            if begun is not None and member.spool_id == spool_id:
+                self._begun[spool_id] = begun
+
+        questions = {
+            (member, "begin"): partial(begin, spool_id, member) for spool_id, member in new.items()
+        }
+        await self._questions.ask(questions, ROUND)
+        return {each: self._begun.pop(each) for each in new.keys() & self._begun.keys()}
 
     def _place(self, spool_id: str, member: Member, offset: int) -> int:
         """Return where to go on in a spool.
@@ -307,38 +329,6 @@ class Fleet:
             )
             return info.head
         return offset
-
-    async def _reach(
-        self,
-        held: Mapping[str, Member],
-        places: Mapping[str, int],
-        available: dict[str, int],
-        size: int,
-    ) -> None:
-        """Limit what is available to equal parts of a number of bytes."""
-        part = max(1, size // len(available))
-        counts = dict(available)
-        available.update(dict.fromkeys(counts, 0))  # without an answer
-
-        async def ask(spool_id: str) -> None:
-            reach = await self._reach_of(held[spool_id], places[spool_id], part)
-            available[spool_id] = min(reach, counts[spool_id])
-
-        with trio.move_on_after(ROUND):
-            async with trio.open_nursery() as nursery:
-                for spool_id in counts:
-                    nursery.start_soon(ask, spool_id)
-
-    async def _reach_of(self, member: Member, place: int, size: int) -> int:
-        client = member.client
-        if client is None:
-            return 0
-        try:
-            info = await client.info(reach_from=place, reach_size=size)
-        except RSocketError as error:
-            logger.warning("%s: the collector refused a request: %s", member.uri, error)
-            return 0
-        return 0 if info.reach is None else max(0, info.reach - place)
 
     # -- losses
 
