@@ -83,6 +83,12 @@ class Relay:
         with self._news:
             self._silent = True
 
+    def end_silence(self) -> None:
+        """Let everything pass as before `silence`."""
+        with self._news:
+            self._silent = False
+            self._news.notify_all()
+
     def allow_all(self) -> None:
         """Let everything pass from now on, and what is held."""
         with self._news:

@@ -63,6 +63,18 @@ def test_for_longer_than_all_timeouts(scene, application):
     assert_each_line_once(steady_rows, sent(steady))
 
 
+def break_a_read(scene, relay, collector, query):
+    """Ship lines to a collector behind a relay, and end the network when some of them were read."""
+    # The query must find all of them at once: one task reads them, and gets only a part.
+    relay.silence()
+    log = scene.ship("broken", collector, COUNT)
+    relay.limit_new(A_PART)
+    relay.end_silence()
+    until(relay.used_up, "a task reads", details=query.state)
+    relay.silence()
+    return log
+
+
 @pytest.fixture
 def network(scene):
     """A relay, and the collector behind it."""
@@ -77,14 +89,11 @@ def test_in_the_middle_of_a_read(scene, application, network):
     source = lumberjack(one, relay, collectorTimeoutMs=5000)
     query = application.start([source], scene.file_sink(), scene.checkpoint, trigger=AT_ONCE)
     until(lambda: query.position() == COUNT, "one collector is read", details=query.state)
-    relay.limit_new(A_PART)
-    second = scene.ship("b", two, COUNT)
-    until(relay.used_up, "a task reads", details=query.state)
-    relay.silence()
+    second = break_a_read(scene, relay, two, query)
     before = relay.connections
-    third = scene.ship("c", one, COUNT)
     until(lambda: relay.connections > before, "a task tries again", details=query.state)
     relay.allow_all()
+    third = scene.ship("c", one, COUNT)
     until(lambda: query.position() == 3 * COUNT, "all is read", details=query.state)
     query.stop()
     assert_each_line_once(file_sink(scene.sink), sent(first, second, third))
@@ -101,10 +110,7 @@ def test_for_longer_than_all_attempts_of_a_task(scene, application, network):
     short = lumberjack(one, relay, collectorTimeoutMs=3000)
     query = application.start([short], scene.file_sink(), scene.checkpoint, trigger=AT_ONCE)
     until(lambda: query.position() == 2 * COUNT, "both are read", details=query.state)
-    relay.limit_new(A_PART)
-    third = scene.ship("c", two, COUNT)
-    until(relay.used_up, "a task reads", details=query.state)
-    relay.silence()
+    third = break_a_read(scene, relay, two, query)
     error = query.failed()
     assert f"{relay.uri}: no event of the spool {two.spool().spool_id} from offset" in error
     fourth = scene.ship("d", one, COUNT)
