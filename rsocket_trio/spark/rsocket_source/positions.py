@@ -16,10 +16,19 @@ from typing import Any, Final
 
 import attrs
 
+from ...log_policy import logger
 from ..replay import Offsets, RangeRequest, ReplayOffsets
 from .failures import DataLoss
 
-__all__ = ["LATEST", "Position", "advance", "parse_starting", "ranges", "starting"]
+__all__ = [
+    "LATEST",
+    "Position",
+    "advance",
+    "check_order",
+    "parse_starting",
+    "ranges",
+    "starting",
+]
 
 VERSION: Final = 1
 LATEST: Final = -1
@@ -144,7 +153,12 @@ def _ids(here: ReplayOffsets) -> dict[int, str]:
 
 
 def advance(
-    start: Position, here: ReplayOffsets, *, limit: int | None, fail_on_loss: bool
+    start: Position,
+    here: ReplayOffsets,
+    *,
+    limit: int | None,
+    fail_on_loss: bool,
+    may_be_behind: bool = False,
 ) -> Position:
     """Return the end of the next batch; ``start`` itself if there is nothing new.
 
@@ -153,6 +167,8 @@ def advance(
         here: The elements that can be read.
         limit: The largest number of elements of the batch, or None.
         fail_on_loss: Whether elements that are gone are an error.
+        may_be_behind: Whether another responder has told ``start``, and this one may not have its
+            newest elements yet.
 
     Raises:
         DataLoss: Elements are gone.
@@ -161,13 +177,14 @@ def advance(
     backlog: dict[int, int] = {}
     for number, offsets in here.partitions.items():
         begin = start.next.get(number, offsets.earliest)
-        lost = _loss(number, start, offsets)
+        lost = _loss(number, start, offsets, may_be_behind=may_be_behind)
         if lost:
             if fail_on_loss:
                 raise DataLoss(
                     f"{lost}. With failOnDataLoss=false, the query goes on with the elements that "
                     "are there"
                 )
+            logger.warning("%s; the query goes on at offset %d", lost, offsets.earliest)
             begin = offsets.earliest
         begins[number] = begin
         backlog[number] = max(0, offsets.latest - begin)
@@ -189,7 +206,7 @@ def advance(
     return Position(following, away | _ids(here), begins)
 
 
-def _loss(number: int, start: Position, here: Offsets) -> str:
+def _loss(number: int, start: Position, here: Offsets, *, may_be_behind: bool) -> str:
     """Return which elements of a partition are gone, or no text."""
     offset = start.next.get(number)
     if offset is None:
@@ -199,7 +216,7 @@ def _loss(number: int, start: Position, here: Offsets) -> str:
         return f"partition {number} has other elements now than it had up to offset {offset}"
     if offset < here.earliest:
         return f"partition {number} begins at offset {here.earliest}, but {offset} was to be read"
-    if offset > here.latest:
+    if offset > here.latest and not may_be_behind:
         return f"partition {number} ends at offset {here.latest}, but it was read up to {offset}"
     return ""
 
@@ -224,6 +241,21 @@ def _shares(backlog: Mapping[int, int], limit: int | None, turn: int) -> dict[in
     for index, number in enumerate(waiting):
         shares[number] = share + ((index - turn) % len(waiting) < more)
     return shares
+
+
+def check_order(begin: Position, end: Position) -> None:
+    """Check that a batch does not end before its beginning.
+
+    Raises:
+        ValueError: It does.
+    """
+    for number, stop in end.next.items():
+        start = begin.next.get(number, stop)
+        if stop < start:
+            raise ValueError(
+                f"endingOffsets ends partition {number} at offset {stop}, before its beginning at "
+                f"{start} (startingOffsets)"
+            )
 
 
 def ranges(start: Position, end: Position, minimum: int) -> list[RangeRequest]:
