@@ -13,6 +13,7 @@ an event never depends on its neighbours.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,8 +28,9 @@ from .maps import MapColumns, has_map
 __all__ = ["Decoded", "decode_events", "decode_lines"]
 
 _BLANKS: Final = b" \t\r\n"
-_PROBE: Final = pa.field("\x00", pa.bool_())
-"""Read if there is no other column: pyarrow does not count the rows of a table without columns."""
+_PROBE: Final = pa.field(f"\x00{os.urandom(16).hex()}", pa.bool_())
+"""Read if there is no other column: pyarrow does not count the rows of a table without columns. No
+event has a member of this name."""
 
 
 @attrs.frozen

@@ -105,11 +105,12 @@ def parse_starting(text: str, name: str = "startingOffsets") -> int | Mapping[in
             type(value) is int and value >= EARLIEST for value in found.values()
         ):
             return {int(number): value for number, value in found.items()}
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
+    shown = text if len(text) <= 100 else f"{text[:100]}..."
     raise ValueError(
         f"the option {name} must be earliest, latest, or the offsets of partitions in JSON, e.g. "
-        f'{{"0": 1000, "1": -2}}, where -2 is the earliest and -1 the latest, not {text!r}'
+        f'{{"0": 1000, "1": -2}}, where -2 is the earliest and -1 the latest, not {shown!r}'
     )
 
 

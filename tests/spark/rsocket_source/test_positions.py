@@ -80,7 +80,9 @@ def test_starting_offsets(text, expected):
     assert first.is_first
 
 
-@pytest.mark.parametrize("text", ["", "first", "[1]", '{"0": "1"}', '{"0": -3}', '{"x": 1}', "1"])
+@pytest.mark.parametrize(
+    "text", ["", "first", "[1]", '{"0": "1"}', '{"0": -3}', '{"x": 1}', "1", "[" * 100_000]
+)
 def test_wrong_starting_offsets(text):
     """The error has an example."""
     with pytest.raises(ValueError, match=r'\{"0": 1000'):
