@@ -20,6 +20,7 @@ from ...errors import RSocketError
 from ...log_policy import logger
 from ...spool import (
     NotASpool,
+    OffsetNotStored,
     OffsetTrimmed,
     SpoolFailed,
     SpoolTooNew,
@@ -129,12 +130,14 @@ def _read_from(place: Place) -> Iterator[StoredBatch]:
             ):
                 first = False
                 yield stored
-        except (NotASpool, WrongSpool, SpoolTooNew, SpoolFailed, OSError) as error:
-            # Another host, perhaps, or another user.
+        except (
+            NotASpool, WrongSpool, OffsetNotStored, SpoolTooNew, SpoolFailed, OSError
+        ) as error:  # fmt: skip
+            # Another host, perhaps, or another user, or an old copy.
             if not first:
                 raise
             if place.uri is None:
-                if isinstance(error, WrongSpool):
+                if isinstance(error, WrongSpool | OffsetNotStored):
                     raise
                 raise RangeUnreadable(
                     f"the directory of the spool, {place.directory}, is not on this host, or cannot"
