@@ -10,14 +10,15 @@ their keys have a fixed order.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from ...log_policy import logger
 from ..replay import Offsets, RangeRequest, ReplayOffsets
+from ..replay.messages import MAX_OFFSET
 from .failures import DataLoss
 
 __all__ = [
@@ -30,7 +31,10 @@ __all__ = [
     "starting",
 ]
 
+_T = TypeVar("_T")
+
 VERSION: Final = 1
+_KEYS: Final = {"begins", "first", "ids", "next", "v"}
 LATEST: Final = -1
 EARLIEST: Final = -2
 """Offsets that stand for the end and the beginning of a partition, as for Spark's Kafka source."""
@@ -67,18 +71,21 @@ class Position:
         """Read an offset that Spark has kept.
 
         Raises:
-            ValueError: It is of another source, or of a later version of this one.
+            ValueError: It is of another source, or of a later version of this one, or damaged.
         """
-        if offset.get("v") != VERSION:
-            raise ValueError(
-                f"the checkpoint has the offset {json.dumps(offset)[:200]}, which is of another "
-                "source or of a later version: use another checkpointLocation"
-            )
-        return cls(
-            next=_numbers(offset.get("next", {})),
-            ids=_numbers(offset.get("ids", {})),
-            begins=_numbers(offset.get("begins", {})),
-            is_first=bool(offset.get("first", False)),
+        try:
+            if offset.get("v") == VERSION and offset.keys() <= _KEYS:
+                return cls(
+                    next=_by_partition(offset.get("next", {}), _offset),
+                    ids=_by_partition(offset.get("ids", {}), _identity),
+                    begins=_by_partition(offset.get("begins", {}), _offset),
+                    is_first=bool(offset.get("first", False)),
+                )
+        except (ValueError, AttributeError):
+            pass
+        raise ValueError(
+            f"the checkpoint has the offset {json.dumps(offset)[:200]}, which is of another "
+            "source, of a later version, or damaged: use another checkpointLocation"
         )
 
 
@@ -86,8 +93,20 @@ def _sorted(values: Mapping[int, Any]) -> dict[str, Any]:
     return {str(number): values[number] for number in sorted(values)}
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(number): value for number, value in values.items()}
+def _by_partition(values: Mapping[str, Any], check: Callable[[Any], _T]) -> dict[int, _T]:
+    return {int(number): check(value) for number, value in values.items()}
+
+
+def _offset(value: Any) -> int:
+    if type(value) is int and 0 <= value <= MAX_OFFSET:
+        return value
+    raise ValueError(value)
+
+
+def _identity(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(value)
 
 
 def parse_starting(text: str, name: str = "startingOffsets") -> int | Mapping[int, int]:
