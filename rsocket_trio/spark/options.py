@@ -35,6 +35,9 @@ EXAMPLES: Final = {
 }
 """What an error shows for options that are required."""
 
+_LONGEST: Final = 2**63 - 1
+"""Spark and the spool keep numbers in 64 bits."""
+
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -104,7 +107,7 @@ class Options:
             name: The name of the option.
             default: The value without the option.
             low: The smallest value.
-            high: The largest value.
+            high: The largest value, at most that of a BIGINT.
 
         Raises:
             ValueError: The value is not a number, or not in this range.
@@ -118,8 +121,8 @@ class Options:
             raise self._wrong(name, value, "a whole number") from None
         if low is not None and number < low:
             raise self._wrong(name, value, f"at least {low}")
-        if high is not None and number > high:
-            raise self._wrong(name, value, f"at most {high}")
+        if number > (_LONGEST if high is None else high):
+            raise self._wrong(name, value, f"at most {high or _LONGEST}")
         return number
 
     def milliseconds(

@@ -253,6 +253,60 @@ def test_one_malformed_event_among_many_is_found_quickly(monkeypatch):
     assert calls < 30
 
 
+def test_events_that_are_all_malformed_cost_few_attempts(monkeypatch):
+    """An attempt takes as long as a hundred good events, so a sender could stop a query."""
+    calls = 0
+    decode_all = json_events._decode_all
+
+    def counting(*args):
+        nonlocal calls
+        calls += 1
+        return decode_all(*args)
+
+    monkeypatch.setattr(json_events, "_decode_all", counting)
+    bad = [b'{"a":"x"}', b'{"a":1', b'{"a":1.5}', b'{"a":{}}', b"{}{}", b'{"a":%d}' % 2**63]
+    assert decode(bad * 100, PLAIN) == [None] * 600
+    rows = decode([*bad, b'{"a":1}'] * 100, PLAIN)
+    assert [row and row["a"] for row in rows] == [*[None] * 6, 1] * 100
+    assert calls <= 4
+
+
+values = st.recursive(
+    st.sampled_from(
+        ["1", "-1", "1.0", "1e2", "300", "9" * 20, "9" * 40, "1e400", "-0", "null", "true", '"x"',
+         '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01",
+         '""', '"1e-50"', "1e-50"]
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")
+    | st.lists(st.tuples(st.sampled_from("abc"), inner), max_size=3).map(
+        lambda pairs: "{%s}" % ",".join(f'"{name}":{value}' for name, value in pairs)  # noqa: UP031 - braces
+    ),
+    max_leaves=6,
+)  # fmt: skip
+kinds = st.recursive(
+    st.sampled_from([
+        pa.bool_(), pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.date32(),
+        pa.decimal128(10, 2), pa.timestamp("us"), pa.timestamp("us", "UTC"),
+    ]),
+    lambda inner: inner.map(pa.list_)
+    | st.lists(st.tuples(st.sampled_from("abc"), inner), min_size=1, max_size=2,
+               unique_by=lambda field: field[0]).map(pa.struct)
+    | st.sampled_from([pa.map_(pa.string(), pa.int8()), pa.map_(pa.string(), pa.string())]),
+    max_leaves=3,
+)  # fmt: skip
+
+
+@given(kinds, st.lists(values, min_size=2, max_size=6))
+def test_python_and_pyarrow_agree(kind, texts):
+    """One event alone is decided by pyarrow; among others, Python may have decided."""
+    schema = pa.schema([("a", kind)])
+    events = [f'{{"a":{text}}}'.encode() for text in texts]
+    together = decode_events(pa.array(events), schema)
+    alone = [decode_events(pa.array([event]), schema) for event in events]
+    assert list(together.malformed) == [n for n, each in enumerate(alone) if each.malformed]
+    assert str(together.columns[0]) == str(pa.concat_arrays([each.columns[0] for each in alone]))
+
+
 def test_text_that_is_not_json_costs_nothing(monkeypatch):
     """Plain lines are recognised without an attempt."""
     monkeypatch.setattr(json_events, "_decode_all", None)

@@ -52,6 +52,8 @@ def test_integers():
         options.integer("n", 9, 8)
     with pytest.raises(ValueError, match="the option n must be at most 6"):
         options.integer("n", 1, 1, 6)
+    with pytest.raises(ValueError, match="the option n must be at most 9223372036854775807"):
+        Options({"n": "9223372036854775808"}).integer("n", 1)
     with pytest.raises(ValueError, match=r"the option bad must be a whole number, not '7\.5'"):
         options.integer("bad", 1)
 

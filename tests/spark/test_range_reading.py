@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ from rsocket_trio.spark.spool_source import reading
 from rsocket_trio.spark.spool_source.reading import Place, read_stored
 from rsocket_trio.spark.spool_source.source_errors import DataLost, RangeUnreadable
 from rsocket_trio.spark.trio_thread import TrioThread
-from rsocket_trio.spool import OffsetTrimmed, SpoolFailed
+from rsocket_trio.spool import OffsetNotStored, OffsetTrimmed, SpoolFailed
 from tests.spark.collectors import LocalCollector
 
 
@@ -57,6 +58,19 @@ def test_files_of_another_host(place, tmp_path):
     other.ship(100)
     assert offsets(attrs.evolve(place, directory=str(other.directory))) == list(range(3, 47))
     other.stop()
+
+
+def test_files_of_an_old_copy(place, collector, tmp_path):
+    """They do not have all events of the range, so the task asks the collector."""
+    collector.stop()
+    shutil.copytree(collector.directory, tmp_path / "copy")
+    collector.start()
+    collector.ship(10)
+    head = collector.description.head
+    new = attrs.evolve(place, stop=head, uri=collector.uri)
+    assert offsets(attrs.evolve(new, directory=str(tmp_path / "copy"))) == list(range(3, head))
+    with pytest.raises(OffsetNotStored):
+        offsets(attrs.evolve(new, uri=None, directory=str(tmp_path / "copy")))
 
 
 def test_files_only_and_not_there(place, tmp_path):

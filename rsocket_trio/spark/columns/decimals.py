@@ -23,6 +23,11 @@ _MOST_DIGITS: Final = 38
 """Digits behind the point: that many powers of ten are in the table."""
 
 
+MAX_SIZE: Final = 2**24
+"""Bytes of an event that Python looks at, as its objects take some ten times as much. A larger one
+does not fit."""
+
+
 class _Number(str):
     """The text of a number."""
 
@@ -38,6 +43,8 @@ def has_unreadable_decimal(lines: bytes, fields: Iterable[pa.Field]) -> bool:
     while match := _SUSPICIOUS.search(lines, end):
         start = lines.rfind(b"\n", 0, match.start()) + 1
         end = lines.find(b"\n", match.end())
+        if end - start > MAX_SIZE:
+            return True
         try:
             event = json.loads(
                 lines[start:end], object_pairs_hook=_Members, parse_float=_Number, parse_int=_Number

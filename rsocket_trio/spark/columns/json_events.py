@@ -6,13 +6,15 @@ can contain two objects, or none. So lines are joined only if each begins with `
 inside of an object, and the next line begins with ``{``. So each line has one object or more, or is
 an error; and if there are as many rows as lines, row n is line n.
 
-If something is wrong, the events are halved until the malformed ones are found. So the result for
-an event never depends on its neighbours.
+If something is wrong, those that are surely malformed are left out first. The others are halved
+until the rest of the malformed ones is found. So the result for an event never depends on its
+neighbours.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,12 +25,14 @@ import pyarrow.json as pj
 from .conversions import convert, has_decimal, reading_field
 from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
+from .sieve import surely_malformed
 
 __all__ = ["Decoded", "decode_events", "decode_lines"]
 
 _BLANKS: Final = b" \t\r\n"
-_PROBE: Final = pa.field("\x00", pa.bool_())
-"""Read if there is no other column: pyarrow does not count the rows of a table without columns."""
+_PROBE: Final = pa.field(f"\x00{os.urandom(16).hex()}", pa.bool_())
+"""Read if there is no other column: pyarrow does not count the rows of a table without columns. No
+event has a member of this name."""
 
 
 @attrs.frozen
@@ -74,6 +78,7 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
     objects = [(index, line) for index, line in enumerate(lines) if line is not None]
     parts: list[list[pa.Array]] = []
     waiting = [(0, len(objects))] if objects else []  # The range that comes first is the last.
+    is_sifted = False
     while waiting:
         start, stop = waiting.pop()
         joined = b"\n".join([line for _, line in objects[start:stop]] + [b""])
@@ -82,6 +87,14 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
         except _Malformed:
             if stop - start == 1:
                 malformed.append(objects[start][0])
+            elif not is_sifted:
+                # The first attempt, with all of them.
+                is_sifted = True
+                is_bad = surely_malformed(schema)
+                bad = {index for index, line in objects if is_bad(line)}
+                malformed += bad
+                objects = [each for each in objects if each[0] not in bad]
+                waiting = [(0, len(objects))] if objects else []
             else:
                 middle = (start + stop) // 2
                 waiting += [(middle, stop), (start, middle)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, Literal, TypeAlias
 
 import attrs
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     LongType,
+    MapType,
     StringType,
     StructType,
     TimestampType,
@@ -23,6 +26,7 @@ __all__ = [
     "Layout",
     "Mode",
     "check_decodable",
+    "check_names",
     "default_layout",
     "default_schema",
     "layout_for",
@@ -97,9 +101,10 @@ def layout_for(schema: StructType, *, mode: Mode, corrupt_column: str) -> Layout
 
     Raises:
         ValueError: A column has a type that cannot be decoded from JSON, or a reserved one a wrong
-            type.
+            type, or there is none, or one is there twice.
     """
     sources: dict[str, str] = {}
+    check_names(schema)
     for field in schema.fields:
         name, kind = field.name, field.dataType
         if name in _RESERVED:
@@ -125,6 +130,27 @@ def _check_type(name: str, kind: DataType, wanted: DataType) -> None:
             f"the column {name} is reserved and has the type {wanted.simpleString()},"
             f" not {kind.simpleString()}"
         )
+
+
+def check_names(schema: DataType, path: str = "") -> None:
+    """Check that a schema has columns, and none of them twice.
+
+    Raises:
+        ValueError: It has not.
+    """
+    if isinstance(schema, StructType):
+        names = schema.names
+        if not path and not names:
+            raise ValueError("the schema has no columns: name one, e.g. _offset BIGINT")
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"the column {path}{name} is there twice")
+        for field in schema.fields:
+            check_names(field.dataType, f"{path}{field.name}.")
+    elif isinstance(schema, ArrayType):
+        check_names(schema.elementType, path)
+    elif isinstance(schema, MapType):
+        check_names(schema.valueType, path)
 
 
 def check_decodable(field: pa.Field, path: str, *, in_map: bool = False) -> None:

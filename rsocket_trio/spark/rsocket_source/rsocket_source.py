@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ..columns.schemas import check_names
 from ..options import Options
 from ..sinks.rsocket_writer import rsocket_stream_writer, rsocket_writer
 from .batch_reader import BatchReader
@@ -135,6 +136,11 @@ def _finish_replay(options: Options, settings: SourceSettings) -> None:
 
 
 def _exact(schema: StructType) -> pa.Schema:
-    """Return the types of Arrow that Spark wants, exactly."""
+    """Return the types of Arrow that Spark wants, exactly.
+
+    Raises:
+        ValueError: There is no column, or one is there twice.
+    """
+    check_names(schema)
     found: Any = to_arrow_schema(schema, timezone="UTC")
     return found

@@ -116,10 +116,11 @@ def encode_data(text: str, mime_type: str) -> bytes:
         return text.encode()
     try:
         return cbor2.dumps(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError) as error:
+        # Its text may be secret.
         raise ValueError(
-            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={MIME.CBOR}), "
-            f"not {text!r}"
+            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={MIME.CBOR}): "
+            f"{error}"
         ) from None
 
 

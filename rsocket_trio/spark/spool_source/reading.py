@@ -21,6 +21,7 @@ from ...log_policy import logger
 from ...metadata import Authentication
 from ...spool import (
     NotASpool,
+    OffsetNotStored,
     OffsetTrimmed,
     SpoolFailed,
     SpoolTooNew,
@@ -135,12 +136,14 @@ def _read_from(place: Place) -> Iterator[StoredBatch]:
             ):
                 first = False
                 yield stored
-        except (NotASpool, WrongSpool, SpoolTooNew, SpoolFailed, OSError) as error:
-            # Another host, perhaps, or another user.
+        except (
+            NotASpool, WrongSpool, OffsetNotStored, SpoolTooNew, SpoolFailed, OSError
+        ) as error:  # fmt: skip
+            # Another host, perhaps, or another user, or an old copy.
             if not first:
                 raise
             if place.uri is None:
-                if isinstance(error, WrongSpool):
+                if isinstance(error, WrongSpool | OffsetNotStored):
                     raise
                 raise RangeUnreadable(
                     f"the directory of the spool, {place.directory}, is not on this host, or cannot"

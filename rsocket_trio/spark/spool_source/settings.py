@@ -118,7 +118,10 @@ def _address(text: str) -> str:
     if "://" not in text:
         has_port = text.rpartition("]")[2].count(":") == 1
         text = f"tcp://{text}" if has_port else f"tcp://{text}:{DEFAULT_PORT}"
-    return str(parse_uri(text))
+    try:
+        return str(parse_uri(text))
+    except ValueError as error:
+        raise ValueError(f"the option collectors: {error}") from None
 
 
 def _directory(text: str) -> str | None:
