@@ -10,6 +10,7 @@ import math
 import re
 from typing import Final
 
+from rsocket_trio.sizes import parse_size
 from rsocket_trio.transports.origins import normal_origin
 from rsocket_trio.uri import parse_uri
 
@@ -330,9 +331,8 @@ def lumberjack_address(text: str) -> str:
 
 def size(text: str) -> int:
     """An argument type: bytes, at least 1, as ``4096``, or in units of 1024 as ``64K``, ``2G``."""
-    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text, re.ASCII | re.IGNORECASE)
-    number = 0 if found is None else int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
-    if not 1 <= number < 2**63:
+    number = parse_size(text)
+    if number is None or not 1 <= number < 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size in bytes, such as 4096 or 64M")
     return number
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, TypeVar, overload
 
+from ..sizes import parse_size
 from .tls_options import TlsSettings
 
 __all__ = ["Options"]
@@ -119,6 +120,35 @@ class Options:
             number = int(value)
         except ValueError:
             raise self._wrong(name, value, "a whole number") from None
+        return self._in_range(name, value, number, low, high)
+
+    @overload
+    def size(self, name: str, default: int, low: int, high: int = ...) -> int: ...
+    @overload
+    def size(self, name: str, default: None, low: int, high: int = ...) -> int | None: ...
+    def size(self, name: str, default: int | None, low: int, high: int = 2**63 - 1) -> int | None:
+        """Return an option that is a number of bytes, such as ``4096`` or ``64M``.
+
+        Args:
+            name: The name of the option.
+            default: The value without the option.
+            low: The smallest value.
+            high: The largest value.
+
+        Raises:
+            ValueError: The value is not a size, or not in this range.
+        """
+        value = self.text(name, None)
+        if value is None:
+            return default
+        number = parse_size(value.strip())
+        if number is None:
+            raise self._wrong(name, value, "a number of bytes, such as 4096 or 64M")
+        return self._in_range(name, value, number, low, high)
+
+    def _in_range(
+        self, name: str, value: str, number: int, low: int | None, high: int | None
+    ) -> int:
         if low is not None and number < low:
             raise self._wrong(name, value, f"at least {low}")
         if number > (_LONGEST if high is None else high):

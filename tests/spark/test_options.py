@@ -58,6 +58,19 @@ def test_integers():
         options.integer("bad", 1)
 
 
+def test_sizes():
+    """As on the command line; a number alone is bytes."""
+    options = Options({"a": "4096", "b": "64M", "c": "2g", "bad": "2 GB", "huge": "9999T"})
+    assert [options.size(each, 1, 1) for each in "abc"] == [4096, 64 * 2**20, 2 * 2**30]
+    assert options.size("absent", None, 1) is None
+    with pytest.raises(ValueError, match="bad must be a number of bytes, such as 4096 or 64M"):
+        options.size("bad", 1, 1)
+    with pytest.raises(ValueError, match="a must be at least 5000, not '4096'"):
+        options.size("a", 1, 5000)
+    with pytest.raises(ValueError, match="huge must be at most 1024"):
+        options.size("huge", 1, 1, 1024)
+
+
 def test_a_number_of_many_digits_is_refused_quickly():
     """`int` has a limit, and its error is a ValueError too."""
     with pytest.raises(ValueError, match="the option n must be a whole number") as caught:

@@ -184,6 +184,23 @@ def test_failfast_names_the_event():
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (b'{"n":1, "s": 5, "t": "secret"}', "it has no value of the type of the column s, t;"),
+        (b'{"n":"secret"}', "it has no value of the type of the column n;"),
+        (b"secret", "it is not one JSON object in UTF-8;"),
+        (b'{"u": "secret\xff"}', "it is not one JSON object in UTF-8;"),
+    ],
+)
+def test_failfast_names_the_columns(event, reason):
+    """A schema has many columns, and the user has to know which one is wrong."""
+    schema = StructType().add("n", LongType()).add("s", StringType()).add("t", LongType())
+    with pytest.raises(MalformedEvent, match=f"does not fit to the schema: {reason}") as caught:
+        read([received([b'{"n":1}', event])], user_layout(schema, mode="FAILFAST"))
+    assert "secret" not in str(caught.value)
+
+
 def test_a_schema_of_reserved_columns_only(monkeypatch):
     """No event is decoded."""
     layout = user_layout(StructType().add("_offset", LongType()))

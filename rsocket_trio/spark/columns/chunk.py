@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...spool import StoredBatch
-from .json_events import decode_events, decode_lines
+from .json_events import decode_events, decode_lines, why_malformed
 from .splitting import Events, is_whole_lines, split
 
 __all__ = ["Chunk"]
@@ -72,6 +72,11 @@ class Chunk:
             malformed += [before + index for index in decoded.malformed]
             before += stored.wanted
         return [pa.concat_arrays(column) for column in zip(*parts, strict=True)], malformed
+
+    def why_malformed(self, row: int, schema: pa.Schema) -> str:
+        """Return why the event of a row does not fit to a schema."""
+        texts = pa.concat_arrays([each.texts for each in self._events])
+        return why_malformed(texts.slice(row, 1), schema)
 
     def rows_without(self, rows: list[int]) -> pa.Array:
         """Return a mask that is false for these rows."""

@@ -27,7 +27,7 @@ from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
 from .sieve import surely_malformed
 
-__all__ = ["Decoded", "decode_events", "decode_lines"]
+__all__ = ["Decoded", "decode_events", "decode_lines", "why_malformed"]
 
 _BLANKS: Final = b" \t\r\n"
 _PROBE: Final = pa.field(f"\x00{os.urandom(16).hex()}", pa.bool_())
@@ -103,6 +103,19 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
         for n, field in enumerate(schema)
     ]
     return Decoded(columns, sorted(malformed))
+
+
+def why_malformed(text: pa.Array, schema: pa.Schema) -> str:
+    """Return why an event does not fit, without its contents.
+
+    Args:
+        text: An array with this event alone.
+        schema: The columns.
+    """
+    if decode_events(text, pa.schema([])).malformed:
+        return "it is not one JSON object in UTF-8"
+    wrong = [field.name for field in schema if decode_events(text, pa.schema([field])).malformed]
+    return f"it has no value of the type of the column {', '.join(wrong)}"
 
 
 def _as_line(text: bytes) -> bytes | None:

@@ -75,7 +75,7 @@ class RSocketSinkSettings:
             route=options.text("route"),
             interaction=options.choice("interaction", INTERACTIONS, INTERACTIONS[0]),
             format=options.choice("payloadFormat", FORMATS, FORMATS[0]),
-            batch_size=options.integer("batchBytes", 2**20, 1024, 2**29),
+            batch_size=options.size("batchBytes", 2**20, 1024, 2**29),
             txn_id=options.text("txnId", None),
             txn_version=options.integer("txnVersion", None, 0, MAX_NUMBER),
             timeout=options.milliseconds("timeoutMs", 60_000),

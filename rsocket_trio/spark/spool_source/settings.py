@@ -66,14 +66,14 @@ class SourceSettings:
             collectors=tuple(map(_address, options.list("collectors"))),
             listen=options.list("listen"),
             spool=_directory(options.text("spool", "")),
-            max_spool_size=options.integer("maxSpoolSize", 2**30, 2**20),
+            max_spool_size=options.size("maxSpoolSize", 2**30, 2**20),
             consumer=options.text("consumer", "spark"),
             starting=parse_starting_offsets(options.text("startingOffsets", "earliest")),
             ending=parse_starting_offsets(
                 options.text("endingOffsets", "latest"), option="endingOffsets"
             ),
             max_rows=options.integer("maxRowsPerTrigger", None, 1),
-            max_bytes=options.integer("maxBytesPerTrigger", None, 1),
+            max_bytes=options.size("maxBytesPerTrigger", None, 1),
             min_partitions=options.integer("minPartitions", None, 1, 10_000),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
