@@ -7,7 +7,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import trio
 
-__all__ = ["RowFeed"]
+__all__ = ["HasRows", "RowFeed"]
 
 B = TypeVar("B", bound="HasRows")
 C = TypeVar("C")
