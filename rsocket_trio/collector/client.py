@@ -105,7 +105,9 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             raise RemoteProtocolError(f"the peer gave no answer of a collector: {error}") from error
 
     @asynccontextmanager
-    async def read(self, start: int, stop: int, *, spool_id: str) -> AsyncIterator[RangeReader]:
+    async def read(
+        self, start: int, stop: int, *, spool_id: str, patience: float = 60.0
+    ) -> AsyncIterator[RangeReader]:
         """Read a range of events: ``async with collector.read(0, 9, spool_id=id) as batches``.
 
         ``async for batch in batches`` gives a `rsocket_trio.spool.StoredBatch` at a time, and
@@ -117,6 +119,9 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             start: The offset of the first event.
             stop: The offset behind the last event, at most the head.
             spool_id: The spool that the offsets belong to: `SpoolInfo.spool_id`.
+            patience: How long the reader asks again while the collector has no place or no memory
+                for its next batch, as it has many readers, in seconds. Then it raises
+                `CollectorBusy`.
 
         Yields:
             The reader. It raises the errors of the collector, see `RangeReader.__anext__`.
@@ -124,7 +129,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Checkpoint: no.
         If cancelled: the range is cancelled at the collector; the connection stays usable.
         """
-        reader = make(RangeReader, partial(self._open_piece, spool_id), start, stop)
+        reader = make(RangeReader, partial(self._open_piece, spool_id), start, stop, patience)
         try:
             yield reader
         finally:

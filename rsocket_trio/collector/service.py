@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
+from typing import cast
 
 from ..errors import Invalid
 from ..payload import Payload
@@ -61,7 +62,9 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
             reader = spool.read(request.start, request.stop)
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
-        return reads.begin(reader, request.size, peer)
+        # Large batches are payloads in chunks, which the router passes on as well.
+        batches = reads.begin(reader, request.size, peer)
+        return cast("AsyncIterable[Payload]", batches)
 
     @router.request_response(POSITION)
     async def position(request: PositionRequest, peer: Requester) -> SpoolInfo:

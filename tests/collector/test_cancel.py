@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import trio
 
 from rsocket_trio import Payload, connect
-from rsocket_trio.collector import EVENTS
+from rsocket_trio.collector import EVENTS, CollectorLimits
 from rsocket_trio.testing import cancel_everywhere
 from tests.collector.running import data, running
-from tests.spool.helpers import collect, lines
+from tests.spool.helpers import collect, lines, sized
 from tests.waiting import until
 
 
@@ -68,6 +69,26 @@ async def test_read(client, spool):
         await works(client, spool)
 
     assert await cancel_everywhere(operation, check) >= 5
+
+
+async def test_read_large_batches(spool, reading):
+    """Their memory is given back, at whatever step the range is cancelled."""
+    for _ in range(2):
+        await spool.append(sized(3 * 2**20))
+    limits = CollectorLimits(max_read_memory=2**20, max_read_wait=1)
+    async with reading(limits) as client:
+
+        async def operation():
+            async with client.read(0, 2, spool_id=spool.spool_id) as batches:
+                assert len(await collect(batches)) == 2
+
+        async def check():
+            # One batch is all that fits, so this would wait for what was not given back.
+            with trio.fail_after(20):
+                await operation()
+            await until(lambda: client.requester.statistics().open_streams == 0)
+
+        assert await cancel_everywhere(operation, check) >= 5
 
 
 async def test_a_channel(directory):

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections import deque
 
+import attrs
 import cbor2
 import pytest
 import trio
@@ -14,6 +15,7 @@ import trio.testing
 from rsocket_trio import Invalid, Metadata, Payload, connect
 from rsocket_trio.collector import EVENTS, IngestConfig
 from rsocket_trio.collector.gathering import ITEM_COST, size_of
+from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
 from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
@@ -67,6 +69,28 @@ async def test_fire_and_forget_into_a_full_spool(directory, caplog):
                 await trio.sleep(0.002)
             numbers_now = collector.statistics()
             assert numbers_now.stored + numbers_now.dropped == 100
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_flood_beyond_the_limits_of_a_connection(directory, stays):
+    """Events that the connection drops are counted as well, also when it is over."""
+    limits = attrs.evolve(COLLECTOR_CONFIG.limits, max_active_requests=3)
+    config = attrs.evolve(COLLECTOR_CONFIG, limits=limits)
+    async with running(directory, rsocket=config) as collector:
+
+        def counted():
+            numbers_now = collector.statistics()
+            return numbers_now.stored + numbers_now.dropped
+
+        async with connect(collector.uris[0], **JSON) as requester:
+            for each in numbers(5000):
+                await requester.fire_and_forget(each, route=EVENTS)
+            if stays:
+                await until(lambda: counted() == 5000)
+        await until(lambda: counted() == 5000)
+        assert collector.statistics().dropped > 0
+        await until(lambda: collector.statistics().connections == 0)
+        assert counted() == 5000
 
 
 async def test_the_bound_of_all_connections(directory):

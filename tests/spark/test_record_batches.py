@@ -232,7 +232,10 @@ def test_events_that_were_lost_between_batches():
         (("a", BinaryType()), "a has the type binary, which is not decoded"),
         (("a", ArrayType(BinaryType())), r"a\[\] has the type binary"),
         (("a", MapType(LongType(), LongType())), "keys of the map a must be strings"),
-        (("a", MapType(StringType(), DecimalType(5, 2))), r"a\{\} has the type decimal.* in a column with a map"),
+        (
+            ("a", MapType(StringType(), DecimalType(5, 2))),
+            r"a\{\} has the type decimal.* in a column with a map",
+        ),
         (("a", LongType(), False), "a must be nullable"),
         (("a", StructType().add("b", LongType(), nullable=False)), "a.b must be nullable"),
         (("a", ArrayType(LongType(), containsNull=False)), r"a\[\] must be nullable"),

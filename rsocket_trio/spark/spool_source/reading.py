@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from ...collector import connect_collector
+from ...collector import CollectorBusy, connect_collector
 from ...errors import RSocketError
 from ...log_policy import logger
 from ...spool import (
@@ -37,6 +37,9 @@ BUFFER: Final = 4
 """Stored batches that wait for the task."""
 
 RETRY_PAUSE: Final = 0.2
+
+BUSY_PAUSE: Final = 0.5
+"""Seconds until the next attempt after the collector had no room for this reader."""
 
 _thread: Final = TrioThread("rsocket-trio reads")
 
@@ -166,7 +169,10 @@ async def open_stored(place: Place) -> AsyncIterator[trio.MemoryReceiveChannel[S
 
 
 async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> None:
-    """Send the batches of a range. A lost connection is made again.
+    """Send the batches of a range. A lost connection is made again, and a refused request too.
+
+    A collector that has no room for a reader now is no reason to fail: it answers, and this waits
+    for its turn.
 
     Raises:
         RangeUnreadable: There was no progress for the time of ``place.timeout``.
@@ -176,13 +182,14 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
     at = place.start
     deadline = trio.current_time() + place.timeout
     trouble: Exception | None = None
+    told = False
     with send:
         while at < place.stop:
             try:
                 with trio.CancelScope(deadline=deadline) as scope:
                     async with (
                         connect_collector(place.uri, ssl_context=place.tls.context()) as client,
-                        client.read(at, place.stop, spool_id=place.spool_id) as batches,
+                        client.read(at, place.stop, spool_id=place.spool_id, patience=0) as batches,
                     ):
                         async for batch in batches:
                             scope.deadline = math.inf  # The task of Spark takes its time.
@@ -191,6 +198,12 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                             deadline = scope.deadline = trio.current_time() + place.timeout
             except (OffsetTrimmed, WrongSpool):
                 raise
+            except CollectorBusy as busy:
+                trouble = busy
+                deadline = trio.current_time() + place.timeout
+                if not told:
+                    told = True
+                    logger.warning("%s: %s; the task asks again", place.uri, busy)
             except (RSocketError, OSError) as error:
                 trouble = error
             if at < place.stop:
@@ -201,4 +214,4 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                         f" ({trouble or 'the collector is silent'}); does the collector run, and"
                         " can this host reach it?"
                     )
-                await trio.sleep(RETRY_PAUSE)
+                await trio.sleep(BUSY_PAUSE if isinstance(trouble, CollectorBusy) else RETRY_PAUSE)
