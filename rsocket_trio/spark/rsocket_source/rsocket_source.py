@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from ..columns.schemas import check_names
 from ..options import Options
-from ..sinks.rsocket_writer import rsocket_stream_writer, rsocket_writer
+from ..sinks.rsocket_sink.writer import rsocket_stream_writer, rsocket_writer
 from .batch_reader import BatchReader
 from .replay_reader import ReplayBatchReader, ReplayStreamReader, read_replay_settings
 from .rows.settings import read_row_settings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from rsocket_trio.spark.sinks import row_payloads  # noqa: E402
-from rsocket_trio.spark.sinks.arrow_rows import count_rows  # noqa: E402
+from rsocket_trio.spark.sinks.receiving.arrow_rows import count_rows  # noqa: E402
 from rsocket_trio.spark.sinks.row_payloads import PayloadMaker  # noqa: E402
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, tzinfo=UTC)

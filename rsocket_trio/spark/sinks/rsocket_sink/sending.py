@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from ... import (
+from .... import (
     ConnectFailed,
     ConnectionClosed,
     ConnectionConfig,
@@ -24,9 +24,9 @@ from ... import (
     StreamError,
     connect,
 )
-from ...log_policy import logger
-from .errors import SinkError
-from .messages import (
+from ....log_policy import logger
+from ..errors import SinkError
+from ..messages import (
     ABORT,
     COMMIT,
     AbortRequest,
@@ -38,9 +38,9 @@ from .messages import (
     decode,
     encode,
 )
-from .patience import Patience
-from .row_feed import RowFeed
-from .rsocket_settings import RSocketSinkSettings
+from ..patience import Patience
+from ..row_feed import RowFeed
+from .settings import RSocketSinkSettings
 
 __all__ = ["Sent", "abort_batch", "commit_batch", "fire_rows", "write_attempt"]
 

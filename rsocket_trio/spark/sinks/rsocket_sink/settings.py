@@ -8,11 +8,11 @@ from typing import Final
 
 import attrs
 
-from ... import Authentication, Metadata, parse_uri
-from ..auth_options import read_authentication
-from ..options import Options
-from ..tls_options import TlsSettings
-from .messages import COMMIT, FORMATS, MAX_ID, MAX_NUMBER
+from .... import Authentication, Metadata, parse_uri
+from ...auth_options import read_authentication
+from ...options import Options
+from ...tls_options import TlsSettings
+from ..messages import COMMIT, FORMATS, MAX_ID, MAX_NUMBER
 
 __all__ = ["INTERACTIONS", "RSocketSinkSettings"]
 

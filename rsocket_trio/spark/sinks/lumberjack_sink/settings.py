@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from ... import Retry, lumberjack
-from ...lumberjack.addresses import lumberjack_uri
-from ..options import Options
-from ..tls_options import TlsSettings
+from .... import Retry, lumberjack
+from ....lumberjack.addresses import lumberjack_uri
+from ...options import Options
+from ...tls_options import TlsSettings
 
 __all__ = ["LumberjackSinkSettings"]
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType  # noqa: E402
 
 from rsocket_trio import lumberjack  # noqa: E402
 from rsocket_trio.spark.sinks.errors import SinkError  # noqa: E402
-from rsocket_trio.spark.sinks.lumberjack_writer import (  # noqa: E402
+from rsocket_trio.spark.sinks.lumberjack_sink.writer import (  # noqa: E402
     lumberjack_stream_writer,
     lumberjack_writer,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ... import Invalid, Rejected
+from .... import Invalid, Rejected
 from .arrow_rows import count_rows
 from .store import StagedAttempt
 

@@ -15,13 +15,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ...log_policy import logger
-from .errors import SinkError
-from .messages import AbortRequest, CommitRequest, Opening
-from .row_payloads import PayloadMaker
-from .rsocket_sending import Sent, abort_batch, commit_batch, fire_rows, write_attempt
-from .rsocket_settings import RSocketSinkSettings
-from .running import run
+from ....log_policy import logger
+from ..errors import SinkError
+from ..messages import AbortRequest, CommitRequest, Opening
+from ..row_payloads import PayloadMaker
+from ..running import run
+from .sending import Sent, abort_batch, commit_batch, fire_rows, write_attempt
+from .settings import RSocketSinkSettings
 from .task_facts import TaskFacts
 
 __all__ = [

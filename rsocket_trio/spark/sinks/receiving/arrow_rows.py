@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ... import Invalid
+from .... import Invalid
 
 __all__ = ["count_rows"]
 

@@ -12,11 +12,9 @@ from typing import Annotated, Any, Final, TypeVar, final
 import attrs
 import trio
 
-from ... import Invalid, Payload, Principal, Rejected, Router
-from ...sealed import Sealed, make
-from .committed import CommittedBatch
-from .limits import SinkLimits
-from .messages import (
+from .... import Invalid, Payload, Principal, Rejected, Router
+from ....sealed import Sealed, make
+from ..messages import (
     ABORT,
     COMMIT,
     AbortRequest,
@@ -27,6 +25,8 @@ from .messages import (
     decode,
     encode,
 )
+from .committed import CommittedBatch
+from .limits import SinkLimits
 from .sqlite_store import SqliteStore
 from .staging import Staging
 from .store import MemoryStore, Store

@@ -33,7 +33,12 @@ def free_port() -> str:
 def start(tmp_path, port: str) -> subprocess.Popen:
     arguments = [tmp_path / "staged", tmp_path / "rows.sqlite3", port]
     program = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.sinks.receiver_program", *map(str, arguments)],
+        [
+            sys.executable,
+            "-m",
+            "tests.spark.sinks.receiving.receiver_program",
+            *map(str, arguments),
+        ],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from ...process_lock import LockHeld, NoFileLocks, ProcessLock
+from ....process_lock import LockHeld, NoFileLocks, ProcessLock
 from .store import Commit, StagedAttempt, join_payloads, split_payloads
 
 __all__ = ["SinkDirectoryError", "SqliteStore"]

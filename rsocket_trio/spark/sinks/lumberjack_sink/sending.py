@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import trio
 
-from ... import LocalProtocolError, lumberjack
-from .errors import SinkError
-from .lumberjack_settings import LumberjackSinkSettings
-from .patience import Patience
-from .row_feed import RowFeed
+from .... import LocalProtocolError, lumberjack
+from ..errors import SinkError
+from ..patience import Patience
+from ..row_feed import RowFeed
+from .settings import LumberjackSinkSettings
 
 __all__ = ["ship_rows"]
 

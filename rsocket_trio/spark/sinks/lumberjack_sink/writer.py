@@ -14,10 +14,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ..running import run
 from .events import EventMaker
-from .lumberjack_sending import ship_rows
-from .lumberjack_settings import LumberjackSinkSettings
-from .running import run
+from .sending import ship_rows
+from .settings import LumberjackSinkSettings
 
 __all__ = [
     "LumberjackBatchWriter",

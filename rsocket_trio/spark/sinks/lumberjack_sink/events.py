@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from .row_payloads import json_text
-from .row_values import RowMaker
+from ..row_payloads import json_text
+from ..row_values import RowMaker
 
 __all__ = ["EventMaker"]
 

@@ -18,14 +18,9 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from ... import Invalid, Rejected
-from ...log_policy import logger
-from .attempt import Attempt
-from .attempt_index import AttemptIndex
-from .commit_log import CommitLog
-from .committed import CommittedBatch
-from .limits import SinkLimits
-from .messages import (
+from .... import Invalid, Rejected
+from ....log_policy import logger
+from ..messages import (
     AbortRequest,
     CommitReply,
     CommitRequest,
@@ -34,6 +29,11 @@ from .messages import (
     stale_batch,
     unknown_attempts,
 )
+from .attempt import Attempt
+from .attempt_index import AttemptIndex
+from .commit_log import CommitLog
+from .committed import CommittedBatch
+from .limits import SinkLimits
 from .store import Commit, StagedAttempt, Store
 
 __all__ = ["Staging"]

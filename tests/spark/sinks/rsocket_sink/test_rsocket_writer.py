@@ -27,7 +27,6 @@ from rsocket_trio import (  # noqa: E402
     serve,
 )
 from rsocket_trio.spark import SinkLimits, sink_receiver  # noqa: E402
-from rsocket_trio.spark.sinks import rsocket_writer as module  # noqa: E402
 from rsocket_trio.spark.sinks.errors import SinkError  # noqa: E402
 from rsocket_trio.spark.sinks.messages import (  # noqa: E402
     CommitReply,
@@ -38,12 +37,13 @@ from rsocket_trio.spark.sinks.messages import (  # noqa: E402
     decode,
     encode,
 )
-from rsocket_trio.spark.sinks.rsocket_writer import (  # noqa: E402
+from rsocket_trio.spark.sinks.rsocket_sink import writer as module  # noqa: E402
+from rsocket_trio.spark.sinks.rsocket_sink.task_facts import TaskFacts  # noqa: E402
+from rsocket_trio.spark.sinks.rsocket_sink.writer import (  # noqa: E402
     WrittenAttempt,
     rsocket_stream_writer,
     rsocket_writer,
 )
-from rsocket_trio.spark.sinks.task_facts import TaskFacts  # noqa: E402
 from tests.spark.sinks.helpers import Application  # noqa: E402
 
 SCHEMA = StructType([StructField("v", LongType()), StructField("name", StringType())])

@@ -23,7 +23,6 @@ from rsocket_trio import (
 )
 from rsocket_trio.metadata import MIME
 from rsocket_trio.spark import SinkDirectoryError, SinkLimits, sink_receiver
-from rsocket_trio.spark.sinks.attempt import CHUNK_COUNT
 from rsocket_trio.spark.sinks.messages import (
     COMMIT,
     STALE_BATCH,
@@ -33,8 +32,9 @@ from rsocket_trio.spark.sinks.messages import (
     Opening,
     encode,
 )
-from rsocket_trio.spark.sinks.staging import Staging
-from rsocket_trio.spark.sinks.store import MemoryStore
+from rsocket_trio.spark.sinks.receiving.attempt import CHUNK_COUNT
+from rsocket_trio.spark.sinks.receiving.staging import Staging
+from rsocket_trio.spark.sinks.receiving.store import MemoryStore
 from rsocket_trio.testing.in_memory import connected_pair
 from tests.spark.sinks.helpers import (
     ROUTE,
@@ -486,8 +486,8 @@ async def test_old_attempts_are_dropped(monkeypatch, place):
     now = 1e9
     monkeypatch.setattr("time.time", lambda: now)
     # The default of the clock was bound before.
-    from rsocket_trio.spark.sinks import receiver as module
-    from rsocket_trio.spark.sinks.staging import Staging
+    from rsocket_trio.spark.sinks.receiving import receiver as module
+    from rsocket_trio.spark.sinks.receiving.staging import Staging
 
     monkeypatch.setattr(
         module, "Staging", lambda store, limits: Staging(store, limits, lambda: now)
@@ -811,7 +811,7 @@ async def test_a_disk_that_fails_is_a_refusal(tmp_path, monkeypatch, caplog):
     """The peer is told that it may try again, and the log says why."""
     import sqlite3
 
-    from rsocket_trio.spark.sinks.sqlite_store import SqliteStore
+    from rsocket_trio.spark.sinks.receiving.sqlite_store import SqliteStore
 
     def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
@@ -834,7 +834,7 @@ async def test_a_disk_that_fails_after_the_handler(tmp_path, monkeypatch):
     """The handler has the rows, so the next try only remembers the batch."""
     import sqlite3
 
-    from rsocket_trio.spark.sinks.sqlite_store import SqliteStore
+    from rsocket_trio.spark.sinks.receiving.sqlite_store import SqliteStore
 
     def locked(*_):
         raise sqlite3.OperationalError("database is locked")

@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 import attrs
 import trio
 
-from ... import Invalid
-from ...codecs import CborCodec
+from .... import Invalid
+from ....codecs import CborCodec
 
 __all__ = ["CommittedBatch", "PayloadReader", "RowReader"]
 

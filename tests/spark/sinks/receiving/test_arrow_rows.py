@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio import Invalid
-from rsocket_trio.spark.sinks.arrow_rows import count_rows
+from rsocket_trio.spark.sinks.receiving.arrow_rows import count_rows
 
 pa = pytest.importorskip("pyarrow")
 
