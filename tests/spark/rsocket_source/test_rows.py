@@ -9,7 +9,7 @@ from decimal import Decimal
 import cbor2
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rsocket_trio import Payload
@@ -221,8 +221,12 @@ values = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), values), max_size=8))
+@example([{"b": 2**53 + 1}])
 def test_any_maps_in_cbor(elements):
-    """A value is as it was, or its element is malformed. An element does not depend on others."""
+    """A value is as it was, or its element is malformed. An element does not depend on others.
+
+    A whole number in a DOUBLE column is the nearest number of this type, as in JSON.
+    """
     schema = pa.schema(
         [
             ("a", pa.int64()),
@@ -243,7 +247,10 @@ def test_any_maps_in_cbor(elements):
     for row in found:
         element = elements[row["_offset"] - 7]
         for name in "abd":
-            assert row[name] == element.get(name) or row[name] != row[name]  # NaN
+            value = element.get(name)
+            if name == "b" and type(value) is int:
+                value = float(value)
+            assert row[name] == value or row[name] != row[name]  # NaN
         assert not isinstance(element.get("c"), str) or row["c"] == element["c"]
 
 
