@@ -30,6 +30,18 @@ from demo_processes import Failed
 from pipeline.parts import supervised
 from pipeline.run import Options, Run
 
+EPILOG: Final = """\
+It reads services.log, an invented hour of six services that it writes itself, /var/log/dpkg.log, if
+this machine has one, and figures about this machine. For log files of your own, begin with
+docs/howto/spark-tutorial.md: its program is short, and its schema is easy to change.
+
+examples:
+  python examples/log_pipeline.py
+  python examples/log_pipeline.py --output build/pipeline --linger 600
+
+exit status: 0 if all counts are right; otherwise 1, and standard error says which part failed
+"""
+
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -83,33 +95,43 @@ def clear(directory: Path, *, keep_logs: bool) -> None:
 def parsed() -> Options:
     parser = argparse.ArgumentParser(
         description="Ship log files and telemetry through collectors into Spark, and watch alerts.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--output",
+        metavar="DIR",
         type=Path,
         default=Path("build/pipeline"),
         help="directory for the picture and the tables (default %(default)s)",
     )
     parser.add_argument(
         "--seconds",
+        metavar="SECONDS",
         type=float,
         default=15.0,
-        help="the service log of an hour is written in this time (default %(default)s)",
+        help="the invented hour is written in this time (default %(default)s)",
     )
     parser.add_argument(
         "--limit",
+        metavar="SECONDS",
         type=float,
         default=180.0,
-        help="seconds after which the run is stopped, with status 1 (default %(default)s)",
+        help="a run that takes longer is stopped, with status 1 (default %(default)s)",
     )
     parser.add_argument(
         "--linger",
+        metavar="SECONDS",
         type=float,
         default=0.0,
-        help="seconds in which the page stays at the end (default %(default)s)",
+        help="the page stays for this time at the end (default %(default)s)",
     )
     parser.add_argument(
-        "--modules", type=Path, help="directory with the modules of the page, see its README line"
+        "--modules",
+        metavar="DIR",
+        type=Path,
+        help="directory with the modules of the page, if npm has not installed them in"
+        " examples/pipeline/page",
     )
     return Options(**vars(parser.parse_args()))
 

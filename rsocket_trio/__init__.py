@@ -4,9 +4,9 @@
 # tests/rules/test_layers.py reads the imports and checks this.
 #
 #     errors sealed payload streamed config lease uri < frames metadata < protocol
-#       < log_text < log_policy os_support < process_lock < sockets < transports < reactivesocket
-#       < interactions < connection < tracing arguments < requester responder < service
-#       < client server routing codecs < spool logfiles < lumberjack < collector
+#       < log_text sizes < log_policy os_support < process_lock < sockets < transports
+#       < reactivesocket < interactions < connection < tracing arguments < requester responder
+#       < service < client server routing codecs < spool logfiles < lumberjack < collector
 #       < spark cli testing
 #
 # No module up to `protocol` imports trio, sockets, time, random, threads or logging. In

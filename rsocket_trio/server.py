@@ -14,6 +14,7 @@ from .config import ConnectionConfig, check_config
 from .connection.resume_options import ServerResume, check_resume
 from .connection.resume_server import Sessions
 from .lease import LeaseOptions, LeaseSource, lease_options
+from .protocol.interaction import Interaction
 from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
@@ -38,10 +39,15 @@ class ServerStatistics:
     Attributes:
         connections: Connections that are set up and not over.
         accepted: Connections that have been set up since the start.
+        dropped_events: Messages of fire_and_forget that no handler got, since the start: beyond
+            `Limits.max_active_requests`, `Limits.max_requests_size` or another limit of their
+            connection, or because their connection ended before their turn. Their senders are not
+            told.
     """
 
     connections: int
     accepted: int
+    dropped_events: int
 
 
 @final
@@ -62,7 +68,11 @@ class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_sta
     def statistics(self) -> ServerStatistics:
         """Return numbers about this server."""
         registry = self._service.registry
-        return ServerStatistics(connections=len(registry.connections), accepted=registry.accepted)
+        return ServerStatistics(
+            connections=len(registry.connections),
+            accepted=registry.accepted,
+            dropped_events=registry.dropped_by_all(Interaction.FIRE_AND_FORGET),
+        )
 
     def _stop_connections(self) -> None:
         self._service.registry.stop()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,6 +33,7 @@ from .frames.setup import SetupFrame
 from .interactions.isolation import being_cancelled, failure_of, outcome_of, split
 from .lease import LeaseOptions
 from .log_policy import logger
+from .protocol.interaction import Interaction
 from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
@@ -54,12 +56,15 @@ class Registry:
     Attributes:
         connections: The connections that are set up and not over.
         accepted: How many connections have been set up since the start.
+        dropped: How many messages without an answer were dropped by connections that are over, by
+            interaction.
         stopping: The server is stopping, and refuses new connections.
     """
 
     def __init__(self) -> None:
         self.connections: set[Connection] = set()
         self.accepted = 0
+        self.dropped: Counter[str] = Counter()
         self.stopping = False
         self._silent: set[trio.CancelScope] = set()  # connections without a SETUP so far
 
@@ -82,6 +87,12 @@ class Registry:
             yield
         finally:
             self.connections.discard(connection)
+            self.dropped.update(connection.dropped)
+
+    def dropped_by_all(self, what: Interaction) -> int:
+        """Return how many messages of a kind were dropped since the start."""
+        now = sum(each.dropped[what] for each in self.connections)
+        return self.dropped[what] + now
 
     @contextmanager
     def until_stopped(self) -> Iterator[trio.CancelScope]:

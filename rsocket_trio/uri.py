@@ -94,6 +94,7 @@ SCHEMES: Final = frozenset(_REGISTERED)
 
 _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f\s]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_USER: Final = re.compile(r"//[^/]*@")
 
 
 @attrs.frozen(kw_only=True)
@@ -254,4 +255,5 @@ def _is_ipv6(host: str) -> bool:
 
 
 def _refusal(text: str, why: str, example: str) -> ValueError:
-    return ValueError(f"{text!r} is not an address: {why}; an address looks like {example!r}")
+    shown = _USER.sub("//***@", text)  # It may have a password, and errors are logged.
+    return ValueError(f"{shown!r} is not an address: {why}; an address looks like {example!r}")

@@ -10,6 +10,7 @@ import trio
 from rsocket_trio import ConnectionClosed, ConnectionLost, Payload, Responder, connect, serve
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import open_transport
+from tests.waiting import until
 
 
 @pytest.fixture(params=["tcp://127.0.0.1:0", "ws://127.0.0.1:0/path"], ids=["tcp", "ws"])
@@ -36,12 +37,6 @@ class Waiting(Responder):
     async def request_stream(self, payload):
         yield payload
         await self.request_response(Payload())
-
-
-async def until(condition):
-    with trio.fail_after(30):
-        while not condition():
-            await trio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("how", ["leaves", "closes the socket", "is cancelled"])

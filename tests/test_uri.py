@@ -80,6 +80,16 @@ def test_a_wrong_address_is_explained(text: str, why: str) -> None:
     parse_uri(shown)
 
 
+@pytest.mark.parametrize(
+    "text", ["tcp://me:secret@h:1", "x://me:secret@h", "ws://me:secret@a@h:1/ b", "tcp://:secret@"]
+)
+def test_a_password_in_a_wrong_address_is_not_shown(text: str) -> None:
+    """Errors are logged."""
+    with pytest.raises(ValueError, match=r"//\*\*\*@") as caught:
+        parse_uri(text)
+    assert "secret" not in str(caught.value)
+
+
 @given(st.text(max_size=30) | st.text(max_size=30).map("ws://h:1/{}".format))
 def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
     """A valid text is the same after printing and reading; others raise ValueError only."""

@@ -76,7 +76,9 @@ class Run:
             nursery.start_soon(self._follow_job, job, ready)
             await ready.wait()
             services = self._input / "services.log"
-            self._say(f"the queries run; {services.name} is written, an hour in a few seconds")
+            self._say(
+                f"the queries run; {services.name} is written: an invented hour of six services"
+            )
             await inputs.write_services(services, self._options.seconds)
             files = {services.name: inputs.count_services(services)}
             if of_machine is not None:

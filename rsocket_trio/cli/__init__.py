@@ -5,6 +5,7 @@ The modules, in reading order. Every run uses these:
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``spool_options``: those of commands that keep events in a spool
 - ``collect_grammar``: those of ``collect``
 - ``spool_grammar``: those of the group ``spool``
 - ``commands``: add a command, or a group of commands, with its help
@@ -23,8 +24,10 @@ The commands. Each module is imported when its command runs:
 - ``lumberjack_serve``: receive log events, and print them or keep them in a spool
 - ``lumberjack_ship``: ship the lines of log files
 - ``collect``: run a collector until a signal stops it, or ask one how it is
-- ``collect_status``: ask a collector, and print what it says
+- ``collect_auth``: who may use a collector by RSocket
+- ``collect_status``: ask a collector, and print what it says; forget a consumer of it
 - ``spool_info``: print what a spool holds
+- ``spool_forget``: forget a consumer of a spool
 - ``spool_read``: print the events of a spool
 
 The commands share these:

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rsocket_trio.collector import Collector, collect, parse_subscription
-from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError
+from rsocket_trio.spool import BatchTooLarge, SpoolError
 from rsocket_trio.uri import parse_uri
 
 from .certificates import server_context, trusting
+from .collect_auth import required_credentials
 from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
 from .serving import serve_until_stopped
+from .spool_options import spool_retention, spool_room
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
 
-_DEFAULT_SIZE: Final = 2**30
+_SIZE_OPTION: Final = "--max-size"
 _INTERVAL: Final = 0.5
 """Seconds between two looks at the spool."""
 
@@ -52,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
         for name in _OF_A_RUN:
             if getattr(args, name) is not None:
                 raise Failure(f"--{name.replace('_', '-')} does not work with --status", USAGE)
+        if args.force and args.forget is None:
+            raise Failure("--force works only with --forget", USAGE)
         return collect_status.run(args)
     log_to_stderr(
         args,
@@ -68,12 +72,14 @@ class _Run:
 
     def __init__(self, args: argparse.Namespace) -> None:
         _check(args)
+        self._room: Final = spool_room(args, _SIZE_OPTION)
         self._args: Final = args
         self._collector: Collector | None = None
         self._failure: SpoolError | None = None
         self._ended: Final = trio.Event()
         encrypted = [uri for uri in args.listen if _is_encrypted(uri)]
         self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
+        self._authenticate: Final = required_credentials(args)
         self._publishers: Final = _publishers_context(args)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
 
@@ -88,20 +94,18 @@ class _Run:
 
     async def _collect(self, task_status: trio.TaskStatus[Collector]) -> None:
         args = self._args
-        retention = None
-        if args.keep_size is not None or args.keep_age is not None:
-            retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
         try:
             await collect(
                 args.spool,
                 *args.listen,
                 subscribe=args.subscribe or (),
-                max_size=args.max_size or _DEFAULT_SIZE,
-                retention=retention,
+                max_size=self._room,
+                retention=spool_retention(args),
                 ssl_context=self._context,
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,
                 allowed_origins=args.allow_origin,
+                authenticate=self._authenticate,
                 task_status=_Started(self, task_status),
             )
         except SpoolError as error:
@@ -122,7 +126,7 @@ class _Run:
         self._collector = collector
 
     async def _watch(self, collector: Collector) -> None:
-        reports = RoomReports(collector.spool, "--max-size")
+        reports = RoomReports(collector.spool, _SIZE_OPTION)
         try:
             while not self._ended.is_set():
                 reports.look()
@@ -164,17 +168,28 @@ def _check(args: argparse.Namespace) -> None:
             raise Failure(f"collect needs --{name} (or --status URI)", USAGE)
     if args.insecure:
         raise Failure("--insecure works only with --status", USAGE)
-    room = args.max_size or _DEFAULT_SIZE
-    if (args.keep_size or 0) > room:
-        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --max-size)", USAGE)
+    if args.force and args.forget is None:
+        raise Failure("--force works only with --forget", USAGE)
+    if args.forget is not None:
+        raise Failure("--forget works only with --status URI; see also spool forget", USAGE)
+    if (args.auth_bearer or args.auth_simple) and all(_is_lumberjack(uri) for uri in args.listen):
+        raise Failure(
+            "--auth-bearer and --auth-simple are for RSocket: name an address of RSocket with"
+            " --listen; senders of Lumberjack can be asked for a certificate (--ca)",
+            USAGE,
+        )
     if args.allow_origin is not None and not any(
         uri.lower().startswith(("ws:", "wss:")) for uri in args.listen
     ):
         raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
 
 
+def _is_lumberjack(uri: str) -> bool:
+    return uri.lower().startswith(("lumberjack:", "lumberjacks:"))
+
+
 def _is_encrypted(uri: str) -> bool:
-    if uri.lower().startswith(("lumberjack:", "lumberjacks:")):
+    if _is_lumberjack(uri):
         return uri.lower().startswith("lumberjacks:")
     return parse_uri(uri).is_encrypted
 

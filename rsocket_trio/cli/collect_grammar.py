@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .commands import Commands, add_command
 from .options import (
-    add_retention,
     add_server_tls,
     add_verbosity,
     address,
@@ -12,9 +11,9 @@ from .options import (
     origin,
     positive,
     seconds,
-    size,
     subscription,
 )
+from .spool_options import add_spool_options
 
 __all__ = ["add_collect"]
 
@@ -41,8 +40,11 @@ def add_collect(commands: Commands) -> None:
         "--spool /var/spool/events --max-size 20G --listen lumberjacks://0.0.0.0:5044"
         " --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem --ca peers.pem",
         "--spool events --listen tcp://127.0.0.1:7878 --subscribe tcp://sensor:7000/measurements",
+        "--spool events --listen tls://0.0.0.0:7878 --cert cert.pem --key key.pem"
+        " --auth-bearer @token",
         "--status tcp://127.0.0.1:7878",
         "--status tcp://127.0.0.1:7878 --json | jq .head",
+        "--status tcp://127.0.0.1:7878 --forget old-query",
     )
     parser.add_argument(
         "--spool",
@@ -81,20 +83,25 @@ def add_collect(commands: Commands) -> None:
         help="print numbers about the collector at this RSocket address, and end",
     )
     parser.add_argument(
+        "--forget",
+        metavar="CONSUMER",
+        help="with --status: first forget this consumer, which does not come back, so that no"
+        " events are kept for it; refused while an instance of it is connected",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="with --forget: also while an instance is connected; events that it has not read may"
+        " be deleted then",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="print the status, or the log messages on standard error, as JSON, one object per"
         " line",
     )
     spool = parser.add_argument_group("spool")
-    spool.add_argument(
-        "--max-size",
-        metavar="SIZE",
-        type=size,
-        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
-        " wait when it is full",
-    )
-    add_retention(spool)
+    add_spool_options(spool, "--max-size", "--spool-size")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",
@@ -110,6 +117,22 @@ def add_collect(commands: Commands) -> None:
         action="append",
         help="accept web pages of this origin, for example https://example.org; may be repeated;"
         " without it, no web page may connect over WebSocket",
+    )
+    access = parser.add_argument_group("authentication")
+    access.add_argument(
+        "--auth-bearer",
+        metavar="TOKEN",
+        action="append",
+        help="let only clients of RSocket in that have this token in SETUP: TOKEN, @FILE or"
+        " env:NAME (an environment variable), which keep it off the command line; may be repeated,"
+        " also with --auth-simple: one of them is enough; with --status: present this token",
+    )
+    access.add_argument(
+        "--auth-simple",
+        metavar="USER:PASSWORD",
+        action="append",
+        help="the same with a user name and a password: USER:PASSWORD, @FILE or env:NAME; senders"
+        " of Lumberjack have no passwords: use --ca for them",
     )
     tls = add_server_tls(parser, _ENCRYPTED)
     tls.add_argument(

@@ -1,21 +1,35 @@
-"""``collect --status``: ask a collector, and print what it says."""
+"""``collect --status``: ask a collector, and print what it says; forget a consumer of it."""
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
-from rsocket_trio.collector import CollectorStatistics, SpoolInfo, connect_collector
-from rsocket_trio.errors import RemoteProtocolError, RSocketError, SetupError, StreamError
+from rsocket_trio.collector import (
+    CollectorClient,
+    CollectorStatistics,
+    SpoolInfo,
+    connect_collector,
+)
+from rsocket_trio.errors import (
+    Invalid,
+    Rejected,
+    RemoteProtocolError,
+    RSocketError,
+    SetupError,
+    StreamError,
+)
 from rsocket_trio.log_text import escaped
 from rsocket_trio.uri import parse_uri
 
 from .certificates import client_context
-from .exits import DONE, PEER_ERROR, UNREACHABLE, Failure
+from .collect_auth import given_credentials
+from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
 from .interrupt import Interruption, interruptible
 from .logs import log_to_stderr
 from .output import json_line
@@ -40,9 +54,15 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args)
     encrypted = parse_uri(args.status).is_encrypted
     context = client_context(args, "tls:// and wss://", encrypted=encrypted)
+    auth = given_credentials(args)
+    if len(auth) > 1:
+        raise Failure("--status needs one --auth-bearer or --auth-simple, not several", USAGE)
     found: list[tuple[SpoolInfo, CollectorStatistics]] = []
+    connecting = partial(
+        connect_collector, args.status, ssl_context=context, auth=auth[0] if auth else None
+    )
     try:
-        status = trio.run(interruptible, partial(_ask, args.status, context, found))
+        status = trio.run(interruptible, partial(_ask, connecting, args.forget, args.force, found))
     except StreamError as error:
         raise Failure(f"the peer is no collector: it answered {error}", PEER_ERROR) from error
     except SetupError as error:
@@ -61,14 +81,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(
-    uri: str,
-    context: ssl.SSLContext | None,
+    connecting: Callable[[], AbstractAsyncContextManager[CollectorClient]],
+    forget: str | None,
+    force: bool,
     found: list[tuple[SpoolInfo, CollectorStatistics]],
     stop: Interruption,
 ) -> int:
     with stop.work(), trio.fail_after(_PATIENCE):
-        async with connect_collector(uri, ssl_context=context) as collector:
-            found.append((await collector.info(), await collector.statistics()))
+        async with connecting() as collector:
+            info = await collector.info()
+            if forget is not None:
+                try:
+                    info = await collector.forget(forget, spool_id=info.spool_id, force=force)
+                except (Invalid, Rejected) as error:
+                    raise Failure(f"--forget: {error.message}", PEER_ERROR) from error
+            found.append((info, await collector.statistics()))
     return DONE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .commands import Commands, add_command, add_group
 from .options import (
     above_zero,
-    add_retention,
     add_server_tls,
     add_verbosity,
     lumberjack_address,
@@ -14,6 +13,7 @@ from .options import (
     size,
 )
 from .ship_grammar import add_ship
+from .spool_options import add_spool_options
 
 __all__ = ["add_lumberjack"]
 
@@ -95,14 +95,7 @@ def _add_serve(group: Commands) -> None:
         help="keep the events in the spool in this directory and print none; it is made if there is"
         " none. rsocket-trio spool read DIR prints them",
     )
-    spool.add_argument(
-        "--spool-size",
-        metavar="SIZE",
-        type=size,
-        help="bytes that the spool may store, for example 500M or 20G (default 1G); the senders"
-        " wait when it is full",
-    )
-    add_retention(spool)
+    add_spool_options(spool, "--spool-size", "--max-size")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-connections",

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -21,7 +21,7 @@ from rsocket_trio.lumberjack import (
     serve,
 )
 from rsocket_trio.lumberjack.addresses import lumberjack_uri
-from rsocket_trio.spool import BatchTooLarge, Retention, SpoolError, open_spool
+from rsocket_trio.spool import BatchTooLarge, SpoolError, open_spool
 
 from .certificates import server_context
 from .event_printer import EventPrinter
@@ -29,14 +29,13 @@ from .event_storage import EventStorage
 from .exits import DONE, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .serving import serve_until_stopped
+from .spool_options import spool_retention, spool_room
 from .stdio import Writer
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
-
-_DEFAULT_SPOOL_SIZE: Final = 2**30
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,11 +85,10 @@ async def _print_events(args: argparse.Namespace, run: _Run) -> int:
 
 
 async def _spool_events(args: argparse.Namespace, run: _Run) -> int:
-    retention = None
-    if args.keep_size is not None or args.keep_age is not None:
-        retention = Retention(max_size=args.keep_size, max_age=args.keep_age)
     opened = open_spool(
-        args.spool, max_size=args.spool_size or _DEFAULT_SPOOL_SIZE, retention=retention
+        args.spool,
+        max_size=spool_room(args, "--spool-size"),
+        retention=spool_retention(args),
     )
     status = DONE
     async with AsyncExitStack() as stack:
@@ -151,9 +149,7 @@ def _check_spool(args: argparse.Namespace) -> None:
     for name in without:
         if _given(args, name):
             raise Failure(f"--{name} does not work with --spool", USAGE)
-    room = args.spool_size or _DEFAULT_SPOOL_SIZE
-    if (args.keep_size or 0) > room:
-        raise Failure(f"--keep-size is larger than the spool ({room} bytes, --spool-size)", USAGE)
+    spool_room(args, "--spool-size")  # for its check, before anything is made
 
 
 def _config(args: argparse.Namespace) -> LumberjackConfig:

@@ -22,7 +22,7 @@ from .payloads import read_metadata, read_value
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["read_secret", "request_metadata", "setup_metadata"]
+__all__ = ["read_bearer", "read_secret", "read_simple", "request_metadata", "setup_metadata"]
 
 _ENTRY: Final = re.compile(r"(?P<mime>[\w.+-]+/[\w.+-]+)=(?P<value>.*)", re.DOTALL)
 """A MIME type (RFC 2045, without parameters), ``=`` and a value."""
@@ -60,13 +60,31 @@ def setup_metadata(args: argparse.Namespace) -> Metadata | None:
         Failure: A secret cannot be read, or is not a user name and a password.
     """
     if args.auth_bearer is not None:
-        return Metadata(auth=BearerAuthentication(read_secret(args.auth_bearer, "--auth-bearer")))
+        return Metadata(auth=read_bearer(args.auth_bearer))
     if args.auth_simple is not None:
-        username, colon, password = read_secret(args.auth_simple, "--auth-simple").partition(":")
-        if not colon:
-            raise Failure("--auth-simple: the value must be USER:PASSWORD; it has no ':'", USAGE)
-        return Metadata(auth=SimpleAuthentication(username, password))
+        return Metadata(auth=read_simple(args.auth_simple))
     return None
+
+
+def read_bearer(argument: str) -> BearerAuthentication:
+    """Return the token that ``--auth-bearer`` names.
+
+    Raises:
+        Failure: It cannot be read.
+    """
+    return BearerAuthentication(read_secret(argument, "--auth-bearer"))
+
+
+def read_simple(argument: str) -> SimpleAuthentication:
+    """Return the user name and the password that ``--auth-simple`` names.
+
+    Raises:
+        Failure: They cannot be read, or there is no colon.
+    """
+    username, colon, password = read_secret(argument, "--auth-simple").partition(":")
+    if not colon:
+        raise Failure("--auth-simple: the value must be USER:PASSWORD; it has no ':'", USAGE)
+    return SimpleAuthentication(username, password)
 
 
 def read_secret(argument: str, option: str) -> str:

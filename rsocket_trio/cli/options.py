@@ -10,6 +10,7 @@ import math
 import re
 from typing import Final
 
+from rsocket_trio.sizes import parse_size
 from rsocket_trio.transports.origins import normal_origin
 from rsocket_trio.uri import parse_uri
 
@@ -22,7 +23,6 @@ __all__ = [
     "add_json",
     "add_payload_options",
     "add_prefetch",
-    "add_retention",
     "add_server_tls",
     "add_stream_options",
     "add_tls",
@@ -237,24 +237,6 @@ def add_server_tls(parser: argparse.ArgumentParser, schemes: str) -> argparse._A
     return group
 
 
-def add_retention(group: argparse._ActionsContainer) -> None:
-    """Add ``--keep-size`` and ``--keep-age``, how long a spool keeps events."""
-    group.add_argument(
-        "--keep-size",
-        metavar="SIZE",
-        type=size,
-        help="delete the oldest events when the spool stores more than this",
-    )
-    group.add_argument(
-        "--keep-age",
-        "--max-age",
-        metavar="SECONDS",
-        type=above_zero,
-        help="delete events this long after they were stored; without --keep-age and --keep-size,"
-        " only events are deleted that all consumers of the spool have behind them",
-    )
-
-
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the amount of logging."""
     group = parser.add_mutually_exclusive_group()
@@ -349,9 +331,8 @@ def lumberjack_address(text: str) -> str:
 
 def size(text: str) -> int:
     """An argument type: bytes, at least 1, as ``4096``, or in units of 1024 as ``64K``, ``2G``."""
-    found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", text, re.ASCII | re.IGNORECASE)
-    number = 0 if found is None else int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
-    if not 1 <= number < 2**63:
+    number = parse_size(text)
+    if number is None or not 1 <= number < 2**63:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size in bytes, such as 4096 or 64M")
     return number
 

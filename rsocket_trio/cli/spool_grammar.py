@@ -15,14 +15,16 @@ def add_spool(commands: Commands) -> None:
     group = add_group(
         commands,
         "spool",
-        "look into a spool, in which lumberjack serve keeps events",
-        "The commands only read, also while another process writes. The process must be allowed\n"
+        "look into a spool, in which collect and lumberjack serve keep events",
+        "info and read only read, also while another process writes. The process must be allowed\n"
         "to write to the directory, because the database keeps its locks there.",
         "info events",
         "read events --follow",
+        "forget events old-report",
     )
     _add_info(group)
     _add_read(group)
+    _add_forget(group)
 
 
 def _add_info(group: Commands) -> None:
@@ -79,6 +81,24 @@ def _add_read(group: Commands) -> None:
         help="print each event with its facts: an object with offset, stored_at (the time), peer"
         " and event",
     )
+
+
+def _add_forget(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "spool forget",
+        "spool_forget",
+        "forget a consumer that does not come back",
+        "A spool keeps the events that a consumer has not read, also if that consumer, such as a\n"
+        "query of Spark, is gone for ever. spool info shows all consumers and their positions.\n\n"
+        "Stop the receiver or collector first; or ask the collector while it runs:\n"
+        "rsocket-trio collect --status URI --forget CONSUMER. The next start deletes what is not\n"
+        "needed any more. A consumer that comes back after all begins at its own position, if the\n"
+        "events are still there.",
+        "events old-report",
+    )
+    _add_directory(parser)
+    parser.add_argument("consumer", metavar="CONSUMER", help="name of the consumer")
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:

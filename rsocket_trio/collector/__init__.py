@@ -9,6 +9,8 @@ The modules, in reading order:
 - ``range_reader``: a range, read batch by batch and piece by piece
 - ``service``: the routes for readers, over a spool
 - ``reads``: the ranges that are being read
+- ``range_stream``: one of them
+- ``read_memory``: the memory for batches that are on the way to readers
 - ``consumers``: positions of consumers with several instances
 - ``collecting``: a collector, as applications run it: `collect`
 - ``running``: what runs in it, and how it stops
@@ -29,12 +31,14 @@ from .ingest_config import IngestConfig
 from .limits import CollectorLimits
 from .messages import (
     EVENTS,
+    FORGET,
     INFO,
     POSITION,
     READ,
     STATUS,
     BatchHead,
     CollectorStatistics,
+    ForgetRequest,
     InfoRequest,
     PositionRequest,
     ReadRequest,
@@ -43,21 +47,25 @@ from .messages import (
     SubscriptionStatistics,
 )
 from .range_reader import RangeReader
+from .refusals import CollectorBusy
 from .service import reading_router
 from .stored import payloads_to_store, stored_payloads
 from .subscriptions import Subscription, parse_subscription
 
 __all__ = [
     "EVENTS",
+    "FORGET",
     "INFO",
     "POSITION",
     "READ",
     "STATUS",
     "BatchHead",
     "Collector",
+    "CollectorBusy",
     "CollectorClient",
     "CollectorLimits",
     "CollectorStatistics",
+    "ForgetRequest",
     "InfoRequest",
     "IngestConfig",
     "PositionRequest",

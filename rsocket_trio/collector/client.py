@@ -15,16 +15,19 @@ from ..codecs import CodecError
 from ..config import ConnectionConfig, Limits
 from ..errors import RemoteProtocolError, StreamError
 from ..interactions.demand import PayloadStream
+from ..metadata import Authentication, Metadata
 from ..requester import Requester
 from ..routing import Caller
 from ..sealed import Sealed, make
 from ..uri import Uri
 from .messages import (
+    FORGET,
     INFO,
     POSITION,
     READ,
     STATUS,
     CollectorStatistics,
+    ForgetRequest,
     InfoRequest,
     PositionRequest,
     ReadRequest,
@@ -105,7 +108,9 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             raise RemoteProtocolError(f"the peer gave no answer of a collector: {error}") from error
 
     @asynccontextmanager
-    async def read(self, start: int, stop: int, *, spool_id: str) -> AsyncIterator[RangeReader]:
+    async def read(
+        self, start: int, stop: int, *, spool_id: str, patience: float = 60.0
+    ) -> AsyncIterator[RangeReader]:
         """Read a range of events: ``async with collector.read(0, 9, spool_id=id) as batches``.
 
         ``async for batch in batches`` gives a `rsocket_trio.spool.StoredBatch` at a time, and
@@ -117,6 +122,9 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
             start: The offset of the first event.
             stop: The offset behind the last event, at most the head.
             spool_id: The spool that the offsets belong to: `SpoolInfo.spool_id`.
+            patience: How long the reader asks again while the collector has no place or no memory
+                for its next batch, as it has many readers, in seconds. Then it raises
+                `CollectorBusy`.
 
         Yields:
             The reader. It raises the errors of the collector, see `RangeReader.__anext__`.
@@ -124,7 +132,7 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         Checkpoint: no.
         If cancelled: the range is cancelled at the collector; the connection stays usable.
         """
-        reader = make(RangeReader, partial(self._open_piece, spool_id), start, stop)
+        reader = make(RangeReader, partial(self._open_piece, spool_id), start, stop, patience)
         try:
             yield reader
         finally:
@@ -164,6 +172,32 @@ class CollectorClient(metaclass=Sealed, given="connect_collector gives one"):
         )
         return await self._ask(POSITION, request)
 
+    async def forget(self, consumer: str, *, spool_id: str, force: bool = False) -> SpoolInfo:
+        """Forget a consumer that does not come back, so that no events are kept for it.
+
+        Args:
+            consumer: The name of the consumer.
+            spool_id: The spool that it reads.
+            force: Also if an instance of it is connected. Its position is forgotten then until it
+                commits again, and events that it has not read may be deleted meanwhile.
+
+        Returns:
+            What the spool holds now.
+
+        Raises:
+            Invalid: There is no such consumer.
+            Rejected: An instance of it is connected, and ``force`` is false.
+            WrongSpool: The collector has another spool.
+            StreamError: The collector refused the request.
+            RemoteProtocolError: The peer is no collector: its answer is something else.
+            ConnectionClosed: The connection is over.
+
+        Checkpoint: always.
+        If cancelled: the consumer may be forgotten or not.
+        """
+        request = ForgetRequest(spool_id=spool_id, consumer=consumer, force=force)
+        return await self._ask(FORGET, request)
+
     async def _ask(self, route: str, request: object) -> SpoolInfo:
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
@@ -185,6 +219,7 @@ async def connect_collector(
     uri: str | Uri,
     *,
     ssl_context: ssl.SSLContext | None = None,
+    auth: Authentication | None = None,
     config: ConnectionConfig = READER_CONFIG,
 ) -> AsyncIterator[CollectorClient]:
     """Connect to a collector.
@@ -198,6 +233,7 @@ async def connect_collector(
     Args:
         uri: An address that `rsocket_trio.connect` takes.
         ssl_context: TLS: verification and client certificate. By default Python's default context.
+        auth: The credentials, sent in the SETUP, for a collector that asks for some.
         config: Times, sizes and limits. The default accepts the largest batch of a spool, and finds
             within 20 s that the host is gone.
 
@@ -214,5 +250,7 @@ async def connect_collector(
     If cancelled: the connection is closed.
     """
     options: dict[str, Any] = {} if ssl_context is None else {"ssl_context": ssl_context}
+    if auth is not None:
+        options["setup_metadata"] = Metadata(auth=auth)
     async with connect(uri, config=config, **options) as requester:
         yield make(CollectorClient, requester)

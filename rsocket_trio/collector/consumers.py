@@ -91,6 +91,34 @@ class Consumers:
                 if floor is not None:
                     await self._spool.commit(consumer, floor)
 
+    async def forget(self, consumer: str, *, force: bool) -> None:
+        """Forget a consumer, so that the spool keeps no events for it.
+
+        Raises:
+            Rejected: An instance of it is connected, and ``force`` is false.
+            SpoolClosed: The spool is closed.
+            SpoolFailed: The spool has failed.
+            ValueError: There is no such consumer.
+        """
+        _check_name("consumer", consumer)
+        known = self._consumers.get(consumer)
+        if (known is None or not known.instances) and consumer not in self._spool.positions():
+            raise ValueError(f"there is no consumer {consumer!r}")
+        # In the table from now on, so that a commit of a new instance waits for the same lock.
+        found = self._consumers.setdefault(consumer, _Consumer())
+        async with found.lock:
+            connected = sum(
+                each.peer is not None and not each.peer.closed for each in found.instances.values()
+            )
+            if connected and not force:
+                raise Rejected(
+                    f"the consumer {consumer!r} is in use: {connected} of its instances are"
+                    " connected. Stop them, or force it; then they keep their events from their"
+                    " next commit on"
+                )
+            found.instances.clear()
+            await self._spool.forget(consumer)
+
     def _begin(self, consumer: str) -> _Consumer:
         made = _Consumer()
         stored = self._spool.positions().get(consumer)

@@ -67,11 +67,11 @@ COLLECTOR_CONFIG: Final = ConnectionConfig(
         max_requests_size=32 * 2**20,
         max_unread_size=64 * 2**20,
         max_active_requests=16384,
-        max_outbox_size=2**20,
+        max_outbox_size=2**18,
     ),
-    fragment_size=2**20,
+    fragment_size=2**18,
 )
 """How a collector serves RSocket. An event has 16 MiB at most, as a Lumberjack event. A connection
-of a sender holds some 130 MB at most, if it is hostile. That of a reader also holds a stored batch
-for each range that it has open, up to `CollectorLimits.max_reads_per_connection`. Ranges go out in
-large frames."""
+of a sender holds some 130 MB at most, if it is hostile. The batches that are on the way to readers
+are bounded by `CollectorLimits.max_read_memory`. Beside them a connection has two frames in its
+queue and two that are being sent, 1 MiB in all: they are large enough for a fast network."""

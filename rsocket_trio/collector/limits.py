@@ -20,16 +20,28 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
 
 @attrs.frozen(kw_only=True)
 class CollectorLimits:
-    """What the readers of a collector may take from it. Beyond a limit, a request is REJECTED.
+    """What the readers of a collector may take from it. Beyond a limit, a request is refused.
 
     Attributes:
-        max_reads: Ranges that are read at the same time, in all. Each has the batches of one query
-            in memory (`SpoolConfig.max_read_size`), or one batch if that is larger. 256: with the
-            spool of a collector, 256 MiB if no batch is larger than 1 MiB.
+        max_reads: Ranges that are read at the same time, in all. Each costs a task. 256.
         max_reads_per_connection: Ranges that one connection has open. 16: a reader needs one, and
             an executor of Spark has one for each core.
-        stall_time: A range whose reader takes no batch for this time loses its place as soon as
-            another reader needs it, in seconds. Its reader asks for the rest again. 30 s.
+        max_read_memory: Bytes of the batches that are on the way to readers, of all ranges. A batch
+            counts from the time when it is read from the disk until the last of it is in the queue
+            of its connection, which has 1 MiB at most. Further batches wait. One batch that is
+            larger is read alone. 128 MiB.
+        max_read_memory_per_connection: The same for one connection, so that no reader takes all.
+            32 MiB: each of its 16 ranges can have the 1 MiB of one query of small batches.
+        max_read_wait: A batch waits so long for this memory, in seconds; then its range ends with
+            an error, and its reader asks for the rest again after a pause. 15 s: longer than
+            ``stall_time``, so that the memory of stalled readers is free by then.
+        stall_time: A range loses its place, or its memory, as soon as another reader needs it, if
+            its reader has taken nothing for this time, in seconds. It ends with an error then, and
+            its reader asks for the rest again. 10 s: even a long pause of a garbage collector is
+            shorter, and to ask again costs little.
+        min_read_rate: A range also loses its memory if its reader takes a batch more slowly than
+            this, in bytes per second, after ``stall_time``. So a reader that takes a byte now and
+            then cannot keep others out. 256 KiB.
         max_consumers: Consumers that the spool remembers. Each keeps events in the spool until it
             commits, for ever if it never comes back. 64.
         max_consumers_per_connection: Consumers that one connection makes positions for. 8: a
@@ -45,7 +57,11 @@ class CollectorLimits:
 
     max_reads: int = attrs.field(default=256, validator=_count)
     max_reads_per_connection: int = attrs.field(default=16, validator=_count)
-    stall_time: float = attrs.field(default=30.0, validator=_positive)
+    max_read_memory: int = attrs.field(default=128 * 2**20, validator=_count)
+    max_read_memory_per_connection: int = attrs.field(default=32 * 2**20, validator=_count)
+    max_read_wait: float = attrs.field(default=15.0, validator=_positive)
+    stall_time: float = attrs.field(default=10.0, validator=_positive)
+    min_read_rate: float = attrs.field(default=256.0 * 2**10, validator=_positive)
     max_consumers: int = attrs.field(default=64, validator=_count)
     max_consumers_per_connection: int = attrs.field(default=8, validator=_count)
     max_instances: int = attrs.field(default=4096, validator=_count)

@@ -6,7 +6,7 @@ A collector answers these routes. Requests and replies are maps in CBOR:
 - `READ` (request_stream): `ReadRequest`, answered by one item for each stored batch. The data of an
   item are the bytes of the whole batch, and its metadata have an entry with a `BatchHead` in CBOR.
 - `POSITION` (request_response): `PositionRequest`, answered by a `SpoolInfo`
-
+- `FORGET` (request_response): `ForgetRequest`, answered by a `SpoolInfo`
 - `STATUS` (request_response): no data, answered by `CollectorStatistics`
 
 Senders of events use another one:
@@ -18,18 +18,21 @@ Senders of events use another one:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
+from attrs import validators as v
 
 __all__ = [
     "EVENTS",
+    "FORGET",
     "INFO",
     "POSITION",
     "READ",
     "STATUS",
     "BatchHead",
     "CollectorStatistics",
+    "ForgetRequest",
     "InfoRequest",
     "PositionRequest",
     "ReadRequest",
@@ -41,8 +44,28 @@ __all__ = [
 INFO: Final = "spool.info"
 READ: Final = "spool.read"
 POSITION: Final = "spool.position"
+FORGET: Final = "spool.forget"
 EVENTS: Final = "events"
 STATUS: Final = "collector.status"
+
+_MAX_OFFSET: Final = 2**63 - 1
+_MAX_COUNT: Final = 2**31 - 1
+_MAX_SPOOL_ID: Final = 100
+"""Characters of the identity of a spool, which readers keep. A real one has 36."""
+_MAX_ENCODING: Final = 64
+_MAX_FACTS: Final = 2**16
+"""Characters of all facts about a batch. A reader may repeat one for each event."""
+_FIRST_TIME: Final = -62_135_596_800
+_LAST_TIME: Final = 253_402_300_799
+"""The years 1 to 9999, in seconds since 1970."""
+
+# A reader checks what it is told: an offset, for example, may go to a checkpoint that lasts.
+_offset = v.and_(v.ge(0), v.le(_MAX_OFFSET))
+
+
+def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
+    if sum(len(name) + len(text) for name, text in facts.items()) > _MAX_FACTS:
+        raise ValueError(f"the facts about a batch have more than {_MAX_FACTS} characters")
 
 
 @attrs.frozen(kw_only=True)
@@ -76,15 +99,20 @@ class SpoolInfo:
             for.
     """
 
-    spool_id: str
-    oldest: int
-    head: int
+    spool_id: str = attrs.field(validator=[v.min_len(1), v.max_len(_MAX_SPOOL_ID)])
+    oldest: int = attrs.field(validator=_offset)
+    head: int = attrs.field(validator=_offset)
     size: int
     max_size: int
     full: bool
     trouble: str | None
     positions: Mapping[str, int]
-    reach: int | None = None
+    reach: int | None = attrs.field(default=None, validator=v.optional(_offset))
+
+    @head.validator
+    def _check_head(self, _attribute: attrs.Attribute[int], head: int) -> None:
+        if head < self.oldest:
+            raise ValueError("the head of a spool is not less than its oldest offset")
 
 
 @attrs.frozen(kw_only=True)
@@ -110,13 +138,13 @@ class ReadRequest:
 class BatchHead:
     """Everything about a stored batch but its bytes: see `rsocket_trio.spool.StoredBatch`."""
 
-    first: int
-    count: int
-    start: int
-    stop: int
-    encoding: str
-    facts: Mapping[str, str]
-    stored_at: float
+    first: int = attrs.field(validator=_offset)
+    count: int = attrs.field(validator=[v.ge(1), v.le(_MAX_COUNT)])
+    start: int = attrs.field(validator=_offset)
+    stop: int = attrs.field(validator=_offset)
+    encoding: str = attrs.field(validator=v.max_len(_MAX_ENCODING))
+    facts: Mapping[str, str] = attrs.field(validator=_check_facts)
+    stored_at: float = attrs.field(validator=[v.ge(_FIRST_TIME), v.le(_LAST_TIME)])
 
 
 @attrs.frozen(kw_only=True)
@@ -137,6 +165,22 @@ class PositionRequest:
     consumer: str
     instance: str
     offset: int
+
+
+@attrs.frozen(kw_only=True)
+class ForgetRequest:
+    """Forget a consumer that does not come back: the spool keeps no more events for it.
+
+    Attributes:
+        spool_id: The spool.
+        consumer: The name of the consumer.
+        force: Also if an instance of it is connected. Its position is forgotten until it commits
+            again.
+    """
+
+    spool_id: str
+    consumer: str
+    force: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -182,8 +226,9 @@ class CollectorStatistics:
         connections: Connections that are open, of senders and readers.
         stored: Events that were stored, from all sources.
         lumberjack_events: Events that came by Lumberjack and were handled.
-        dropped: Events that were not stored: fire_and_forget beyond its limits, and events that are
-            larger than the spool.
+        dropped: Events that were not stored: fire_and_forget beyond the limits of its connection or
+            of the collector, or of a connection that ended before their turn; and events that are
+            larger than the spool. Those that a killed collector loses are in no number.
         pending_size: Bytes of fire_and_forget that wait to be stored.
         subscriptions: The subscriptions.
     """

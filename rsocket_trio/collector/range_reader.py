@@ -16,11 +16,14 @@ from ..payload import Payload
 from ..sealed import Sealed
 from ..spool import StoredBatch
 from .messages import BatchHead
-from .refusals import has_stalled, refused
+from .refusals import CollectorBusy, has_stalled, refused
 
 __all__ = ["OpenPiece", "RangeReader"]
 
 _read_head = DEFAULT_CODECS.decoder(BatchHead, MIME.CBOR)
+
+RETRY_PAUSE: Final = 0.5
+"""Seconds until a range is asked for again for which the collector had no room."""
 
 OpenPiece = Callable[[int, int], AbstractAsyncContextManager[PayloadStream]]
 """Asks for the first batches of a range."""
@@ -32,10 +35,16 @@ class RangeReader(metaclass=Sealed, given="CollectorClient.read gives one"):
 
     It asks for the range in pieces of some megabytes. So the bytes that wait here are bounded,
     although the demand of a stream counts batches, and batches may be small or large.
+
+    If the collector has no place or no memory for the range, or has taken it away because this
+    reader has stalled, it asks again after a pause.
     """
 
-    def __init__(self, open_piece: OpenPiece, start: int, stop: int) -> None:
+    def __init__(self, open_piece: OpenPiece, start: int, stop: int, patience: float) -> None:
         self._open_piece = open_piece
+        self._patience: Final = patience
+        self._busy_at = -1
+        self._busy_since = 0.0
         self._at = start
         self._stop: Final = stop
         self._began_at = -1
@@ -59,6 +68,8 @@ class RangeReader(metaclass=Sealed, given="CollectorClient.read gives one"):
             OffsetTrimmed: The next event is not kept any more.
             OffsetNotStored: The range ends beyond the head of the spool.
             WrongSpool: The collector has another spool.
+            CollectorBusy: The collector has had no place or no memory for the next batch for the
+                time of ``patience``. The next call asks again.
             StreamError: The collector refused the request, e.g. `Rejected` beyond a limit.
             RemoteProtocolError: The peer is no collector, or it sent something else.
             ConnectionClosed: The connection is over.
@@ -95,13 +106,26 @@ class RangeReader(metaclass=Sealed, given="CollectorClient.read gives one"):
             except StreamError as error:
                 await self._end_piece()
                 if not has_stalled(error) or self._at == self._began_at:
-                    raise refused(error) from None
+                    await self._wait_if_busy(refused(error))
             else:
                 batch = self._batch(payload)
                 self._at = batch.stop
                 return batch
         await trio.lowlevel.checkpoint()
         raise StopAsyncIteration
+
+    async def _wait_if_busy(self, error: Exception) -> None:
+        """Pause if the collector has no room for the next batch.
+
+        Raises:
+            Exception: ``error``, if it means something else, or the patience is over.
+        """
+        now = trio.current_time()
+        if self._busy_at != self._at:
+            self._busy_at, self._busy_since = self._at, now
+        if not isinstance(error, CollectorBusy) or now - self._busy_since >= self._patience:
+            raise error from None
+        await trio.sleep(RETRY_PAUSE)
 
     def _batch(self, payload: Payload) -> StoredBatch:
         try:

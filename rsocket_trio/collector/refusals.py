@@ -10,7 +10,10 @@ code           error                 data
 ``0x00005302`` `OffsetTrimmed`       ``{"offset": N, "oldest": N}``
 ``0x00005303`` `OffsetNotStored`     ``{"offset": N, "head": N}``
 ``0x00005304`` the reader has stalled ``{}``
+``0x00005305`` `CollectorBusy`       ``{"why": TEXT}``
 ============== ===================== ================================
+
+The last two are no failures: the reader asks for the rest of its range again, after a pause.
 
 Other refusals are INVALID (a request that makes no sense), REJECTED (a limit, or the collector is
 stopping) and APPLICATION_ERROR (the spool has failed; the log of the collector says why).
@@ -32,12 +35,22 @@ from ..spool import (
     WrongSpool,
 )
 
-__all__ = ["STALLED", "has_stalled", "refusal", "refused", "stalled", "wrong_spool"]
+__all__ = [
+    "STALLED",
+    "CollectorBusy",
+    "busy",
+    "has_stalled",
+    "refusal",
+    "refused",
+    "stalled",
+    "wrong_spool",
+]
 
 WRONG_SPOOL: Final = 0x5301
 TRIMMED: Final = 0x5302
 NOT_STORED: Final = 0x5303
 STALLED: Final = 0x5304
+BUSY: Final = 0x5305
 
 _MAX_DATA: Final = 1000
 """Bytes of the data of such an error; the data of another one are not read."""
@@ -45,6 +58,10 @@ _MAX_DATA: Final = 1000
 _MAX_ID: Final = 100
 """Characters of the identity in a request that an error repeats. A real one has 36; a stranger may
 send megabytes, and JSON makes them six times as long."""
+
+
+class CollectorBusy(Rejected):
+    """The collector has no place or no memory for a range now: ask for it again, after a pause."""
 
 
 def refusal(error: SpoolError | ValueError) -> StreamError:
@@ -69,6 +86,11 @@ def wrong_spool(expected: str, found: str) -> StreamError:
 def stalled() -> StreamError:
     """Return what a reader is told that has lost its place."""
     return _coded(STALLED, {})
+
+
+def busy(why: str) -> StreamError:
+    """Return what a reader is told for which there is no place or no memory now."""
+    return _coded(BUSY, {"why": why})
 
 
 def _coded(code: int, data: dict[str, object]) -> StreamError:
@@ -98,6 +120,16 @@ def refused(error: StreamError) -> Exception:
                 match json.loads(error.data):
                     case {"offset": int(offset), "head": int(head)}:
                         return OffsetNotStored(offset, head)
+            case code if code == STALLED:
+                return CollectorBusy(
+                    "the collector has given the memory of this range to other readers, as nothing"
+                    " of it was taken for a while: ask again",
+                    stream_id=error.stream_id,
+                )
+            case code if code == BUSY:
+                match json.loads(error.data):
+                    case {"why": str(why)}:
+                        return CollectorBusy(why, stream_id=error.stream_id)
     except (ValueError, RecursionError):  # not JSON, or too deep: the peer is no collector
         pass
     return error

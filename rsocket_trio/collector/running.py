@@ -58,18 +58,21 @@ class Running:
     def statistics(self) -> CollectorStatistics:
         """Return numbers about all of them."""
         connections = events = 0
+        dropped = self._storage.dropped
         for server in self._servers:
             if isinstance(server, LumberjackServer):
                 numbers = server.statistics()
                 connections += numbers.connections
                 events += numbers.events
             elif isinstance(server, Server):
-                connections += server.statistics().connections
+                found = server.statistics()
+                connections += found.connections
+                dropped += found.dropped_events
         return CollectorStatistics(
             connections=connections,
             stored=self.spool.head - self._began_at,
             lumberjack_events=events,
-            dropped=self._storage.dropped,
+            dropped=dropped,
             pending_size=self._ingest.pending_size,
             subscriptions=tuple(each.statistics() for each in self._subscribers),
         )

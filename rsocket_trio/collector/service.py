@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable
+from typing import cast
 
 from ..errors import Invalid
 from ..payload import Payload
@@ -11,7 +12,17 @@ from ..routing import Router
 from ..spool import Spool, SpoolError
 from .consumers import Consumers
 from .limits import CollectorLimits
-from .messages import INFO, POSITION, READ, InfoRequest, PositionRequest, ReadRequest, SpoolInfo
+from .messages import (
+    FORGET,
+    INFO,
+    POSITION,
+    READ,
+    ForgetRequest,
+    InfoRequest,
+    PositionRequest,
+    ReadRequest,
+    SpoolInfo,
+)
 from .reads import Reads
 from .refusals import refusal, wrong_spool
 
@@ -24,9 +35,9 @@ _MAX_SIZE = 2**62
 def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Router:
     """Return a router whose routes give the batches of a spool, and take positions.
 
-    The routes are ``spool.info``, ``spool.read`` and ``spool.position``; `connect_collector` is
-    their client. Include the router in one of your own to serve more, or to let an authenticator
-    guard it.
+    The routes are ``spool.info``, ``spool.read``, ``spool.position`` and ``spool.forget``;
+    `connect_collector` is their client. Include the router in one of your own to serve more, or to
+    let an authenticator guard it.
 
     Args:
         spool: The spool. It is open as long as the router is served.
@@ -61,13 +72,24 @@ def reading_router(spool: Spool, *, limits: CollectorLimits | None = None) -> Ro
             reader = spool.read(request.start, request.stop)
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
-        return reads.begin(reader, request.size, peer)
+        # Large batches are payloads in chunks, which the router passes on as well.
+        batches = reads.begin(reader, request.size, peer)
+        return cast("AsyncIterable[Payload]", batches)
 
     @router.request_response(POSITION)
     async def position(request: PositionRequest, peer: Requester) -> SpoolInfo:
         check_spool(request.spool_id)
         try:
             await consumers.commit(request.consumer, request.instance, request.offset, peer)
+        except (SpoolError, ValueError) as error:
+            raise refusal(error) from None
+        return _info_of(spool)
+
+    @router.request_response(FORGET)
+    async def forget(request: ForgetRequest) -> SpoolInfo:
+        check_spool(request.spool_id)
+        try:
+            await consumers.forget(request.consumer, force=request.force)
         except (SpoolError, ValueError) as error:
             raise refusal(error) from None
         return _info_of(spool)

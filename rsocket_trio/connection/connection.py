@@ -77,6 +77,7 @@ class Connection:
         sender: Sends what the streams have to send.
         workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
+        dropped: How many messages of the peer were dropped, by interaction; they have no answer.
         leases: The leases of both sides; ``None`` if leases are not in use (L in SETUP).
     """
 
@@ -123,6 +124,7 @@ class Connection:
         self._requests.uncredited = transport.capabilities.uncredited_requests
         zero = StreamZero(lifecycle, outbox, self._requests, self.leases, client=client)
         self._zero = zero
+        self.dropped = self._requests.dropped
         self._dispatcher = Dispatcher(table.operations, self._requests, zero, client=client)
         lifecycle.on_end += [self._queue_last_words, self._requests.end, workload.end]
         lifecycle.on_end += [sender.end, table.end]

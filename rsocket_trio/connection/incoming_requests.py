@@ -277,6 +277,11 @@ class IncomingRequests:
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
         """Refuse the remaining requests of the last read: the connection is over."""
         self.refused = "the connection is over"
+        # No request of the queue begins any more; those with an answer see the end themselves.
+        lost = sum(isinstance(each, FireAndForgetResponder) for each in self._workload.queue)
+        if lost:
+            self.dropped[Interaction.FIRE_AND_FORGET] += lost
+            logger.info("%d fire_and_forget dropped: %s", lost, self.refused)
 
     def _drop(self, what: Interaction, reason: str) -> None:
         """Count and log a dropped message. Only the first is a warning: a peer cannot fill a disk.

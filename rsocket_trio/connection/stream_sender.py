@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..errors import fresh_copy
-from ..frames.header import COMPLETE, FOLLOWS, HEADER, NEXT, FrameType
+from ..frames.header import (
+    COMPLETE,
+    FOLLOWS,
+    HEADER,
+    METADATA_LENGTH_SIZE,
+    NEXT,
+    FrameType,
+)
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
 from ..interactions.operation import IN_A_ROW
 from ..payload import Payload
 from ..protocol.body_fragments import BodyFragments
-from ..protocol.fragmentation import fragment_payload, fragment_request
+from ..protocol.fragmentation import PAYLOAD_HEAD, fragment_payload, fragment_request
 from ..protocol.frame_rules import REQUEST_TYPES
 from ..streamed import StreamedPayload
 from .body_sender import BodySender
@@ -263,15 +270,27 @@ class StreamSender:
         frames = fragment_payload(
             stream_id, flags, payload.metadata, payload.data, self._fragment_size
         )
+        left = _size_of(payload.metadata, payload.data)
         begun = False
+        more = True
         try:
-            for frame in frames:
-                await outbox.reserve(len(frame))
+            while more:
+                # Room comes first: thousands of streams may wait, each without a copy of its part.
+                room = min(left, self._fragment_size)
+                await outbox.reserve(room)
                 if self._operations.get(stream_id) is not operation:
-                    outbox.release(len(frame))
+                    outbox.release(room)
                     return  # the stream ended while this waited
+                try:
+                    frame = next(frames)
+                except BaseException:  # it cannot be encoded: the room must be given back
+                    outbox.release(room)
+                    raise
                 outbox.put_reserved(frame)
                 begun = True
+                more = bool(HEADER.unpack_from(frame)[1] & FOLLOWS)
+                left += PAYLOAD_HEAD - len(frame)
+                del frame
         except BaseException:  # cancellation too: the operation must know that fragments have left
             if begun and operation is not None:
                 operation.cut_short()
@@ -305,3 +324,9 @@ class StreamSender:
         self._outbox.close(error)
         self._admission.refuse(error)
         self._bodies.stop()
+
+
+def _size_of(metadata: bytes | None, data: bytes) -> int:
+    """Return the bytes of a payload in one frame."""
+    head = PAYLOAD_HEAD if metadata is None else PAYLOAD_HEAD + METADATA_LENGTH_SIZE + len(metadata)
+    return head + len(data)

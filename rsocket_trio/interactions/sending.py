@@ -151,6 +151,8 @@ async def send_items(
                 payload = cast("AnyPayload", instead)
             if over:
                 break
+            # It may be large, and the next one may take long to come.
+            del item, payload
     finally:
         await close_iterator(iterator)
     if operation.live:

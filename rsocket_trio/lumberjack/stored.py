@@ -128,6 +128,8 @@ def stored_events(stored: StoredBatch) -> StoredEvents:
 def _from_frames(stored: StoredBatch) -> tuple[list[bytes], bool]:
     compressed = _COMPRESSED.get(stored.encoding)
     version = compressed or _FRAMES[stored.encoding]
+    if max(stored.count, len(stored.data)) > MAX_U32:
+        raise UnknownEncoding(f"the batch at offset {stored.first} is larger than a batch can be")
     head = SHORT.pack(0x30 + version, WINDOW, stored.count)
     if compressed:
         head += SHORT.pack(0x30 + version, COMPRESSED, len(stored.data))

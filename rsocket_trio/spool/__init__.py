@@ -21,7 +21,7 @@ The modules, in reading order:
 - ``offline``: reading without trio, also in other processes
 - ``description``: what a spool holds, in numbers, for any process
 - ``reach``: how far a number of bytes reaches, also for other processes
-- ``queries``: the query of both kinds of readers
+- ``queries``: the queries of both kinds of readers
 - ``schema``: the database: tables, settings, versions
 - ``directory``: the files, and the lock against a second writer
 """
@@ -44,6 +44,7 @@ from .errors import (
     WrongSpool,
 )
 from .offline import read_range
+from .queries import BatchesAhead
 from .reach import find_reach
 from .reader import SpoolReader
 from .spool import Spool, SpoolStatistics, open_spool
@@ -51,6 +52,7 @@ from .spool import Spool, SpoolStatistics, open_spool
 __all__ = [
     "Batch",
     "BatchTooLarge",
+    "BatchesAhead",
     "NotASpool",
     "OffsetNotStored",
     "OffsetTrimmed",

@@ -1,31 +1,54 @@
-"""Reading batches with the connection of a reader: `fetch`."""
+"""Reading batches with the connection of a reader: `look_ahead` and `fetch`."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Final
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, Final
+
+import attrs
 
 from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import OffsetNotStored, OffsetTrimmed, SpoolFailed
 from .extent import read_identity
 
-__all__ = ["check_range", "fetch"]
+__all__ = ["BatchesAhead", "check_range", "fetch", "fetch_ahead", "look_ahead"]
 
-_BATCHES: Final = """
-SELECT first, count, encoding, facts, stored_at, cost, data FROM batches
+_FROM: Final = """FROM batches
 WHERE first >= (SELECT max(first) FROM batches WHERE first <= :start) AND first < :stop
 ORDER BY first LIMIT :most
 """
+_BATCHES: Final = f"SELECT first, count, encoding, facts, stored_at, data {_FROM}"
+_HEADS: Final = f"SELECT first, count, encoding, facts, stored_at, length(data), cost {_FROM}"
+# SQLite knows the length of the data without reading them.
+
+
+@attrs.frozen(kw_only=True)
+class BatchesAhead:
+    """The batches that one query of a reader is going to return.
+
+    Attributes:
+        head: The first of them, without its data.
+        size: The bytes of its data.
+        count: How many they are.
+        stop: The offset behind the last of their events that is in the range.
+        cost: The bytes that they cost in all.
+    """
+
+    head: StoredBatch
+    size: int
+    count: int
+    stop: int
+    cost: int
 
 
 def fetch(
     connection: sqlite3.Connection, start: int, stop: int, config: SpoolConfig
 ) -> list[StoredBatch]:
     """Return the batches of a range, in order: at least one, up to the limits of one query.
-
-    The query is one short transaction. It reads row by row, so no more is read than is returned.
 
     Args:
         connection: A reader's.
@@ -37,38 +60,89 @@ def fetch(
         OffsetTrimmed: ``start`` is not kept any more.
         SpoolFailed: Batches are missing.
     """
-    found: list[StoredBatch] = []
-    size, at = 0, start
-    rows = connection.execute(
-        _BATCHES, {"start": start, "stop": stop, "most": config.max_read_batches}
-    )
+    return fetch_ahead(connection, look_ahead(connection, start, stop, config))
+
+
+def look_ahead(
+    connection: sqlite3.Connection, start: int, stop: int, config: SpoolConfig
+) -> BatchesAhead:
+    """Find out what `fetch` returns for the same arguments, without reading data of batches.
+
+    Batches never change. So `fetch_ahead` returns the same later, unless they are deleted first.
+
+    Raises:
+        OffsetTrimmed: ``start`` is not kept any more.
+        SpoolFailed: Batches are missing.
+    """
+    head, size, cost, count, at = None, 0, 0, 0, start
+    with closing(_rows(connection, _HEADS, start, stop, config.max_read_batches)) as rows:
+        for row, first_wanted in rows:
+            if head is None:
+                head, size = _batch(row, first_wanted, stop, b""), row[5]
+            elif cost + row[6] > config.max_read_size:
+                break
+            count += 1
+            cost += row[6]
+            at = row[0] + row[1]
+    if head is None:
+        raise _missing(connection, start)
+    return BatchesAhead(head=head, size=size, count=count, stop=min(at, stop), cost=cost)
+
+
+def fetch_ahead(connection: sqlite3.Connection, ahead: BatchesAhead) -> list[StoredBatch]:
+    """Return the batches that `look_ahead` has found.
+
+    The query is one short transaction, and reads row by row.
+
+    Raises:
+        OffsetTrimmed: The first of them is not kept any more.
+        SpoolFailed: Batches are missing.
+    """
+    start, stop = ahead.head.start, ahead.stop
+    with closing(_rows(connection, _BATCHES, start, stop, ahead.count)) as rows:
+        found = [_batch(row, at, stop, row[5]) for row, at in rows]
+    if not found:
+        raise _missing(connection, start)
+    return found
+
+
+def _rows(
+    connection: sqlite3.Connection, query: str, start: int, stop: int, most: int
+) -> Generator[tuple[tuple[Any, ...], int], None, None]:
+    """Iterate over rows without a gap, each with the offset of its first event in the range."""
+    at, begun = start, False
+    rows = connection.execute(query, {"start": start, "stop": stop, "most": most})
     try:
-        for first, count, encoding, facts, stored_at, cost, data in rows:
-            if not first <= at < first + count or (found and first != at):
+        for row in rows:
+            first, count = row[:2]
+            if not first <= at < first + count or (begun and first != at):
                 break
-            batch = StoredBatch(
-                first=first,
-                count=count,
-                start=at,
-                stop=min(first + count, stop),
-                data=data,
-                encoding=encoding,
-                facts=_decode(facts, first),
-                stored_at=stored_at,
-            )
-            found.append(batch)
-            at = batch.end
-            size += cost
-            if size >= config.max_read_size:
-                break
+            yield row, at
+            at, begun = first + count, True
     finally:
         rows.close()
-    if not found:
-        _, oldest = read_identity(connection)
-        if start < oldest:
-            raise OffsetTrimmed(start, oldest)
-        raise SpoolFailed(f"the events from offset {start} on are missing: the spool is damaged")
-    return found
+
+
+def _batch(row: tuple[Any, ...], at: int, stop: int, data: bytes) -> StoredBatch:
+    first, count, encoding, facts, stored_at = row[:5]
+    return StoredBatch(
+        first=first,
+        count=count,
+        start=at,
+        stop=min(first + count, stop),
+        data=data,
+        encoding=encoding,
+        facts=_decode(facts, first),
+        stored_at=stored_at,
+    )
+
+
+def _missing(connection: sqlite3.Connection, start: int) -> OffsetTrimmed | SpoolFailed:
+    """Return why there is no batch with an offset below the head."""
+    _, oldest = read_identity(connection)
+    if start < oldest:
+        return OffsetTrimmed(start, oldest)
+    return SpoolFailed(f"the events from offset {start} on are missing: the spool is damaged")
 
 
 def _decode(facts: str, first: int) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self, TypeVar, final
 
@@ -16,7 +17,7 @@ from .batch import StoredBatch
 from .config import SpoolConfig
 from .errors import SpoolClosed
 from .flusher import Flusher
-from .queries import fetch
+from .queries import BatchesAhead, fetch, fetch_ahead, look_ahead
 from .reach import reach_within
 from .schema import DATABASE_ERRORS, connect_reader, failure
 
@@ -41,6 +42,16 @@ class ReaderPool:
         return await self._in_thread(
             lambda connection: fetch(connection, start, stop, self._config)
         )
+
+    async def look_ahead(self, start: int, stop: int) -> BatchesAhead:
+        """Run `look_ahead` in a thread."""
+        return await self._in_thread(
+            lambda connection: look_ahead(connection, start, stop, self._config)
+        )
+
+    async def fetch_ahead(self, ahead: BatchesAhead) -> list[StoredBatch]:
+        """Run `fetch_ahead` in a thread."""
+        return await self._in_thread(lambda connection: fetch_ahead(connection, ahead))
 
     async def reach(self, start: int, size: int) -> int:
         """Run `reach_within` in a thread."""
@@ -92,6 +103,7 @@ class SpoolReader(metaclass=Sealed, given="Spool.read gives one"):
         self._offset = start
         self._stop = stop
         self._batches: deque[StoredBatch] = deque()
+        self._ahead: BatchesAhead | None = None
         self._busy = False
 
     @property
@@ -115,26 +127,65 @@ class SpoolReader(metaclass=Sealed, given="Spool.read gives one"):
         Checkpoint: always.
         If cancelled: no batch is lost; the next call returns it.
         """
-        if self._busy:
-            raise trio.BusyResourceError("another task is waiting for a batch of this reader")
-        self._busy = True
-        try:
+        with self._alone():
             await trio.lowlevel.checkpoint()
             if not self._batches:
                 await self._fill()
-        finally:
-            self._busy = False
         batch = self._batches.popleft()
         self._offset = batch.stop
         return batch
 
+    async def look_ahead(self) -> BatchesAhead | None:
+        """Find out how much memory the next step needs, without reading data of batches.
+
+        Returns:
+            The batches that the next step reads from the disk and keeps in memory, except the first
+            one, for the steps that follow; ``None`` if it reads nothing: a batch is in memory
+            already, or the range has ended.
+
+        Raises:
+            OffsetTrimmed, SpoolClosed, SpoolFailed, trio.BusyResourceError: As for `__anext__`.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        with self._alone():
+            await trio.lowlevel.checkpoint()
+            if self._batches or self._ended:
+                return None
+            if self._ahead is None:
+                self._ahead = await self._pool.look_ahead(self._offset, await self._end_of_query())
+            return self._ahead
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._busy:
+            raise trio.BusyResourceError("another task is waiting for a batch of this reader")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    @property
+    def _ended(self) -> bool:
+        return self._stop is not None and self._offset >= self._stop
+
     async def _fill(self) -> None:
-        flusher = self._flusher
-        if self._stop is not None and self._offset >= self._stop:
+        if self._ended:
             raise StopAsyncIteration
+        if self._ahead is None:
+            found = await self._pool.fetch(self._offset, await self._end_of_query())
+        else:
+            ahead, self._ahead = self._ahead, None
+            found = await self._pool.fetch_ahead(ahead)
+        self._batches.extend(found)
+
+    async def _end_of_query(self) -> int:
+        """Wait for an event, and return the offset behind the events that there are."""
+        flusher = self._flusher
         while self._offset >= flusher.extent.head:
             flusher.check()
             await flusher.changed.wait()
         head = flusher.extent.head
-        stop = head if self._stop is None else min(self._stop, head)
-        self._batches.extend(await self._pool.fetch(self._offset, stop))
+        return head if self._stop is None else min(self._stop, head)

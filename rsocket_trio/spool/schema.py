@@ -100,6 +100,8 @@ def connect_reader(directory: Path) -> sqlite3.Connection:
         SpoolFailed: The database cannot be opened.
     """
     path = database_of(directory)
+    if not directory.exists():
+        raise NotASpool(f"{directory} is not a spool: there is no such directory")
     if not path.is_file():  # the open of a pipe would wait
         raise NotASpool(f"{directory} is not a spool: it has no file {DATABASE}")
     try:

@@ -54,6 +54,19 @@ async def _(scene: Scene) -> Call:
     return raising(WrongSpool, call)
 
 
+@row("collector.client.CollectorClient.forget")
+async def _(scene: Scene) -> Call:
+    collector, spool_id = await client(scene)
+    await collector.commit("q", 1, instance="a", spool_id=spool_id)
+    return partial(collector.forget, "q", spool_id=spool_id, force=True)
+
+
+@row("collector.client.CollectorClient.forget", "of another spool")
+async def _(scene: Scene) -> Call:
+    collector, _ = await client(scene)
+    return raising(WrongSpool, partial(collector.forget, "q", spool_id="other"))
+
+
 @row("collector.range_reader.RangeReader.__anext__")
 async def _(scene: Scene) -> Call:
     collector, spool_id = await client(scene)

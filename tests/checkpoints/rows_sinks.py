@@ -31,45 +31,45 @@ def batch(*payloads: bytes) -> CommittedBatch:
     )
 
 
-@row("spark.sinks.receiver.sink_receiver", "entering, in memory")
+@row("spark.sinks.receiving.receiver.sink_receiver", "entering, in memory")
 async def _(scene: Scene) -> Call:
     return partial(scene.enter, sink_receiver(Router(), "alerts", nothing))
 
 
-@row("spark.sinks.receiver.sink_receiver", "entering, with a directory")
+@row("spark.sinks.receiving.receiver.sink_receiver", "entering, with a directory")
 async def _(scene: Scene) -> Call:
     where = scene.directory / "staged"
     return partial(scene.enter, sink_receiver(Router(), "alerts", nothing, directory=where))
 
 
-@row("spark.sinks.receiver.sink_receiver", "leaving")
+@row("spark.sinks.receiving.receiver.sink_receiver", "leaving")
 async def _(scene: Scene) -> Call:
     return await leaving(sink_receiver(Router(), "alerts", nothing))
 
 
-@row("spark.sinks.committed.PayloadReader.__anext__", only_cancelled=True)
+@row("spark.sinks.receiving.committed.PayloadReader.__anext__", only_cancelled=True)
 async def _(_: Scene) -> Call:
     return aiter(batch(b"{}", b"{}")).__anext__
 
 
-@row("spark.sinks.committed.PayloadReader.__anext__", "in a row", only_cancelled=True)
+@row("spark.sinks.receiving.committed.PayloadReader.__anext__", "in a row", only_cancelled=True)
 async def _(_: Scene) -> Call:
     reader = aiter(batch(b"{}", b"{}"))
     await anext(reader)
     return reader.__anext__
 
 
-@row("spark.sinks.committed.PayloadReader.__anext__", "at the end", only_cancelled=True)
+@row("spark.sinks.receiving.committed.PayloadReader.__anext__", "at the end", only_cancelled=True)
 async def _(_: Scene) -> Call:
     return raising(StopAsyncIteration, aiter(batch()).__anext__)
 
 
-@row("spark.sinks.committed.RowReader.__anext__", only_cancelled=True)
+@row("spark.sinks.receiving.committed.RowReader.__anext__", only_cancelled=True)
 async def _(_: Scene) -> Call:
     return batch(b"{}").rows().__anext__
 
 
-@row("spark.sinks.committed.RowReader.__anext__", "in a row", only_cancelled=True)
+@row("spark.sinks.receiving.committed.RowReader.__anext__", "in a row", only_cancelled=True)
 async def _(_: Scene) -> Call:
     reader = batch(b"{}", b"{}").rows()
     await anext(reader)

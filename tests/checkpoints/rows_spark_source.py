@@ -40,12 +40,23 @@ async def _(scene: Scene) -> Call:
 
 @row("spark.spool_source.member.Member.begin")
 async def _(scene: Scene) -> Call:
-    return partial((await member(scene)).begin, "q", "a", None)
+    one = await member(scene)
+    return partial(one.begin, "q", "a", one.spool_id, None)
 
 
 @row("spark.spool_source.member.Member.begin", "without a connection")
 async def _(scene: Scene) -> Call:
-    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, "q", "a", 1)
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).begin, "q", "a", "s", 1)
+
+
+@row("spark.spool_source.member.Member.reach")
+async def _(scene: Scene) -> Call:
+    return partial((await member(scene)).reach, 0, 100)
+
+
+@row("spark.spool_source.member.Member.reach", "without a connection")
+async def _(scene: Scene) -> Call:
+    return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).reach, 0, 100)
 
 
 async def place(scene: Scene) -> Place:

@@ -124,6 +124,23 @@ async def _(scene: Scene) -> Call:
     return reader.__anext__
 
 
+@row("spool.reader.SpoolReader.look_ahead")
+async def _(scene: Scene) -> Call:
+    return (await stored(scene)).read(0).look_ahead
+
+
+@row("spool.reader.SpoolReader.look_ahead", "again")
+async def _(scene: Scene) -> Call:
+    reader = (await stored(scene)).read(0)
+    await reader.look_ahead()
+    return reader.look_ahead
+
+
+@row("spool.reader.SpoolReader.look_ahead", "at the end")
+async def _(scene: Scene) -> Call:
+    return (await stored(scene)).read(4).look_ahead
+
+
 @row("spool.reader.SpoolReader.__anext__", "at the end")
 async def _(scene: Scene) -> Call:
     return raising(StopAsyncIteration, (await stored(scene)).read(4).__anext__)

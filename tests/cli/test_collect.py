@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
+import trustme
 
 from rsocket_trio import Payload, connect
 from rsocket_trio.collector import connect_collector, payloads_to_store
@@ -122,6 +124,95 @@ def test_status(start: Callable[..., Collecting], cli: Cli) -> None:
     assert b"consumers          q 7\n" in done.stdout
     assert b"full               no\n" in done.stdout
     assert b"trouble            none\n" in done.stdout
+
+
+def test_credentials(start: Callable[..., Collecting], cli: Cli, tmp_path: Path) -> None:
+    """Clients of RSocket need one of them, to send and to read; it is on no command line."""
+    (tmp_path / "token").write_text("s3cret\n")
+    (tmp_path / "user").write_text("ada:pass\n")
+    collecting = start("--auth-bearer", "@token", "--auth-simple", "@user")
+    uri = collecting.uris["tcp"]
+    sent = ("--route", "events", "--data-mime", "application/json")
+    for given in (("--auth-bearer", "@token"), ("--auth-simple", "ada:pass")):
+        done = cli("channel", uri, "1", *sent, *given)
+        assert (done.returncode, done.stderr) == (0, b"")
+        done = cli("collect", "--status", uri, *given, "--json")
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["head"] == 2
+    for given, why in (
+        ((), b"authentication is needed"),
+        (("--auth-bearer", "ada:pass"), b"the credentials are wrong"),
+        (("--auth-simple", "ada:s3cret"), b"the credentials are wrong"),
+    ):
+        for command in (("channel", uri, "1", *sent), ("collect", "--status", uri)):
+            done = cli(*command, *given)
+            assert (done.returncode, done.stdout) == (3, b"")
+            assert why in done.stderr
+    with collecting.sender() as sender:  # Lumberjack has no passwords.
+        sender.send(b'{"n": 1}')
+        assert sender.acks(1)[-1] == 1
+    errors = collecting.stop()
+    assert "s3cret" not in errors
+    assert "ada:pass" not in errors
+    assert len(read(cli)) == 3
+
+
+def test_certificates_of_clients(start_cli: StartCli, cli: Cli, tmp_path: Path) -> None:
+    """With --ca, senders of Lumberjack and clients of RSocket need a certificate."""
+    authority = trustme.CA()
+    own, of_peer = authority.issue_cert("127.0.0.1", "localhost"), authority.issue_cert("peer")
+    own.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    of_peer.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "peer.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = ("--cert", "own.pem", "--ca", "ca.pem")
+    listen = ("--listen", "lumberjacks://127.0.0.1:0", "--listen", "tls://127.0.0.1:0")
+    collecting = Collecting(start_cli("collect", "--spool", "events", *listen, *tls))
+    port = int(collecting.uris["lumberjacks"].rpartition(":")[2])
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    with pytest.raises(OSError), Sender(port, context) as sender:
+        sender.send(b'{"n": 1}')
+        assert sender.acks(1) == []
+        raise ConnectionResetError("closed")
+    context.load_cert_chain(str(tmp_path / "peer.pem"))
+    with Sender(port, context) as sender:
+        sender.send(b'{"n": 2}')
+        assert sender.acks(1)[-1] == 1
+    asked = ("collect", "--status", collecting.uris["tls"], "--json", "--ca", "ca.pem")
+    assert cli(*asked).returncode == 3
+    done = cli(*asked, "--cert", "peer.pem")
+    assert (done.returncode, json.loads(done.stdout)["head"]) == (0, 1)
+
+
+def test_forget(start: Callable[..., Collecting], cli: Cli, program: Cli) -> None:
+    """A consumer is forgotten by the collector while it runs, and in the files when it does not."""
+    collecting = start()
+    uri = collecting.uris["tcp"]
+    send_by_rsocket(uri, b"1", b"2")
+
+    async def commit_and_forget() -> None:
+        async with connect_collector(uri) as client:
+            info = await client.info()
+            for name in ("q", "r"):
+                await client.commit(name, 1, instance="a", spool_id=info.spool_id)
+            await trio.to_thread.run_sync(while_it_is_connected)
+
+    def while_it_is_connected() -> None:
+        done = program("collect", "--status", uri, "--forget", "q")
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"'q' is in use" in done.stderr
+        done = program("collect", "--status", uri, "--forget", "q", "--force", "--json")
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert json.loads(done.stdout)["consumers"] == {"r": 1}
+
+    trio.run(commit_and_forget)
+    done = cli("collect", "--status", uri, "--forget", "q")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"there is no consumer 'q'" in done.stderr
+    done = program("spool", "forget", "events", "r")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"collect --status URI --forget" in done.stderr
+    collecting.stop()
+    assert describe_spool("events").positions == {"r": 1}
 
 
 def test_status_of_others(cli: Cli, server: dict[str, str]) -> None:
@@ -273,11 +364,23 @@ def test_a_spool_without_permission(program: Cli, tmp_path: Path) -> None:
         (["--spool", "events", *RSOCKET, "--insecure"], "--insecure works only with --status"),
         (["--spool", "events", *RSOCKET, "--keep-size", "2G"], "--keep-size is larger"),
         (
+            ["--spool", "events", *RSOCKET, "--spool-size", "1M", "--keep-size", "2M"],
+            "--keep-size is larger than the spool (1048576 bytes",
+        ),
+        (
             ["--spool", "events", *RSOCKET, "--subscribe", "tcp://h:1/a", "--subscribe-ca", "c"],
             "--subscribe-ca works only",
         ),
         (["--status", "tcp://h:1", "--spool", "e"], "--spool does not work with --status"),
         (["--status", "lumberjack://h:1"], "'lumberjack'"),
+        (["--spool", "events", *RSOCKET, "--forget", "q"], "--forget works only with --status"),
+        (["--spool", "events", *RSOCKET, "--force"], "--force works only with --forget"),
+        (["--status", "tcp://h:1", "--force"], "--force works only with --forget"),
+        (["--spool", "events", *LUMBERJACK, "--auth-bearer", "t"], "are for RSocket"),
+        (["--spool", "events", *RSOCKET, "--auth-bearer", ""], "the token is empty"),
+        (["--spool", "events", *RSOCKET, "--auth-bearer", "@missing"], "missing"),
+        (["--spool", "events", *RSOCKET, "--auth-simple", "ada"], "it has no ':'"),
+        (["--status", "tcp://h:1", "--auth-bearer", "a", "--auth-bearer", "b"], "not several"),
         (["--status", "tcp://h:1", "--insecure"], "--insecure works only with tls://"),
     ],
 )

@@ -296,6 +296,7 @@ def test_tls(
         ([*ANY, "--keep-age", "1"], "--keep-age needs --spool"),
         ([*ANY, "--spool", "s", "--take", "1"], "--take does not work with --spool"),
         ([*ANY, "--spool", "s", "--invalid", "close"], "--invalid does not work with --spool"),
+        ([*ANY, "--max-size", "1M"], "--spool-size needs --spool"),
         (
             [*ANY, "--spool", "s", "--spool-size", "1M", "--keep-size", "2M"],
             "--keep-size is larger",

@@ -17,7 +17,7 @@ from rsocket_trio.cli.event_storage import EventStorage
 from rsocket_trio.cli.exits import LOCAL_IO, Failure
 from rsocket_trio.cli.main import main
 from rsocket_trio.lumberjack import encode_pairs
-from rsocket_trio.spool import Batch, SpoolFailed, open_spool
+from rsocket_trio.spool import Batch, SpoolFailed, describe_spool, open_spool
 from tests.cli.senders import Receiving, Sender
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -403,8 +403,8 @@ def test_info(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["info", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
-        (["read", "absent"], "absent is not a spool: it has no file spool.sqlite3"),
+        (["info", "absent"], "absent is not a spool: there is no such directory"),
+        (["read", "absent"], "absent is not a spool: there is no such directory"),
         (["read", "events", "--from", "6"], "offset 6 is beyond the head of the spool, 5"),
         (
             ["read", "events", "--from", "3"],
@@ -419,6 +419,34 @@ def test_what_cannot_be_read(cli: Cli, tmp_path: Path, arguments: list[str], mes
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().startswith(f"rsocket-trio: error: {message}")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_a_consumer_is_forgotten(cli: Cli, tmp_path: Path) -> None:
+    """Its events are not kept for it any more; no event is deleted by this command."""
+    trio.run(_fill, tmp_path / "events")
+    done = cli("spool", "forget", "events", "reprot")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"events has no consumer reprot: there are report\\x1b\n" in done.stderr
+    done = cli("spool", "forget", "events", "report\x1b")
+    assert (done.returncode, done.stdout) == (0, b"forgot report\\x1b, which was at 2\n")
+    found = describe_spool(tmp_path / "events")
+    assert (found.positions, found.oldest, found.head) == ({}, 0, 5)
+    assert cli("spool", "forget", "events", "report\x1b").returncode == 2
+
+
+def test_forgetting_needs_the_spool_alone(cli: Cli, tmp_path: Path) -> None:
+    """The error names the process that has it, and nothing changes."""
+    trio.run(_fill, tmp_path / "events")
+
+    async def hold() -> None:
+        async with open_spool(tmp_path / "events"):
+            done = await trio.to_thread.run_sync(cli, "spool", "forget", "events", "report\x1b")
+            assert done.returncode == 2
+            assert f"open for writing in process {os.getpid()}" in done.stderr.decode()
+
+    trio.run(hold)
+    assert describe_spool(tmp_path / "events").positions == {"report\x1b": 2}
+    assert cli("spool", "forget", "absent", "x").returncode == 2
 
 
 def test_a_wrong_offset(cli: Cli) -> None:

@@ -13,6 +13,7 @@ from subprocess import Popen
 import trio
 
 from rsocket_trio.lumberjack import Batch, serve
+from tests.waiting import until
 
 ROUNDS = 6
 SEED = 11
@@ -56,12 +57,6 @@ def registered(path: Path) -> int:
         return 0
     files = json.loads(path.read_text())["files"]
     return files[0]["offset"] if files else 0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(60):
-        while not condition():
-            await trio.sleep(0.005)
 
 
 async def test_kill(start_cli: Start, tmp_path: Path) -> None:

@@ -36,10 +36,3 @@ def payloads(directory):
 def data(directory):
     """Their data."""
     return [each.data for each in payloads(directory)]
-
-
-async def until(condition):
-    """Wait for what other tasks bring about."""
-    with trio.fail_after(30):
-        while not condition():
-            await trio.sleep(0.002)

@@ -6,14 +6,17 @@ A receipt that is lost costs a duplicate, and nothing else.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
+import trio
 
-from rsocket_trio import Payload, connect
-from rsocket_trio.collector import EVENTS
+from rsocket_trio import Invalid, Payload, connect
+from rsocket_trio.collector import EVENTS, CollectorLimits
 from rsocket_trio.testing import cancel_everywhere
-from tests.collector.running import data, running, until
-from tests.spool.helpers import collect, lines
+from tests.collector.running import data, running
+from tests.spool.helpers import collect, lines, sized
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -58,6 +61,20 @@ async def test_commit(client, spool):
     assert await cancel_everywhere(operation, check) >= 3
 
 
+async def test_forget(client, spool):
+    async def operation():
+        with suppress(Invalid):  # An attempt before this one may have forgotten it.
+            await client.forget("q", spool_id=spool.spool_id, force=True)
+
+    async def check():
+        await client.commit("q", 3, instance="a", spool_id=spool.spool_id)
+        assert spool.positions()["q"] == 3
+        await works(client, spool)
+
+    await spool.commit("keeps all", 0)
+    assert await cancel_everywhere(operation, check) >= 3
+
+
 async def test_read(client, spool):
     async def operation():
         async with client.read(0, 20, spool_id=spool.spool_id) as batches:
@@ -67,6 +84,26 @@ async def test_read(client, spool):
         await works(client, spool)
 
     assert await cancel_everywhere(operation, check) >= 5
+
+
+async def test_read_large_batches(spool, reading):
+    """Their memory is given back, at whatever step the range is cancelled."""
+    for _ in range(2):
+        await spool.append(sized(3 * 2**20))
+    limits = CollectorLimits(max_read_memory=2**20, max_read_wait=1)
+    async with reading(limits) as client:
+
+        async def operation():
+            async with client.read(0, 2, spool_id=spool.spool_id) as batches:
+                assert len(await collect(batches)) == 2
+
+        async def check():
+            # One batch is all that fits, so this would wait for what was not given back.
+            with trio.fail_after(20):
+                await operation()
+            await until(lambda: client.requester.statistics().open_streams == 0)
+
+        assert await cancel_everywhere(operation, check) >= 5
 
 
 async def test_a_channel(directory):

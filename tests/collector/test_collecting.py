@@ -25,9 +25,10 @@ from rsocket_trio.spool import (
     open_spool,
 )
 from rsocket_trio.testing import assert_no_leaks, cancel_everywhere
-from tests.collector.running import running, stored, until
+from tests.collector.running import running, stored
 from tests.spool.helpers import collect as everything
 from tests.spool.helpers import fault, faulty
+from tests.waiting import until
 
 JSON = {"data_mime_type": "application/json"}
 LUMBERJACK = "lumberjack://127.0.0.1:0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import trio
@@ -43,6 +44,10 @@ class SpoolOfNumbers:
         self.stored[consumer] = offset
         self.calls.append((consumer, offset))
         self.oldest = max(self.oldest, min(self.stored.values()))
+
+    async def forget(self, consumer):
+        await trio.lowlevel.checkpoint()
+        del self.stored[consumer]
 
 
 def consumers(spool=None, **limits):
@@ -220,6 +225,51 @@ async def test_limits(autojump_clock):
     await trio.sleep(11)
     await all_of_them.commit("a", "6", 5, three)
     assert spool.stored["a"] == 5
+
+
+async def test_forgetting(autojump_clock):
+    """The spool keeps nothing for it, until an instance of it commits again."""
+    spool, known = consumers()
+    peer = Peer()
+    await known.commit("q", "a", 3, peer)
+    with pytest.raises(Rejected, match=r"'q' is in use: 1 of its instances"):
+        await known.forget("q", force=False)
+    assert spool.positions() == {"q": 3}
+    await known.forget("q", force=True)
+    assert spool.positions() == {}
+    await known.commit("q", "a", 4, peer)
+    assert spool.positions() == {"q": 4}
+    peer.closed = True
+    await known.forget("q", force=False)
+    assert spool.positions() == {}
+    with pytest.raises(ValueError, match="no consumer 'other'"):
+        await known.forget("other", force=True)
+
+
+async def test_a_consumer_of_an_earlier_run_is_forgotten(autojump_clock):
+    """It has no instance in this one. The name may be used again at once."""
+    spool, known = consumers(SpoolOfNumbers(q=2))
+    await known.forget("q", force=False)
+    assert spool.positions() == {}
+    await known.commit("q", "a", 5, Peer())
+    assert spool.positions() == {"q": 5}
+
+
+async def test_a_commit_that_waits_behind_a_forget(autojump_clock):
+    """Its position is stored after it, as this instance is a new one."""
+
+    class Slow(SpoolOfNumbers):
+        async def forget(self, consumer):
+            await trio.sleep(1)
+            await super().forget(consumer)
+
+    spool, known = consumers(Slow(q=2))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(known.forget, "q", force=False))
+        await trio.sleep(0.5)
+        await known.commit("q", "a", 5, Peer())
+        assert trio.current_time() >= 1
+    assert spool.positions() == {"q": 5}
 
 
 async def test_an_instance_that_moves_to_another_connection(autojump_clock):

@@ -22,8 +22,9 @@ from rsocket_trio.collector import (
 from rsocket_trio.errors import StreamError
 from rsocket_trio.metadata import MIME
 from rsocket_trio.spool import WrongSpool
-from tests.collector.running import data, running, until
+from tests.collector.running import data, running
 from tests.spool.helpers import sized
+from tests.waiting import until
 
 JSON = {"data_mime_type": "application/json"}
 

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections import deque
 
+import attrs
 import cbor2
 import pytest
 import trio
@@ -14,10 +15,12 @@ import trio.testing
 from rsocket_trio import Invalid, Metadata, Payload, connect
 from rsocket_trio.collector import EVENTS, IngestConfig
 from rsocket_trio.collector.gathering import ITEM_COST, size_of
+from rsocket_trio.collector.ingest_config import COLLECTOR_CONFIG
 from rsocket_trio.collector.own_metadata import own_metadata
 from rsocket_trio.errors import ApplicationError, ConnectionClosed
 from rsocket_trio.metadata import MIME, BearerAuthentication, CompositeMetadata, MetadataEntry
-from tests.collector.running import data, payloads, running, stored, until
+from tests.collector.running import data, payloads, running, stored
+from tests.waiting import until
 
 JSON = {"data_mime_type": "application/json"}
 
@@ -68,6 +71,28 @@ async def test_fire_and_forget_into_a_full_spool(directory, caplog):
             assert numbers_now.stored + numbers_now.dropped == 100
 
 
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_flood_beyond_the_limits_of_a_connection(directory, stays):
+    """Events that the connection drops are counted as well, also when it is over."""
+    limits = attrs.evolve(COLLECTOR_CONFIG.limits, max_active_requests=3)
+    config = attrs.evolve(COLLECTOR_CONFIG, limits=limits)
+    async with running(directory, rsocket=config) as collector:
+
+        def counted():
+            numbers_now = collector.statistics()
+            return numbers_now.stored + numbers_now.dropped
+
+        async with connect(collector.uris[0], **JSON) as requester:
+            for each in numbers(5000):
+                await requester.fire_and_forget(each, route=EVENTS)
+            if stays:
+                await until(lambda: counted() == 5000)
+        await until(lambda: counted() == 5000)
+        assert collector.statistics().dropped > 0
+        await until(lambda: collector.statistics().connections == 0)
+        assert counted() == 5000
+
+
 async def test_the_bound_of_all_connections(directory):
     """One connection leaves others their share, and all together are bounded."""
     ingest = IngestConfig(max_all_pending_size=1500, max_pending_size=1000, linger=100)
@@ -86,7 +111,7 @@ async def test_the_bound_of_all_connections(directory):
 
 
 def test_small_events_count_what_they_cost():
-    """Millions of them stay within the bounds of the memory."""
+    """Millions of them stay within the bounds of the memory. In Python 3.13 they are 6 % larger."""
     tracemalloc.start()
     try:
         events = deque(
@@ -95,7 +120,7 @@ def test_small_events_count_what_they_cost():
         memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert memory <= 1.05 * sum(size_of(each.payload) for each in events)
+    assert memory <= 1.1 * sum(size_of(each.payload) for each in events)
 
 
 async def test_a_channel(directory):

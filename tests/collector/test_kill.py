@@ -23,8 +23,9 @@ from rsocket_trio.errors import RSocketError
 from rsocket_trio.lumberjack import ShipperConfig, stored_events
 from rsocket_trio.lumberjack import connect as connect_lumberjack
 from rsocket_trio.protocol.retry import Retry
-from tests.collector.running import stored, until
+from tests.collector.running import stored
 from tests.programs import environment
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 

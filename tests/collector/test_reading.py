@@ -21,7 +21,7 @@ from rsocket_trio.collector import (
 )
 from rsocket_trio.collector import client as client_module
 from rsocket_trio.collector.reads import Reads
-from rsocket_trio.collector.refusals import TRIMMED, has_stalled
+from rsocket_trio.collector.refusals import BUSY, TRIMMED, has_stalled
 from rsocket_trio.metadata import MIME, CompositeMetadata, MetadataEntry
 from rsocket_trio.spool import (
     Batch,
@@ -254,31 +254,18 @@ async def test_who_has_stalled(spool, autojump_clock):
     await trio.sleep(20)
     two = reads.begin(spool.read(0), None, object())
     await trio.sleep(9)
-    with pytest.raises(Rejected, match="max_reads"):
+    with pytest.raises(CustomError, match="max_reads"):
         reads.begin(spool.read(0), None, object())
     await trio.sleep(2)
     three = reads.begin(spool.read(0), None, object())
     with pytest.raises(CustomError) as error:
         await anext(one)
     assert has_stalled(error.value)
-    with pytest.raises(Rejected, match="max_reads"):
+    with pytest.raises(CustomError, match="max_reads"):
         reads.begin(spool.read(0), None, object())
     for stream in (one, two, three):
         await stream.aclose()
     assert len(reads) == 0
-
-
-async def patiently(batches):
-    """The rest of a range, by a reader that tries again while there is no place for it."""
-    found = []
-    with trio.fail_after(30):
-        while True:
-            try:
-                found.append(await anext(batches))
-            except StopAsyncIteration:
-                return found
-            except Rejected:
-                await trio.sleep(0.01)
 
 
 async def test_a_stalled_reader_goes_on(spool):
@@ -292,27 +279,48 @@ async def test_a_stalled_reader_goes_on(spool):
             async with slow.read(0, 600, spool_id=mine) as two:
                 await anext(one)
                 await anext(two)
-                async with quick.read(0, 600, spool_id=mine) as three:
-                    assert len(await patiently(three)) == 600
-                for stalled in (one, two):
-                    assert len(await patiently(stalled)) == 599
+                with trio.fail_after(30):
+                    assert len(await everything(quick, 0, 600, mine)) == 600
+                    for stalled in (one, two):
+                        assert len(await collect(stalled)) == 599
 
 
 async def test_a_reader_in_the_middle_of_a_query_is_not_stalled(spool):
-    """Its place is not taken, however long the query takes."""
+    """Its place is not taken, however long the query takes; others behind it do lose theirs."""
     await spool.append(lines(1))
-    reads = Reads(CollectorLimits(max_reads=1, stall_time=1e-9))
-    stream = reads.begin(spool.read(0), None, object())
-    stream.busy = True
+    reads = Reads(CollectorLimits(max_reads=2, stall_time=1e-9))
+    busy = reads.begin(spool.read(0), None, object())
+    idle = reads.begin(spool.read(0), None, object())
+    busy.busy = idle.busy = True
     await trio.sleep(0.001)
-    with pytest.raises(Rejected):
+    with pytest.raises(CustomError, match="max_reads"):
         reads.begin(spool.read(0), None, object())
-    stream.busy = False
+    idle.busy = False
     other = reads.begin(spool.read(0), None, object())
-    await stream.aclose()
-    await stream.aclose()
-    await other.aclose()
+    with pytest.raises(CustomError) as error:
+        await anext(idle)
+    assert has_stalled(error.value)
+    busy.busy = False
+    assert (await anext(busy)).data
+    for stream in (busy, busy, idle, other):
+        await stream.aclose()
     assert len(reads) == 0
+
+
+async def test_a_query_that_has_just_ended_protects_no_others(spool, autojump_clock):
+    """The order of the places is not the order of the steps."""
+    await spool.append(lines(1))
+    reads = Reads(CollectorLimits(max_reads=2, stall_time=10))
+    first = reads.begin(spool.read(0), None, object())
+    second = reads.begin(spool.read(0), None, object())
+    await trio.sleep(11)
+    await anext(first)
+    third = reads.begin(spool.read(0), None, object())
+    with pytest.raises(CustomError) as error:
+        await anext(second)
+    assert has_stalled(error.value)
+    for stream in (first, second, third):
+        await stream.aclose()
 
 
 def impostor(*items):
@@ -365,14 +373,15 @@ async def test_a_peer_that_is_no_collector(items):
         assert spans(await everything(client, 1, 3, "id")) == [(1, 3)]
 
 
+@pytest.mark.parametrize("code", [TRIMMED, BUSY])
 @pytest.mark.parametrize("data", ["[" * 1000, "{", "1", '{"offset": "1", "oldest": 1}'])
-async def test_an_error_that_makes_no_sense(data):
+async def test_an_error_that_makes_no_sense(data, code):
     """It is raised as it came, however deep its data are."""
     router = Router()
 
     @router.request_response("spool.info")
     async def info() -> None:
-        raise CustomError(data, code=TRIMMED)
+        raise CustomError(data, code=code)
 
     async with connected(router) as client:
         with pytest.raises(CustomError):

@@ -11,7 +11,8 @@ from rsocket_trio import Payload, Retry, Router, serve
 from rsocket_trio.collector import IngestConfig, Subscription, parse_subscription
 from rsocket_trio.errors import ApplicationError
 from rsocket_trio.uri import parse_uri
-from tests.collector.running import data, running, stored, until
+from tests.collector.running import data, running, stored
+from tests.waiting import until
 
 QUICK = Retry(initial_delay=0.01, max_delay=0.02)
 
@@ -245,7 +246,7 @@ async def test_a_stop_while_a_publisher_does_not_answer(directory):
         mute = await listener.accept()
         async with mute:
             await mute.receive_some()  # The request of the handshake.
-            with trio.fail_after(4):
+            with trio.fail_after(30):
                 await collector.aclose(grace=60)
         [numbers] = collector.statistics().subscriptions
         assert (numbers.state, numbers.connections) == ("ended", 0)

@@ -99,7 +99,7 @@ async def serving(responder):
         async with connect(server.uris[0]) as other:
             yield server.uris[0]
             assert await other.request_response(Payload(b"x")) == Payload(b"x")
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await server.aclose(grace=2)
 
 

@@ -5,6 +5,7 @@ Modules of rsocket_trio.connection: fragmented_request.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import pytest
@@ -223,6 +224,24 @@ async def test_no_request_begins_behind_the_end():
         )
         await peer.expect_closed()
     assert handlers.seen == []
+
+
+async def test_messages_whose_turn_did_not_come_are_counted(caplog):
+    """Those in front of the end of the connection, and those behind it; the sender is not told."""
+    caplog.set_level(logging.DEBUG)
+    handlers = Handlers()
+    async with frame_peer_client(handlers) as peer:
+        await peer.send(
+            RequestFnfFrame(1, data=b"fnf"),
+            RequestResponseFrame(3, data=b"x"),
+            RequestFnfFrame(5, data=b"fnf"),
+            ErrorFrame(0, 0x101),
+            RequestFnfFrame(7, data=b"fnf"),
+        )
+        await peer.expect_closed()
+    assert "2 fire_and_forget dropped" in caplog.text
+    assert "number 3 of this connection" in caplog.text
+    assert not any(each.data == b"fnf" for each in handlers.seen)
 
 
 @pytest.mark.parametrize("limit", ["max_requests_size", "max_active_requests"])

@@ -96,7 +96,10 @@ class Runner:
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             program.chmod(0o755)
         self.environment = environment(
-            PATH=f"{programs}{os.pathsep}{os.environ['PATH']}", PYTHONUNBUFFERED="1"
+            PATH=os.pathsep.join(
+                [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
+            PYTHONUNBUFFERED="1",
         )
 
     def run(self, language: str, mark: str, text: str) -> None:
@@ -160,7 +163,8 @@ class Runner:
                 lines = [self.server.stdout.readline() for _ in shown.splitlines()]
                 self.compare(shown, "".join(lines))
             else:
-                self.compare(shown, self.execute(command, status=None))
+                patience = PATIENCE_WITH_SPARK if command.startswith("spark-") else PATIENCE
+                self.compare(shown, self.execute(command, status=None, patience=patience))
 
     def compare(self, wanted: str, got: str) -> None:
         same = doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)

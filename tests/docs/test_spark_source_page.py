@@ -17,7 +17,6 @@ FIELDS = {
     "consumer": "consumer",
     "startingOffsets": "starting",
     "endingOffsets": "ending",
-    "minPartitions": "min_partitions",
     "failOnDataLoss": "fail_on_data_loss",
     "trimOn": "trim_on",
     "pollTimeoutMs": "poll_timeout",

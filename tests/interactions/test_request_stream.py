@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import trio
 import trio.testing
@@ -79,6 +81,23 @@ async def test_a_large_item(link):
 
     async with link(Streams(one)) as here:
         assert await collect(here.requester, Payload()) == [item]
+
+
+@pytest.mark.parametrize("metadata", [None, b"m"])
+async def test_an_item_that_was_sent_is_free(link, metadata):
+    """Nothing keeps it while the handler makes the next one."""
+    references = []
+
+    async def two(_):
+        data = b"x" * (2**20 + len(references))
+        before = sys.getrefcount(data)
+        yield Payload(data, metadata)
+        references.append(sys.getrefcount(data) - before)
+        yield Payload(b"")
+
+    async with link(Streams(two)) as here:
+        assert len(await collect(here.requester, Payload())) == 2
+    assert references == [0]
 
 
 @pytest.mark.parametrize("error", [Rejected("no"), CustomError("mine", code=0x301)])

@@ -11,6 +11,7 @@ from math import inf
 import trio
 
 from rsocket_trio.logfiles import EventWriter, Following, Reading, Registry, Shipment, Source
+from tests.waiting import until
 
 FOLLOWING = Following(poll=0.003, close_after=0.05)
 
@@ -51,9 +52,7 @@ class Receiver:
         return [event["message"] for event in self.events]
 
     async def until(self, condition):
-        with trio.fail_after(20):
-            while not condition(self):
-                await trio.sleep(0.001)
+        await until(lambda: condition(self))
 
 
 def reading(*, multiline=None, max_events=100, max_line=1000, **options):

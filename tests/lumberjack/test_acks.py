@@ -44,6 +44,8 @@ def test_anything_else_is_refused(version, data):
     """Acks before it are returned; then every call raises a fresh error."""
     with pytest.raises(MalformedFrame, match=f"where a frame {version}A is due"):
         AckReader(version).feed(data)
+    with pytest.raises(MalformedFrame, match="nothing valid came before"):
+        AckReader(version).feed(data)
     reader = AckReader(version)
     assert reader.feed(ack(3, version) + data) == [3]
     assert reader.refused
@@ -53,6 +55,7 @@ def test_anything_else_is_refused(version, data):
             reader.feed(more)
         found.append(info.value)
     assert found[0] is not found[1]
+    assert "nothing valid came before" not in str(found[0])
     assert not reader.partial
 
 

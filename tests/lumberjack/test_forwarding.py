@@ -21,6 +21,7 @@ from rsocket_trio.lumberjack import (
 from rsocket_trio.spool import Batch, Retention, open_spool
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from tests.lumberjack.receiving import ADDRESS
+from tests.waiting import until
 
 
 def batch(*events):
@@ -46,13 +47,6 @@ class HeldShipper:
         self.acknowledged.append(done)
         task_status.started()
         await done.wait()
-
-
-async def until(condition):
-    """Wait for what a thread of the spool brings about."""
-    with trio.fail_after(5):
-        while not condition():
-            await trio.sleep(0.001)
 
 
 async def test_everything_arrives_in_order(tmp_path):

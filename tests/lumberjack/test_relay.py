@@ -588,7 +588,7 @@ async def test_the_connection_of_the_subscriber_is_lost():
                 async with requester.request_stream(route="events", prefetch=2) as events:
                     assert numbers_of([await events.receive()]) == [1]
             await sender.no_ack_for(0.05)
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 while relay.statistics().waiting == 0:
                     await trio.sleep(0.001)
             async with connect(other.uris[0]) as requester:

@@ -212,7 +212,7 @@ async def test_a_server_that_stops(nursery):
             await started.wait()
             server.stop(grace=60)
             go_on.set()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await requester.wait_closed()
 
 

@@ -110,7 +110,7 @@ async def test_frames_that_accept_a_setup(frame):
             await ours.send_frames([frame.encode()])
 
         nursery.start_soon(accept)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with connect(theirs, protocol="reactivesocket", responder=KnownAnswers()):
                 await ours.aclose()
 

@@ -30,6 +30,7 @@ from rsocket_trio import (
     serve_transport,
 )
 from rsocket_trio.transports.memory import memory_transport_pair
+from tests.waiting import until
 
 SMALL = ConnectionConfig(fragment_size=64)
 Who = Annotated[Any, Principal]
@@ -166,13 +167,6 @@ async def push(requester, payload, **where):
 async def chunks():
     for _ in range(10):
         yield b"x" * 50
-
-
-async def until(condition):
-    """Wait for an event at the other end, which sends no notice of it."""
-    with trio.fail_after(10):
-        while not condition():
-            await trio.lowlevel.checkpoint()
 
 
 def ways():

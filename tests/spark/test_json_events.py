@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import json
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
@@ -145,7 +145,7 @@ def test_values_of_all_types():
     }  # fmt: skip
     [row] = decode([json.dumps(event).encode()], PLAIN)
     assert row["t"] == dt.datetime(2026, 11, 22, 9, 0, 0, 123456, tzinfo=dt.UTC)
-    assert row["m"] == decimal.Decimal("1.25")
+    assert row["m"] == Decimal("1.25")
     assert row["o"] == {"d": dt.date(2026, 11, 22), "l": [dt.date(2020, 2, 29), None], "n": None}
     assert (row["a"], row["s"], row["f"], row["b"], row["i"], row["l"]) == (
         -1, "caf\u00e9", 1.0, True, 7, [1, None],
@@ -207,6 +207,23 @@ def test_maps(value, wanted):
     assert decode([b"{}", text, b"{}"], MAPS)[1] == wanted
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"p":{"x":1},"p":{"y":2}}',
+        b'{"p":{"x":1,"x":2}}',
+        b'{"q":[{"p":{}},{"p":{},"p":{}}]}',
+        b'{"p":{"x":1},"a":1,"a":1}',
+    ],
+)
+def test_a_member_that_is_there_twice(text):
+    """As without maps: the event does not fit, and no value is chosen in silence."""
+    assert decode([b"{}", text, b'{"b":1,"b":2,"p":{"x":1}}'], MAPS)[1:] == [
+        None,
+        {"a": None, "p": [("x", 1)], "q": None},
+    ]
+
+
 @given(st.lists(objects, min_size=1, max_size=6))
 def test_columns_beside_maps_are_the_same(events):
     """A schema with maps takes another path; an event that fits to both gives the same values."""
@@ -236,7 +253,116 @@ def test_one_malformed_event_among_many_is_found_quickly(monkeypatch):
     assert calls < 30
 
 
+def test_events_that_are_all_malformed_cost_few_attempts(monkeypatch):
+    """An attempt takes as long as a hundred good events, so a sender could stop a query."""
+    calls = 0
+    decode_all = json_events._decode_all
+
+    def counting(*args):
+        nonlocal calls
+        calls += 1
+        return decode_all(*args)
+
+    monkeypatch.setattr(json_events, "_decode_all", counting)
+    bad = [b'{"a":"x"}', b'{"a":1', b'{"a":1.5}', b'{"a":{}}', b"{}{}", b'{"a":%d}' % 2**63]
+    assert decode(bad * 100, PLAIN) == [None] * 600
+    rows = decode([*bad, b'{"a":1}'] * 100, PLAIN)
+    assert [row and row["a"] for row in rows] == [*[None] * 6, 1] * 100
+    assert calls <= 4
+
+
+values = st.recursive(
+    st.sampled_from(
+        ["1", "-1", "1.0", "1e2", "300", "9" * 20, "9" * 40, "1e400", "-0", "null", "true", '"x"',
+         '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01",
+         '""', '"1e-50"', "1e-50"]
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")
+    | st.lists(st.tuples(st.sampled_from("abc"), inner), max_size=3).map(
+        lambda pairs: "{%s}" % ",".join(f'"{name}":{value}' for name, value in pairs)  # noqa: UP031 - braces
+    ),
+    max_leaves=6,
+)  # fmt: skip
+kinds = st.recursive(
+    st.sampled_from([
+        pa.bool_(), pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.date32(),
+        pa.decimal128(10, 2), pa.timestamp("us"), pa.timestamp("us", "UTC"),
+    ]),
+    lambda inner: inner.map(pa.list_)
+    | st.lists(st.tuples(st.sampled_from("abc"), inner), min_size=1, max_size=2,
+               unique_by=lambda field: field[0]).map(pa.struct)
+    | st.sampled_from([pa.map_(pa.string(), pa.int8()), pa.map_(pa.string(), pa.string())]),
+    max_leaves=3,
+)  # fmt: skip
+
+
+@given(kinds, st.lists(values, min_size=2, max_size=6))
+def test_python_and_pyarrow_agree(kind, texts):
+    """One event alone is decided by pyarrow; among others, Python may have decided."""
+    schema = pa.schema([("a", kind)])
+    events = [f'{{"a":{text}}}'.encode() for text in texts]
+    together = decode_events(pa.array(events), schema)
+    alone = [decode_events(pa.array([event]), schema) for event in events]
+    assert list(together.malformed) == [n for n, each in enumerate(alone) if each.malformed]
+    assert str(together.columns[0]) == str(pa.concat_arrays([each.columns[0] for each in alone]))
+
+
 def test_text_that_is_not_json_costs_nothing(monkeypatch):
     """Plain lines are recognised without an attempt."""
     monkeypatch.setattr(json_events, "_decode_all", None)
     assert decode([b"plain text"] * 1000, PLAIN) == [None] * 1000
+
+
+DECIMALS = (
+    StructType()
+    .add("d", DecimalType(10, 2))
+    .add("f", DoubleType())
+    .add("l", ArrayType(StructType().add("d", DecimalType(38, 18))))
+)
+
+
+@pytest.mark.parametrize("number", ["1e-100000001", "0E-2147483647", "1e-41", "1E-77", "1e-0099"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"d":%s}',
+        '{"d":"%s"}',
+        '{"f":1,"l":[{"d":1},{"d":%s}]}',
+        '{"l":[{"x":5,"d":"%s"}]}',
+        '{"d":%s,"d":1}',
+        '{ "\\u0064" : %s}',
+        '{"d":"\\u0031%s"}',
+    ],
+)
+def test_a_decimal_that_would_crash_pyarrow(text, number):
+    """It takes the exponent as an index of a table. One such event ended each task that read it."""
+    assert decode([b"{}", (text % number).encode(), b"{}"], DECIMALS)[1] is None
+
+
+@pytest.mark.parametrize("dash", ["-", "\\u002d"])
+@pytest.mark.parametrize("letter", ["e", "E", "\\u0065", "\\u0045"])
+def test_a_decimal_whose_exponent_is_hidden_by_escapes(letter, dash):
+    text = f'{{"d":"1{letter}{dash}100000001"}}'
+    assert decode([b"{}", text.encode()], DECIMALS)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (b'{"d":150E-2}', {"d": Decimal("1.50")}),
+        (b'{"d":"1500e-3"}', {"d": Decimal("1.50")}),
+        (b'{"d":1.5,"f":1e-300}', {"d": Decimal("1.50"), "f": 1e-300}),
+        (b'{"d":1.5,"x":1e-100000001}', {"d": Decimal("1.50")}),
+        (b'{"l":[{"d":1.25e-10}]}', {"l": [{"d": Decimal("1.25E-10")}]}),
+        (b'{"d":1.5,"x":"0e-12"}', {"d": Decimal("1.50")}),
+    ],
+)
+def test_small_exponents_that_fit(text, wanted):
+    assert decode([b"{}", text], DECIMALS)[1] == {"d": None, "f": None, "l": None} | wanted
+
+
+def test_a_decimal_beside_a_map():
+    """Python decodes the column, and would round the number."""
+    inner = StructType().add("m", MapType(StringType(), StringType())).add("d", DecimalType(38, 9))
+    with pytest.raises(ValueError, match=r"column s\.d .* in a column with a map"):
+        schema_of(StructType().add("s", inner))

@@ -14,6 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import BinaryType, LongType, StructType
 from pyspark.worker_util import pickleSer
 
+from rsocket_trio.cli.collect_auth import required_credentials
+from rsocket_trio.cli.grammar import build_parser
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.registration import load_source
 from tests.spark.collectors import LocalCollector
@@ -83,6 +85,54 @@ def test_tls(encrypted):
     assert [row["n"] for row in rows] == [0, 1, 2]
 
 
+@pytest.fixture
+def guarded(tmp_path):
+    """A collector that lets in those who have what the options of ``collect`` name."""
+    (tmp_path / "token").write_text("s3cret\n")
+    secrets = ["--auth-bearer", f"@{tmp_path / 'token'}", "--auth-simple", "ada:pass:word"]
+    args = build_parser().parse_args(["collect", *secrets])
+    made = LocalCollector(tmp_path / "spool", authenticate=required_credentials(args))
+    made.ship(3)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"auth.token": "s3cret"}, {"auth.username": "ada", "auth.password": "pass:word"}],
+    ids=["bearer", "simple"],
+)
+def test_credentials(guarded, given):
+    """Driver and tasks present those of the options, as a batch and as a stream."""
+    options = {"collectors": guarded.uri} | given
+    schema = StructType().add("n", LongType())
+    rows = read_batch(LumberjackDataSource, options, schema=schema)
+    assert [row["n"] for row in rows] == [0, 1, 2]
+    checkpoint = Checkpoint()
+    query = Query(LumberjackDataSource, options | {"pollTimeoutMs": "0"}, checkpoint, schema=schema)
+    query.trigger()
+    query.trigger()
+    query.reader.stop()
+    assert [row["n"] for row in checkpoint.rows] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "authentication is needed"),
+        ({"auth.token": "guess"}, "the credentials are wrong"),
+        ({"auth.token": "ada:pass:word"}, "the credentials are wrong"),
+        ({"auth.username": "ada", "auth.password": "s3cret"}, "the credentials are wrong"),
+    ],
+)
+def test_wrong_credentials(guarded, given, text):
+    """The error has the reason, and no secret."""
+    options = {"collectors": guarded.uri, "collectorTimeoutMs": "1000"} | given
+    with pytest.raises(Exception, match=text) as error:
+        read_batch(LumberjackDataSource, options)
+    assert not any(secret in str(error.value) for secret in ("guess", "s3cret", "pass:word"))
+
+
 def test_tls_without_the_certificate(encrypted):
     collector, _ = encrypted
     options = {"collectors": collector.uri, "collectorTimeoutMs": "1500"}
@@ -112,11 +162,19 @@ def test_a_batch_of_a_range(tmp_path):
     options["endingOffsets"] = '{"v":1,"s":{"nowhere":17}}'
     with pytest.raises(ValueError, match="endingOffsets names the spool nowhere; there are"):
         read_batch(LumberjackDataSource, options)
+    for option in ("startingOffsets", "endingOffsets"):
+        wrong = {
+            **options,
+            "endingOffsets": "latest",
+            option: json.dumps({"v": 1, "s": {one.spool_id: 21}}),
+        }
+        with pytest.raises(ValueError, match=f"{option} names the offset 21 .* which ends at 20"):
+            read_batch(LumberjackDataSource, wrong)
     options["endingOffsets"] = "latest"
     options["startingOffsets"] = "latest"
     assert read_batch(LumberjackDataSource, options) == []
     two.stop()
     options["collectorTimeoutMs"] = "200"
-    with pytest.raises(Exception, match="not all collectors have answered"):
+    with pytest.raises(Exception, match=r"not all collectors have answered.*its RSocket address"):
         read_batch(LumberjackDataSource, options)
     one.stop()

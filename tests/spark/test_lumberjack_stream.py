@@ -394,13 +394,13 @@ def test_an_answer_that_is_late_does_not_end_available_now(collectors, start, mo
         one.ship(10)
     checkpoint = Checkpoint()
     asked = []
-    reach_of = fleet.Fleet._reach_of
+    reach = fleet.Member.reach
 
     async def late(self, *args):
         asked.append(args)
-        return await reach_of(self, *args) if len(asked) % 3 == 0 else 0
+        return await reach(self, *args) if len(asked) % 3 == 0 else None
 
-    monkeypatch.setattr(fleet.Fleet, "_reach_of", late)
+    monkeypatch.setattr(fleet.Member, "reach", late)
     start(checkpoint, one, available_now=True, maxBytesPerTrigger="1").process_all()
     assert numbers(checkpoint) == list(range(50))
 

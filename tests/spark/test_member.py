@@ -7,8 +7,9 @@ import trio
 from rsocket_trio.collector import CollectorLimits
 from rsocket_trio.spark.spool_source.member import Member
 from rsocket_trio.spool import Batch
-from tests.collector.running import running, until
+from tests.collector.running import running
 from tests.spool.conftest import directory
+from tests.waiting import until
 
 __all__ = ["directory"]
 

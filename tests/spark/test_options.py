@@ -30,6 +30,17 @@ def test_texts():
             options.text(name)
 
 
+def test_a_misspelt_name_is_shown_for_a_required_option():
+    """The error about the missing option comes first, so it has to name the other one."""
+    options = Options({"RoutE": "", "Rout": "alerts", "tls.ca": "x"})
+    with pytest.raises(
+        ValueError, match=r"route is required, .*alerts.*: did you mean it by Rout\?$"
+    ):
+        options.text("route")
+    with pytest.raises(ValueError, match=r"hosts is required, e\.g\. [^?]*$"):
+        options.text("hosts")
+
+
 def test_integers():
     """Within their range."""
     options = Options({"n": " 7 ", "bad": "7.5"})
@@ -41,8 +52,23 @@ def test_integers():
         options.integer("n", 9, 8)
     with pytest.raises(ValueError, match="the option n must be at most 6"):
         options.integer("n", 1, 1, 6)
+    with pytest.raises(ValueError, match="the option n must be at most 9223372036854775807"):
+        Options({"n": "9223372036854775808"}).integer("n", 1)
     with pytest.raises(ValueError, match=r"the option bad must be a whole number, not '7\.5'"):
         options.integer("bad", 1)
+
+
+def test_sizes():
+    """As on the command line; a number alone is bytes."""
+    options = Options({"a": "4096", "b": "64M", "c": "2g", "bad": "2 GB", "huge": "9999T"})
+    assert [options.size(each, 1, 1) for each in "abc"] == [4096, 64 * 2**20, 2 * 2**30]
+    assert options.size("absent", None, 1) is None
+    with pytest.raises(ValueError, match="bad must be a number of bytes, such as 4096 or 64M"):
+        options.size("bad", 1, 1)
+    with pytest.raises(ValueError, match="a must be at least 5000, not '4096'"):
+        options.size("a", 1, 5000)
+    with pytest.raises(ValueError, match="huge must be at most 1024"):
+        options.size("huge", 1, 1, 1024)
 
 
 def test_a_number_of_many_digits_is_refused_quickly():

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import threading
+import time
 from collections.abc import AsyncIterator
 
 import attrs
 import pytest
 import trio
 
-from rsocket_trio import Router, serve
+from rsocket_trio import Rejected, Router, serve
 from rsocket_trio.collector import READ
+from rsocket_trio.collector.refusals import busy, refusal, stalled
 from rsocket_trio.spark.spool_source import reading
 from rsocket_trio.spark.spool_source.reading import Place, read_stored
 from rsocket_trio.spark.spool_source.source_errors import DataLost, RangeUnreadable
 from rsocket_trio.spark.trio_thread import TrioThread
-from rsocket_trio.spool import SpoolFailed
+from rsocket_trio.spool import OffsetNotStored, OffsetTrimmed, SpoolFailed
 from tests.spark.collectors import LocalCollector
 
 
@@ -55,6 +58,19 @@ def test_files_of_another_host(place, tmp_path):
     other.ship(100)
     assert offsets(attrs.evolve(place, directory=str(other.directory))) == list(range(3, 47))
     other.stop()
+
+
+def test_files_of_an_old_copy(place, collector, tmp_path):
+    """They do not have all events of the range, so the task asks the collector."""
+    collector.stop()
+    shutil.copytree(collector.directory, tmp_path / "copy")
+    collector.start()
+    collector.ship(10)
+    head = collector.description.head
+    new = attrs.evolve(place, stop=head, uri=collector.uri)
+    assert offsets(attrs.evolve(new, directory=str(tmp_path / "copy"))) == list(range(3, head))
+    with pytest.raises(OffsetNotStored):
+        offsets(attrs.evolve(new, uri=None, directory=str(tmp_path / "copy")))
 
 
 def test_files_only_and_not_there(place, tmp_path):
@@ -160,6 +176,61 @@ def test_a_slow_task(place):
         found += range(stored.start, stored.stop)
         threading.Event().wait(0.15)
     assert found == list(range(3, 47))
+
+
+def test_a_busy_collector(place, caplog):
+    """It has no room for this reader for longer than the timeout; the task waits for its turn."""
+    refusals = 8
+    asked = []
+    thread, uri = _collector_of(
+        lambda number: busy(f"no room {number}") if number < refusals else Rejected("enough"), asked
+    )
+    impatient = attrs.evolve(place, uri=uri, timeout=1.0)
+    began = time.monotonic()
+    with pytest.raises(RangeUnreadable, match=r"for 1 s.*enough"):
+        offsets(impatient)
+    assert len(asked) > refusals
+    assert time.monotonic() - began > refusals * reading.BUSY_PAUSE > 1.0
+    assert [each.message for each in caplog.records if "asks again" in each.message] == [
+        f"{uri}: REJECTED: no room 0; the task asks again"
+    ]
+    thread.close()
+
+
+def test_a_range_that_is_lost_to_other_readers(place):
+    """The task asks for it again, also if that is before its first batch."""
+    asked = []
+    thread, uri = _collector_of(lambda number: stalled() if number < 2 else trimmed(9), asked)
+    with pytest.raises(DataLost, match="the events 3 to 9"):
+        offsets(attrs.evolve(place, uri=uri, timeout=1.0))
+    assert len(asked) == 3
+    thread.close()
+
+
+def trimmed(oldest):
+    return refusal(OffsetTrimmed(3, oldest))
+
+
+def _collector_of(answer, asked):
+    """A collector that refuses each request for a range with the error of ``answer``."""
+    router = Router()
+
+    @router.request_stream(READ)
+    async def read() -> AsyncIterator[bytes]:
+        asked.append(None)
+        raise answer(len(asked) - 1)
+        yield b""
+
+    async def refusing(*, task_status):
+        class Status:
+            @staticmethod
+            def started(server):
+                task_status.started(server.uris[0])
+
+        await serve(router, "tcp://127.0.0.1:0", task_status=Status)
+
+    thread = TrioThread("refusing")
+    return thread, thread.serve(refusing)
 
 
 def test_gaps_are_noticed(place, monkeypatch):

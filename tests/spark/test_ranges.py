@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rsocket_trio.spark.spool_source.ranges import SpoolRange, cut, ranges_between, share
+pytest.importorskip("pyspark")
+
+from rsocket_trio.spark.spool_source.planning import plan
+from rsocket_trio.spark.spool_source.ranges import (
+    SpoolRange,
+    cut,
+    ranges_between,
+    share,
+    usual_partitions,
+)
+from rsocket_trio.spark.spool_source.settings import SourceSettings
 
 places = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50))
 
@@ -46,6 +57,14 @@ def test_cut_is_even():
     ]  # fmt: skip
 
 
+def test_a_batch_has_a_task_for_each_fifty_thousand_events():
+    counts = [0, 1, 74_999, 75_001, 1_000_000, 10**9]
+    tasks = [usual_partitions([SpoolRange("a", 5, 5 + count)]) for count in counts]
+    assert tasks == [1, 1, 1, 2, 20, 64]
+    two = [SpoolRange("a", 0, 50_000), SpoolRange("b", 0, 100_000)]
+    assert usual_partitions(two) == 3
+
+
 @given(counts, st.integers(1, 200))
 def test_share(available, limit):
     """The limit is used up if there is enough, and none is left out."""
@@ -63,3 +82,13 @@ def test_share_is_fair():
     """What one does not use goes to the others."""
     assert share({"a": 100, "b": 1, "c": 100}, 21) == {"a": 10, "b": 1, "c": 10}
     assert share({"a": 100, "b": 100}, 5) == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize(("given", "tasks"), [({}, 2), ({"minPartitions": "5"}, 5)])
+def test_the_tasks_of_a_batch(given, tasks):
+    settings = SourceSettings.read({"collectors": "one", **given})
+    whole = SpoolRange("a", 0, 100_000)
+    pieces = [each.place for each in plan([whole], {"a": "tcp://one:7878"}, settings)]
+    assert len(pieces) == tasks
+    assert {each.uri for each in pieces} == {"tcp://one:7878"}
+    assert [each.start for each in pieces] == [n * 100_000 // tasks for n in range(tasks)]

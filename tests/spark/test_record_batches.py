@@ -115,6 +115,25 @@ def test_other_encodings():
     assert [row["remote"] for row in rows] == ["192.0.2.1:4711", None]
 
 
+@pytest.mark.parametrize("layout", ["text", "JSON"])
+def test_small_batches_of_large_events_are_not_joined(layout):
+    """Their size counts after inflation: a few kilobytes of a sender can be gigabytes."""
+    columns = default_layout(default_schema(include_raw=False))
+    if layout == "JSON":
+        columns = user_layout(StructType().add("n", StringType()))
+    batch = received([b'{"n":"%s"}' % (b"x" * rows.ENOUGH_BYTES)], level=9)
+    assert len(batch.data) < rows.ENOUGH_BYTES / 500
+    taken = []
+
+    def give():
+        for each in stored_one_after_another([batch] * 3):
+            taken.append(each)
+            yield each
+
+    found = record_batches(give(), columns, collector="here")
+    assert [(next(found).num_rows, len(taken)) for _ in range(3)] == [(1, 1), (1, 2), (1, 3)]
+
+
 def test_a_schema_with_reserved_columns():
     [good, bad] = read([received([b'{"n":5}', b'{"n":"5"}'])], user_layout())
     assert good == {
@@ -162,6 +181,23 @@ def test_failfast_names_the_event():
     assert [row["n"] for row in read([received([b'{"n":1}'])], layout)] == [1]
     with pytest.raises(MalformedEvent, match="at offset 12 of the collector here") as caught:
         read([received([b'{"n":1}', b'{"n":2}']), received([b"secret"])], layout)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (b'{"n":1, "s": 5, "t": "secret"}', "it has no value of the type of the column s, t;"),
+        (b'{"n":"secret"}', "it has no value of the type of the column n;"),
+        (b"secret", "it is not one JSON object in UTF-8;"),
+        (b'{"u": "secret\xff"}', "it is not one JSON object in UTF-8;"),
+    ],
+)
+def test_failfast_names_the_columns(event, reason):
+    """A schema has many columns, and the user has to know which one is wrong."""
+    schema = StructType().add("n", LongType()).add("s", StringType()).add("t", LongType())
+    with pytest.raises(MalformedEvent, match=f"does not fit to the schema: {reason}") as caught:
+        read([received([b'{"n":1}', event])], user_layout(schema, mode="FAILFAST"))
     assert "secret" not in str(caught.value)
 
 
@@ -213,16 +249,26 @@ def test_events_that_were_lost_between_batches():
         (("a", BinaryType()), "a has the type binary, which is not decoded"),
         (("a", ArrayType(BinaryType())), r"a\[\] has the type binary"),
         (("a", MapType(LongType(), LongType())), "keys of the map a must be strings"),
-        (("a", MapType(StringType(), DecimalType(5, 2))), r"a\{\} has the type decimal.* in a map"),
+        (("a", MapType(StringType(), DecimalType(5, 2))), r"a\{\} .* in a column with a map"),
         (("a", LongType(), False), "a must be nullable"),
         (("a", StructType().add("b", LongType(), nullable=False)), "a.b must be nullable"),
         (("a", ArrayType(LongType(), containsNull=False)), r"a\[\] must be nullable"),
         (("_remote", StringType(), False), "_remote must be nullable"),
+        (("a", StructType().add("b", LongType()).add("b", LongType())), "a.b is there twice"),
+        (("a", ArrayType(StructType().add("b", LongType()).add("b", LongType()))), "a.b is there"),
     ],
 )  # fmt: skip
 def test_schemas_that_cannot_be_read(field, text):
     with pytest.raises(ValueError, match=text):
         user_layout(StructType().add(*field))
+
+
+def test_a_schema_without_columns():
+    """Arrow does not count the rows of such a batch, so there would be none."""
+    with pytest.raises(ValueError, match="the schema has no columns"):
+        user_layout(StructType())
+    with pytest.raises(ValueError, match="n is there twice"):
+        user_layout(StructType().add("n", LongType()).add("n", LongType()))
 
 
 def test_json_text_of_all_events_is_one_buffer(monkeypatch):

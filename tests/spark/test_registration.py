@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -83,6 +84,27 @@ def test_the_real_formats(spark):
     ):
         with pytest.raises(Exception, match=text):
             spark.read.format(name).load().collect()
+
+
+def test_another_thread_can_write_after_it_registers(spark):
+    """Spark looks for sinks in Python in the active session of a thread only."""
+
+    def write(format_):
+        with pytest.raises(Exception, match=r".") as caught:
+            spark.range(1).write.format(format_).mode("append").save()
+        return str(caught.value)
+
+    def work():
+        before = write("rsocket")
+        register(spark)
+        return before, write("rsocket"), write("lumberjack")
+
+    register(spark)
+    with ThreadPoolExecutor(1) as pool:
+        before, *after = pool.submit(work).result()
+    assert "DATA_SOURCE_NOT_FOUND" in before  # else Spark has mended it
+    assert "the option uri is required" in after[0]
+    assert "the option hosts is required" in after[1]
 
 
 def run(code, directory):

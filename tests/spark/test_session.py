@@ -24,7 +24,15 @@ class Builder:
 
     def __init__(self):
         self.properties = {}
+        self.running = {}
         self.error = None
+        self.conf = self.sparkContext = self
+
+    def getConf(self):
+        return self.properties | self.running
+
+    def isModifiable(self, key):
+        return key.startswith("spark.sql.")
 
     def config(self, key, value):
         self.properties[key] = value
@@ -42,7 +50,9 @@ def builder(monkeypatch):
     for name in (*NAMES, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     builder = Builder()
-    fake = type("Module", (), {"SparkSession": type("SparkSession", (), {"builder": builder})})
+    builder.context = type("SparkContext", (), {"_active_spark_context": None})
+    names = {"SparkSession": type("SparkSession", (), {"builder": builder})}
+    fake = type("Module", (), {"SparkContext": builder.context} | names)
     monkeypatch.setattr(spark_session, "require", lambda name: fake)
     java = JavaRuntime(Path("/java"), "17", "test")
     monkeypatch.setattr(spark_session, "find_java", lambda: java)
@@ -89,6 +99,18 @@ class TestSettings:
         spark = session("name", master=master)
         assert spark.properties["spark.sql.shuffle.partitions"] == threads
 
+    def test_what_a_session_cannot_change_is_said(self, builder, caplog):
+        """The second run of a cell of a notebook, with other settings."""
+        builder.context._active_spark_context = builder
+        builder.running = {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+        session("name", {"spark.sql.shuffle.partitions": 7, "spark.ui.enabled": False}, "local[4]")
+        (record,) = caplog.records
+        assert "spark.master=local[2], and keeps that instead of local[4]" in record.message
+        caplog.clear()
+        builder.properties.clear()
+        session("name", master="local[2]")
+        assert not caplog.records
+
     def test_a_cluster_is_left_alone(self, builder):
         """Its executors have their own Python and addresses."""
         spark = session("name", master="spark://host:7077")
@@ -105,6 +127,23 @@ class TestSettings:
         monkeypatch.setattr(spark_session, "find_java", fail)
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
         assert session("name").properties == {"spark.app.name": "name"}
+
+    def test_a_running_session_keeps_its_settings(self, builder, monkeypatch, caplog):
+        """The second call of a program has no defaults: it would replace what the first has set."""
+        builder.context._active_spark_context = builder
+        builder.running = {"spark.master": "local[2]"}
+        monkeypatch.setattr(spark_session, "find_java", None)  # none is needed
+        before = dict(os.environ)
+        assert session("again").properties == {}
+        assert builder.registered
+        assert session("again", {"spark.sql.ansi.enabled": True}, "local[2]").properties == {
+            "spark.sql.ansi.enabled": True
+        }
+        assert not caplog.text
+        session("again", master="local[7]")
+        assert "spark.master=local[2], and keeps that instead of local[7]" in caplog.text
+        assert dict(os.environ) == before
+        assert builder.environment["JAVA_HOME"] is None
 
     @pytest.mark.parametrize("error", [None, OSError("no JVM")])
     def test_the_environment_is_as_before(self, builder, monkeypatch, error):
@@ -211,3 +250,36 @@ def test_a_machine_without_java(tmp_path, master):
     assert rows == 25
     if master.startswith("local["):
         assert done.stderr == "", "a start says nothing that nobody needs"
+
+
+FAILING = """
+from rsocket_trio.spark import session
+spark = session("test", {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}, "local[1]")
+stream = spark.readStream.format("rate").load().writeStream.format("memory").queryName("rate")
+query = stream.start()
+query.awaitTermination(3)
+query.stop()
+read = spark.read.format("rsocket").option("uri", "unix:///nowhere/sock").option("timeoutMs", 100)
+try:
+    read.load().collect()
+finally:
+    spark.stop()
+"""
+
+
+@pytest.mark.programs
+@pytest.mark.jvm
+def test_the_log_of_a_failed_task_is_readable(tmp_path):
+    """It has the text of the error, and no frames of the JVM; a stop of a query is no warning."""
+    pytest.importorskip("pyspark")
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=LONGEST_WITH_SPARK, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    log, _, traceback = done.stderr.partition('\nTraceback (most recent call last):\n  File "<str')
+    assert log.count("ReadFailed: no connection to unix:///nowhere/sock") >= 2
+    assert "\n\tat " not in log
+    assert "Failed to cancel" not in log
+    assert "ReadFailed: no connection to unix:///nowhere/sock" in traceback.splitlines()[-1]

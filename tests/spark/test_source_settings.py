@@ -77,7 +77,9 @@ def test_addresses(text, uris):
         ({"collectors": "a", "startingOffsets": "now"}, "startingOffsets is earliest"),
         ({"collectors": "a", "maxRowsPerTriger": "1"}, "did you mean maxRowsPerTrigger"),
         ({"collectors": "a", "mode": "x"}, "mode must be PERMISSIVE, DROPMALFORMED or FAILFAST"),
-        ({"collectors": "http://a"}, "http"),
+        ({"collectors": "http://a"}, "the option collectors: .*http"),
+        ({"collectors": "a", "auth.username": "me"}, "auth.password go together"),
+        ({"spool": "a", "auth.token": "t"}, "need the option collectors"),
     ],
 )  # fmt: skip
 def test_wrong_options(options, text):

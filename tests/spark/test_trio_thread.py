@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rsocket_trio.spark.trio_thread import ServiceFailed, ThreadClosed, TrioThread
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -319,13 +320,6 @@ class Silent(Count):
         return await super().__anext__()
 
 
-def until(condition):
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 class TestIterate:
     @pytest.mark.parametrize("buffer", [1, 2, 3, 64])
     def test_all_items_come_in_order(self, thread, buffer):
@@ -344,7 +338,7 @@ class TestIterate:
             for number in range(40):
                 assert next(items) == number
                 assert source.made <= number + 1 + buffer
-            until(lambda: source.made >= 40 + buffer // 2)
+            wait_until(lambda: source.made >= 40 + buffer // 2)
             time.sleep(0.02)
             assert source.made <= 40 + buffer
 
@@ -354,7 +348,7 @@ class TestIterate:
         source = Count(buffer)
         items = thread.iterate(lambda: opened(source), buffer=buffer)
         assert next(items) == 0
-        until(lambda: source.made == buffer)
+        wait_until(lambda: source.made == buffer)
         time.sleep(0.03)
         assert [*items] == [*range(1, buffer)]
 
@@ -408,7 +402,7 @@ class TestIterate:
         next(items)
         del items
         gc.collect()
-        until(lambda: exits == [1])
+        wait_until(lambda: exits == [1])
 
     def test_a_thread_that_is_closed_ends_the_items(self, thread):
         items = thread.iterate(lambda: opened(Silent()), buffer=1)
@@ -421,7 +415,7 @@ class TestIterate:
         source = Count(3)
         items = thread.iterate(lambda: opened(source), buffer=8)
         assert next(items) == 0
-        until(lambda: source.made == 3)
+        wait_until(lambda: source.made == 3)
         time.sleep(0.03)
         thread.close()
         assert [*items] == [1, 2]
@@ -618,14 +612,34 @@ class TestProcesses:
         )
         assert (code, lines) == (3, ["written"])
 
+    def test_the_first_call_may_come_from_a_daemon(self):
+        """The threads that it starts are daemons too, unless they say otherwise."""
+        code, lines = program(
+            """
+            started = threading.Event()
+
+            async def wait():
+                started.set()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    print("closed", flush=True)
+
+            threading.Thread(target=thread.run, args=(wait,), daemon=True).start()
+            started.wait()
+            threading.excepthook = lambda args: None
+            """
+        )
+        assert (code, lines) == (0, ["closed"])
+
     def test_the_end_of_the_program_does_not_wait_for_long(self):
         code, lines = program(
             """
             from rsocket_trio.spark import trio_thread
-            trio_thread.EXIT_TIMEOUT = 0.2
+            trio_thread.EXIT_TIMEOUT = 1
             began = time.monotonic()
             import atexit
-            atexit.register(lambda: print(time.monotonic() < began + 3))
+            atexit.register(lambda: print(time.monotonic() < began + 25))
 
             async def service(*, task_status):
                 task_status.started()

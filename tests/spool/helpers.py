@@ -6,9 +6,8 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 
-import trio
-
 from rsocket_trio.spool import Batch, read_range
+from tests.waiting import until
 
 ENCODING = "lines"
 
@@ -113,10 +112,3 @@ class HeldCommits:
         """Let it go on, and hold no more."""
         self._connection.fail = lambda statement: None
         self._go.set()
-
-
-async def until(condition):
-    """Wait for what another thread brings about."""
-    with trio.fail_after(10):
-        while not condition():
-            await trio.sleep(0.001)

@@ -184,7 +184,7 @@ async def test_a_full_disk(directory, caplog):
             await until(lambda: spool.statistics().trouble is not None)
             assert spool.statistics().trouble == "database or disk is full"
             assert done == []
-            with trio.fail_after(5):
+            with trio.fail_after(30):
                 await spool.commit("me", 0)
                 await spool.commit("me", 2)
             await until(lambda: len(done) == 1)

@@ -11,7 +11,8 @@ import trio
 
 from rsocket_trio.spool import OffsetTrimmed, SpoolConfig, open_spool
 from tests.programs import environment
-from tests.spool.helpers import lines, until
+from tests.spool.helpers import lines
+from tests.waiting import until
 
 
 @asynccontextmanager

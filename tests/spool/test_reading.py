@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -218,7 +219,47 @@ async def test_limits_of_a_query(directory):
         assert first() == 10
         assert first(max_read_batches=4) == 4
         assert first(max_read_size=1) == 1
-        assert first(max_read_size=3000) == 3
+        assert first(max_read_size=3000) == 2
+        assert first(max_read_size=3300) == 3
+
+
+async def test_a_large_batch_behind_a_small_one(directory):
+    """A reader has it in memory alone, although the small one had room for more behind it."""
+    config = SpoolConfig(max_read_size=2000)
+    async with open_spool(directory, config=config) as spool:
+        for size in (100, 9000, 100, 1900, 100):
+            await spool.append(sized(size, count=2))
+        reader = spool.read(1, 9)
+        seen = []
+        while (ahead := await reader.look_ahead()) is not None:
+            assert await reader.look_ahead() is ahead
+            seen.append((ahead.head.start, ahead.stop, ahead.count, ahead.cost))
+            for n in range(ahead.count):
+                batch = await anext(reader)
+                if n == 0:
+                    assert attrs.evolve(batch, data=b"") == ahead.head
+                    assert len(batch.data) == ahead.size
+                assert (await reader.look_ahead() is None) == (
+                    n < ahead.count - 1 or batch.stop == 9
+                )
+            assert batch.stop == ahead.stop
+        assert seen == [(1, 2, 1, 100), (2, 4, 1, 9000), (4, 8, 2, 2000), (8, 9, 1, 100)]
+        assert await collect(reader) == []
+
+
+async def test_batches_that_are_deleted_after_a_look(directory):
+    """The reader is told, as without the look."""
+    async with open_spool(directory) as spool:
+        for _ in range(3):
+            await spool.append(lines(2))
+        await spool.commit("q", 0)
+        reader = spool.read(0)
+        assert (await reader.look_ahead()).stop == 6
+        await spool.commit("q", 4)
+        with pytest.raises(OffsetTrimmed):
+            await anext(reader)
+        with pytest.raises(OffsetTrimmed):
+            await reader.look_ahead()
 
 
 async def test_one_task_at_a_time(spool):

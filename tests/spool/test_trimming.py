@@ -217,7 +217,7 @@ async def test_new_batches_have_precedence_over_the_retention(directory):
         await spool.append(sized(100))
         await spool.append(sized(100))
         assert spool.oldest == 0
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             await spool.append(sized(100))
         assert spool.oldest == 1
         with trio.move_on_after(0.05) as scope:

@@ -74,7 +74,7 @@ async def test_the_connection_is_lost(
 ) -> None:
     """Its requests get `ConnectionLost`; the log has no crash, and other connections work."""
     where = f"unix://{tmp_path}/socket" if scheme == "unix" else f"{scheme}://localhost:0"
-    with trio.fail_after(5), caplog.at_level(logging.INFO):
+    with trio.fail_after(30), caplog.at_level(logging.INFO):
         async with pair_over(where, tls) as (ours, theirs):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(

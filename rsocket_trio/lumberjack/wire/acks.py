@@ -13,6 +13,11 @@ __all__ = ["AckProgress", "AckReader"]
 
 _KEEPALIVE: Final = b"2A\0\0\0\0"
 
+_STRANGER: Final = (
+    "; nothing valid came before: see whether this is the address of a Lumberjack server, and"
+    " whether it needs TLS (lumberjacks://)"
+)
+
 
 class AckReader:
     """Turns the bytes that a server sends into sequence numbers.
@@ -24,12 +29,13 @@ class AckReader:
         version: The version of the batches that are sent, 1 or 2.
     """
 
-    __slots__ = ("_head", "_partial", "_refusal")
+    __slots__ = ("_head", "_partial", "_refusal", "_valid")
 
     def __init__(self, version: int = 2) -> None:
         self._head: Final = bytes((0x30 + version, ACK))
         self._partial = b""
         self._refusal: RemoteProtocolError | None = None
+        self._valid = False
 
     @property
     def refused(self) -> bool:
@@ -68,12 +74,14 @@ class AckReader:
                 self._partial = b""
                 self._refusal = MalformedFrame(
                     f"the server sent {frame.hex(' ')} where a frame {head.decode()} is due"
+                    f"{'' if self._valid else _STRANGER}"
                 )
                 if not numbers:
                     raise fresh_copy(self._refusal)
                 return numbers
             if len(frame) == SHORT.size:
                 numbers.append(int.from_bytes(frame[2:]))
+                self._valid = True
         self._partial = bytes(data[end - end % SHORT.size :])
         return numbers
 

@@ -7,7 +7,9 @@ The modules, in reading order:
 - ``chunk``: the stored batches that become one record batch
 - ``splitting``: the events of a stored batch as an Arrow array
 - ``json_events``: JSON texts to columns, and which of them are malformed
+- ``sieve``: events that surely do not fit, without an attempt of pyarrow
 - ``conversions``: the types that pyarrow reads from JSON, and those of columns
+- ``decimals``: decimals that crash pyarrow
 - ``maps``: columns with maps, which pyarrow does not read
 """
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...spool import StoredBatch
-from .json_events import decode_events, decode_lines
-from .splitting import Events, split
+from .json_events import decode_events, decode_lines, why_malformed
+from .splitting import Events, is_whole_lines, split
 
 __all__ = ["Chunk"]
 
@@ -25,7 +25,7 @@ class Chunk:
 
     Attributes:
         rows: The number of events.
-        size: The bytes of the batches.
+        size: The bytes of the events, after inflation.
     """
 
     def __init__(self, collector: str) -> None:
@@ -33,12 +33,22 @@ class Chunk:
         self.rows = 0
         self.size = 0
         self._batches: Final[list[StoredBatch]] = []
+        # None: the batch is whole lines, which are split only if they must be.
+        self._parts: Final[list[Events | None]] = []
 
     def add(self, stored: StoredBatch) -> None:
-        """Add a batch, before the first column is asked for."""
+        """Add a batch, before the first column is asked for.
+
+        Raises:
+            rsocket_trio.lumberjack.UnknownEncoding: The batch is damaged.
+        """
+        # A few kilobytes can be many megabytes of events, so the batch is inflated at once: the
+        # caller must know its size before it adds another one.
+        part = None if is_whole_lines(stored) else split(stored)
         self._batches.append(stored)
+        self._parts.append(part)
         self.rows += stored.wanted
-        self.size += len(stored.data)
+        self.size += len(stored.data) if part is None else part.texts.nbytes
 
     def offset(self, row: int) -> int:
         """Return the offset of a row."""
@@ -62,6 +72,11 @@ class Chunk:
             malformed += [before + index for index in decoded.malformed]
             before += stored.wanted
         return [pa.concat_arrays(column) for column in zip(*parts, strict=True)], malformed
+
+    def why_malformed(self, row: int, schema: pa.Schema) -> str:
+        """Return why the event of a row does not fit to a schema."""
+        texts = pa.concat_arrays([each.texts for each in self._events])
+        return why_malformed(texts.slice(row, 1), schema)
 
     def rows_without(self, rows: list[int]) -> pa.Array:
         """Return a mask that is false for these rows."""
@@ -103,13 +118,12 @@ class Chunk:
 
     @cached_property
     def _events(self) -> list[Events]:
-        return [split(stored) for stored in self._batches]
+        pairs = zip(self._batches, self._parts, strict=True)
+        return [split(stored) if part is None else part for stored, part in pairs]
 
     def _lines(self) -> bytes:
         """Return all events as lines, without an object for each."""
-        if all(
-            each.encoding == "json-lines" and each.wanted == each.count for each in self._batches
-        ):
+        if all(part is None for part in self._parts):
             return b"".join([each.data for each in self._batches])
         # An empty text behind them makes the last line end.
         texts = pa.concat_arrays([*(each.texts for each in self._events), pa.array([b""])])

@@ -6,13 +6,15 @@ can contain two objects, or none. So lines are joined only if each begins with `
 inside of an object, and the next line begins with ``{``. So each line has one object or more, or is
 an error; and if there are as many rows as lines, row n is line n.
 
-If something is wrong, the events are halved until the malformed ones are found. So the result for
-an event never depends on its neighbours.
+If something is wrong, those that are surely malformed are left out first. The others are halved
+until the rest of the malformed ones is found. So the result for an event never depends on its
+neighbours.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -21,13 +23,16 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from .conversions import convert, has_decimal, reading_field
+from .decimals import has_unreadable_decimal
 from .maps import MapColumns, has_map
+from .sieve import surely_malformed
 
-__all__ = ["Decoded", "decode_events", "decode_lines"]
+__all__ = ["Decoded", "decode_events", "decode_lines", "why_malformed"]
 
 _BLANKS: Final = b" \t\r\n"
-_PROBE: Final = pa.field("\x00", pa.bool_())
-"""Read if there is no other column: pyarrow does not count the rows of a table without columns."""
+_PROBE: Final = pa.field(f"\x00{os.urandom(16).hex()}", pa.bool_())
+"""Read if there is no other column: pyarrow does not count the rows of a table without columns. No
+event has a member of this name."""
 
 
 @attrs.frozen
@@ -73,6 +78,7 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
     objects = [(index, line) for index, line in enumerate(lines) if line is not None]
     parts: list[list[pa.Array]] = []
     waiting = [(0, len(objects))] if objects else []  # The range that comes first is the last.
+    is_sifted = False
     while waiting:
         start, stop = waiting.pop()
         joined = b"\n".join([line for _, line in objects[start:stop]] + [b""])
@@ -81,6 +87,14 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
         except _Malformed:
             if stop - start == 1:
                 malformed.append(objects[start][0])
+            elif not is_sifted:
+                # The first attempt, with all of them.
+                is_sifted = True
+                is_bad = surely_malformed(schema)
+                bad = {index for index, line in objects if is_bad(line)}
+                malformed += bad
+                objects = [each for each in objects if each[0] not in bad]
+                waiting = [(0, len(objects))] if objects else []
             else:
                 middle = (start + stop) // 2
                 waiting += [(middle, stop), (start, middle)]
@@ -89,6 +103,19 @@ def decode_events(texts: pa.Array, schema: pa.Schema) -> Decoded:
         for n, field in enumerate(schema)
     ]
     return Decoded(columns, sorted(malformed))
+
+
+def why_malformed(text: pa.Array, schema: pa.Schema) -> str:
+    """Return why an event does not fit, without its contents.
+
+    Args:
+        text: An array with this event alone.
+        schema: The columns.
+    """
+    if decode_events(text, pa.schema([])).malformed:
+        return "it is not one JSON object in UTF-8"
+    wrong = [field.name for field in schema if decode_events(text, pa.schema([field])).malformed]
+    return f"it has no value of the type of the column {', '.join(wrong)}"
 
 
 def _as_line(text: bytes) -> bytes | None:
@@ -112,9 +139,12 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
     ):
         raise _Malformed
     plain = [reading_field(field) for field in schema if not has_map(field.type)]
+    decimals = [field for field in plain if has_decimal(field.type)]
     try:
         if not lines.isascii():
             lines.decode()  # pyarrow does not check it.
+        if decimals and has_unreadable_decimal(lines, decimals):
+            raise _Malformed
         table = pj.read_json(
             pa.py_buffer(lines),
             read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
@@ -124,7 +154,7 @@ def _decode_all(lines: bytes, count: int, schema: pa.Schema) -> list[pa.Array]:
         )
         if table.num_rows != count:
             raise _Malformed
-        if any(has_decimal(field.type) for field in plain):
+        if decimals:
             table.validate(full=True)  # pyarrow does not check all digits against the precision.
         maps = None if len(plain) == len(schema) else MapColumns(lines, _decode_values)
         return [

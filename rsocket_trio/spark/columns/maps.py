@@ -7,6 +7,7 @@ valid outside of one. This makes Python objects for the whole event.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -28,6 +29,32 @@ def has_map(kind: pa.DataType) -> bool:
     return bool(pa.types.is_map(kind))
 
 
+class _Doubled(dict[str, Any]):
+    """An object that has members twice: ``names``."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.names = {
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        }
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Doubled(pairs)
+
+
+def _member(found: dict[str, Any] | None, name: str) -> Any:
+    """Return a member of an object.
+
+    Raises:
+        ValueError: It is there twice.
+    """
+    if isinstance(found, _Doubled) and name in found.names:
+        raise ValueError("a member is there twice")
+    return None if found is None else found.get(name)
+
+
 class MapColumns:
     """The columns with maps of some events.
 
@@ -41,7 +68,9 @@ class MapColumns:
 
     def __init__(self, lines: bytes, decode: DecodeTexts) -> None:
         try:
-            self._events = [json.loads(line) for line in lines.split(b"\n")[:-1]]
+            self._events = [
+                json.loads(line, object_pairs_hook=_object) for line in lines.split(b"\n")[:-1]
+            ]
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
         self._decode = decode
@@ -52,7 +81,7 @@ class MapColumns:
         Raises:
             ValueError: A value does not fit to the type of the column.
         """
-        return self._build([event.get(field.name) for event in self._events], field)
+        return self._build([_member(event, field.name) for event in self._events], field)
 
     def _build(self, values: Sequence[Any], field: pa.Field) -> pa.Array:
         kind = field.type
@@ -61,9 +90,7 @@ class MapColumns:
         if pa.types.is_struct(kind):
             _check(values, dict)
             members = [
-                self._build(
-                    [None if value is None else value.get(inner.name) for value in values], inner
-                )
+                self._build([_member(value, inner.name) for value in values], inner)
                 for inner in kind
             ]
             mask = pa.array([value is None for value in values], pa.bool_())
@@ -75,6 +102,8 @@ class MapColumns:
                 _offsets(values), self._build(items, kind.value_field), type=kind
             )
         _check(values, dict)
+        if any(isinstance(value, _Doubled) for value in values):
+            raise ValueError("a key of a map is there twice")
         keys = [key for value in values for key in value or ()]
         items = [item for value in values for item in (value or {}).values()]
         return pa.MapArray.from_arrays(

@@ -74,8 +74,9 @@ def _record_batch(chunk: Chunk, layout: Layout) -> pa.RecordBatch:
         if malformed and layout.mode == "FAILFAST":
             raise MalformedEvent(
                 f"the event at offset {chunk.offset(malformed[0])} of the collector"
-                f" {chunk.collector} does not fit to the schema; the mode PERMISSIVE makes it a row"
-                " of nulls, and DROPMALFORMED leaves it out"
+                f" {chunk.collector} does not fit to the schema:"
+                f" {chunk.why_malformed(malformed[0], layout.decoded)}; the mode PERMISSIVE makes"
+                " it a row of nulls, and DROPMALFORMED leaves it out"
             )
         if malformed:
             fits = chunk.rows_without(malformed)

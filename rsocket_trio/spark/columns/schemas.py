@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, Literal, TypeAlias
 
 import attrs
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     LongType,
+    MapType,
     StringType,
     StructType,
     TimestampType,
 )
+
+from .maps import has_map
 
 __all__ = [
     "DEFAULT_COLUMNS",
     "Layout",
     "Mode",
     "check_decodable",
+    "check_names",
     "default_layout",
     "default_schema",
     "layout_for",
@@ -95,9 +101,10 @@ def layout_for(schema: StructType, *, mode: Mode, corrupt_column: str) -> Layout
 
     Raises:
         ValueError: A column has a type that cannot be decoded from JSON, or a reserved one a wrong
-            type.
+            type, or there is none, or one is there twice.
     """
     sources: dict[str, str] = {}
+    check_names(schema)
     for field in schema.fields:
         name, kind = field.name, field.dataType
         if name in _RESERVED:
@@ -125,13 +132,37 @@ def _check_type(name: str, kind: DataType, wanted: DataType) -> None:
         )
 
 
+def check_names(schema: DataType, path: str = "") -> None:
+    """Check that a schema has columns, and none of them twice.
+
+    Raises:
+        ValueError: It has not.
+    """
+    if isinstance(schema, StructType):
+        names = schema.names
+        if not path and not names:
+            raise ValueError("the schema has no columns: name one, e.g. _offset BIGINT")
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise ValueError(f"the column {path}{name} is there twice")
+        for field in schema.fields:
+            check_names(field.dataType, f"{path}{field.name}.")
+    elif isinstance(schema, ArrayType):
+        check_names(schema.elementType, path)
+    elif isinstance(schema, MapType):
+        check_names(schema.valueType, path)
+
+
 def check_decodable(field: pa.Field, path: str, *, in_map: bool = False) -> None:
-    """Check that a field can be decoded from JSON; maps can contain no decimals.
+    """Check that a field can be decoded from JSON.
+
+    A column with a map can contain no decimals: Python decodes it, and it rounds numbers.
 
     Raises:
         ValueError: It cannot.
     """
     kind = field.type
+    in_map = in_map or has_map(kind)
     if not field.nullable:
         raise ValueError(
             f"the column {path} must be nullable: an event may lack it; declare it without NOT NULL"
@@ -144,11 +175,11 @@ def check_decodable(field: pa.Field, path: str, *, in_map: bool = False) -> None
     elif pa.types.is_map(kind):
         if not pa.types.is_string(kind.key_type):
             raise ValueError(f"the keys of the map {path} must be strings, as they are in JSON")
-        check_decodable(kind.item_field, f"{path}{{}}", in_map=True)
+        check_decodable(kind.item_field, f"{path}{{}}", in_map=in_map)
     elif not _is_simple(kind) or (in_map and pa.types.is_decimal(kind)):
         raise ValueError(
             f"the column {path} has the type {kind}, which is not decoded from JSON"
-            f"{' in a map' if in_map else ''}: read it as a string"
+            f"{' in a column with a map' if in_map else ''}: read it as a string"
         )
 
 

@@ -24,7 +24,7 @@ from ...errors import RSocketError
 from ...lumberjack import InvalidEvent, decode_pairs, split_pairs, stored_events
 from ...spool import StoredBatch
 
-__all__ = ["Events", "split"]
+__all__ = ["Events", "is_whole_lines", "split"]
 
 _HEAD: Final = Struct(">HII").unpack_from
 _HEAD_SIZE: Final = 10
@@ -52,6 +52,16 @@ class Events:
 
 class _NotPlain(Exception):
     """The bytes are not as the fast path expects. The slow path tells what is wrong."""
+
+
+def is_whole_lines(stored: StoredBatch) -> bool:
+    """Return whether all events of a batch were asked for, and its bytes are their lines."""
+    return (
+        stored.encoding == "json-lines"
+        and stored.wanted == stored.count
+        and stored.data.endswith(b"\n")
+        and stored.data.count(b"\n") == stored.count
+    )
 
 
 def split(stored: StoredBatch) -> Events:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from ... import ConnectionClosed, Rejected, RSocketError
+from ... import ConnectionClosed, Rejected, RSocketError, StreamError
 from ..replay import OFFSETS, ReplayOffsets
 from .connecting import RETRY, Responder, connected
 from .failures import ReadFailed, explain
@@ -19,6 +19,12 @@ _T = TypeVar("_T")
 
 PAUSE: Final = 0.1
 """Seconds between two requests while there is nothing new."""
+
+_ADVICE: Final = (
+    "With delivery=replay, the default of a stream, the responder serves elements by offset, e.g."
+    " with rsocket_trio.spark.replay_router. An ordinary stream is read with delivery=spool; a"
+    " batch reads it with delivery=request"
+)
 
 
 async def find_offsets(
@@ -52,7 +58,10 @@ async def find_offsets(
         except RSocketError as error:
             may_pass = isinstance(error, ConnectionClosed | Rejected)
             if not may_pass or trio.current_time() + RETRY.initial_delay >= deadline:
-                raise explain(error, f"the route {_route(settings)}", uri) from error
+                failure = explain(error, f"the route {_route(settings)}", uri)
+                if isinstance(error, StreamError) and not may_pass:
+                    failure = ReadFailed(f"{failure}. {_ADVICE}")
+                raise failure from error
         await trio.sleep(RETRY.initial_delay)
 
 

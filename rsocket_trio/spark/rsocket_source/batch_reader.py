@@ -45,7 +45,7 @@ class BatchReader(DataSourceReader):
         offset = 0
         with THREAD.iterate(opened, buffer=BUFFER) as chunks:
             for chunk in chunks:
-                yield maker.rows(chunk.payloads, offset, partition=number)
+                yield from maker.rows(chunk.payloads, offset, partition=number)
                 # Spark asks for more, so it has taken these.
                 offset += len(chunk.payloads)
                 chunk.done()

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from ... import ConnectFailed, ConnectionClosed, Metadata, Requester, Retry, connect
+from ...log_policy import logger
 from .failures import ReadFailed, explain
 from .settings import SourceSettings
 
@@ -21,6 +22,9 @@ RETRY: Final = Retry(initial_delay=0.05, max_delay=5.0)
 
 ATTEMPT_TIMEOUT: Final = 10.0
 """Seconds for one attempt. A lost packet can make one hang for minutes, while the next succeeds."""
+
+WARN_AFTER: Final = 2.0
+"""Seconds without a connection until the log says so. A responder that restarts takes less."""
 
 
 class Responder:
@@ -55,7 +59,9 @@ async def connected(
     Raises:
         ReadFailed: No responder could be reached in this time, or one has refused the connection.
     """
-    deadline = trio.current_time() + (settings.timeout if within is None else within)
+    began = trio.current_time()
+    deadline = began + (settings.timeout if within is None else within)
+    warned = False
     failure: Exception | None = None
     uri = ""
     for attempt, delay in enumerate(RETRY.delays(random_number)):
@@ -63,8 +69,8 @@ async def connected(
         entered = False
         try:
             # An address that does not answer must leave time for the others.
-            share = (deadline - trio.current_time()) / len(settings.uris)
-            with trio.move_on_after(min(share, ATTEMPT_TIMEOUT)) as scope:
+            left = max(0.0, deadline - trio.current_time())  # a wait can end a little too late
+            with trio.move_on_after(min(left / len(settings.uris), ATTEMPT_TIMEOUT)) as scope:
                 async with connect(
                     uri,
                     data_mime_type=settings.data_mime_type,
@@ -89,12 +95,21 @@ async def connected(
         wait = delay if (attempt + 1) % len(settings.uris) == 0 else 0
         if trio.current_time() + wait >= deadline:
             break
+        if not warned and trio.current_time() >= began + WARN_AFTER:
+            warned = True
+            logger.warning(
+                "%s: %s; trying again for up to %.0f s (option timeoutMs)",
+                uri, failure or _SILENT, deadline - trio.current_time(),
+            )  # fmt: skip
         await trio.sleep(wait)
-    reason = "it did not answer" if failure is None else str(failure)
+    reason = str(failure or _SILENT)
     others = f" and {len(settings.uris) - 1} more" if len(settings.uris) > 1 else ""
     raise ReadFailed(
         f"no connection to {uri}{others} within {settings.timeout:g} s (option timeoutMs): {reason}"
     ) from failure
+
+
+_SILENT: Final = "it did not answer"
 
 
 def _uses_tls(uri: str) -> bool:

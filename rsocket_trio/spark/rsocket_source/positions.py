@@ -10,18 +10,31 @@ their keys have a fixed order.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
+from ...log_policy import logger
 from ..replay import Offsets, RangeRequest, ReplayOffsets
+from ..replay.messages import MAX_OFFSET
 from .failures import DataLoss
 
-__all__ = ["LATEST", "Position", "advance", "parse_starting", "ranges", "starting"]
+__all__ = [
+    "LATEST",
+    "Position",
+    "advance",
+    "check_order",
+    "parse_starting",
+    "ranges",
+    "starting",
+]
+
+_T = TypeVar("_T")
 
 VERSION: Final = 1
+_KEYS: Final = {"begins", "first", "ids", "next", "v"}
 LATEST: Final = -1
 EARLIEST: Final = -2
 """Offsets that stand for the end and the beginning of a partition, as for Spark's Kafka source."""
@@ -58,18 +71,21 @@ class Position:
         """Read an offset that Spark has kept.
 
         Raises:
-            ValueError: It is of another source, or of a later version of this one.
+            ValueError: It is of another source, or of a later version of this one, or damaged.
         """
-        if offset.get("v") != VERSION:
-            raise ValueError(
-                f"the checkpoint has the offset {json.dumps(offset)[:200]}, which is of another "
-                "source or of a later version: use another checkpointLocation"
-            )
-        return cls(
-            next=_numbers(offset.get("next", {})),
-            ids=_numbers(offset.get("ids", {})),
-            begins=_numbers(offset.get("begins", {})),
-            is_first=bool(offset.get("first", False)),
+        try:
+            if offset.get("v") == VERSION and offset.keys() <= _KEYS:
+                return cls(
+                    next=_by_partition(offset.get("next", {}), _offset),
+                    ids=_by_partition(offset.get("ids", {}), _identity),
+                    begins=_by_partition(offset.get("begins", {}), _offset),
+                    is_first=bool(offset.get("first", False)),
+                )
+        except (ValueError, AttributeError):
+            pass
+        raise ValueError(
+            f"the checkpoint has the offset {json.dumps(offset)[:200]}, which is of another "
+            "source, of a later version, or damaged: use another checkpointLocation"
         )
 
 
@@ -77,8 +93,20 @@ def _sorted(values: Mapping[int, Any]) -> dict[str, Any]:
     return {str(number): values[number] for number in sorted(values)}
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[int, Any]:
-    return {int(number): value for number, value in values.items()}
+def _by_partition(values: Mapping[str, Any], check: Callable[[Any], _T]) -> dict[int, _T]:
+    return {int(number): check(value) for number, value in values.items()}
+
+
+def _offset(value: Any) -> int:
+    if type(value) is int and 0 <= value <= MAX_OFFSET:
+        return value
+    raise ValueError(value)
+
+
+def _identity(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(value)
 
 
 def parse_starting(text: str, name: str = "startingOffsets") -> int | Mapping[int, int]:
@@ -96,11 +124,12 @@ def parse_starting(text: str, name: str = "startingOffsets") -> int | Mapping[in
             type(value) is int and value >= EARLIEST for value in found.values()
         ):
             return {int(number): value for number, value in found.items()}
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
+    shown = text if len(text) <= 100 else f"{text[:100]}..."
     raise ValueError(
         f"the option {name} must be earliest, latest, or the offsets of partitions in JSON, e.g. "
-        f'{{"0": 1000, "1": -2}}, where -2 is the earliest and -1 the latest, not {text!r}'
+        f'{{"0": 1000, "1": -2}}, where -2 is the earliest and -1 the latest, not {shown!r}'
     )
 
 
@@ -144,7 +173,12 @@ def _ids(here: ReplayOffsets) -> dict[int, str]:
 
 
 def advance(
-    start: Position, here: ReplayOffsets, *, limit: int | None, fail_on_loss: bool
+    start: Position,
+    here: ReplayOffsets,
+    *,
+    limit: int | None,
+    fail_on_loss: bool,
+    may_be_behind: bool = False,
 ) -> Position:
     """Return the end of the next batch; ``start`` itself if there is nothing new.
 
@@ -153,6 +187,8 @@ def advance(
         here: The elements that can be read.
         limit: The largest number of elements of the batch, or None.
         fail_on_loss: Whether elements that are gone are an error.
+        may_be_behind: Whether another responder has told ``start``, and this one may not have its
+            newest elements yet.
 
     Raises:
         DataLoss: Elements are gone.
@@ -161,13 +197,14 @@ def advance(
     backlog: dict[int, int] = {}
     for number, offsets in here.partitions.items():
         begin = start.next.get(number, offsets.earliest)
-        lost = _loss(number, start, offsets)
+        lost = _loss(number, start, offsets, may_be_behind=may_be_behind)
         if lost:
             if fail_on_loss:
                 raise DataLoss(
                     f"{lost}. With failOnDataLoss=false, the query goes on with the elements that "
                     "are there"
                 )
+            logger.warning("%s; the query goes on at offset %d", lost, offsets.earliest)
             begin = offsets.earliest
         begins[number] = begin
         backlog[number] = max(0, offsets.latest - begin)
@@ -189,7 +226,7 @@ def advance(
     return Position(following, away | _ids(here), begins)
 
 
-def _loss(number: int, start: Position, here: Offsets) -> str:
+def _loss(number: int, start: Position, here: Offsets, *, may_be_behind: bool) -> str:
     """Return which elements of a partition are gone, or no text."""
     offset = start.next.get(number)
     if offset is None:
@@ -199,7 +236,7 @@ def _loss(number: int, start: Position, here: Offsets) -> str:
         return f"partition {number} has other elements now than it had up to offset {offset}"
     if offset < here.earliest:
         return f"partition {number} begins at offset {here.earliest}, but {offset} was to be read"
-    if offset > here.latest:
+    if offset > here.latest and not may_be_behind:
         return f"partition {number} ends at offset {here.latest}, but it was read up to {offset}"
     return ""
 
@@ -224,6 +261,21 @@ def _shares(backlog: Mapping[int, int], limit: int | None, turn: int) -> dict[in
     for index, number in enumerate(waiting):
         shares[number] = share + ((index - turn) % len(waiting) < more)
     return shares
+
+
+def check_order(begin: Position, end: Position) -> None:
+    """Check that a batch does not end before its beginning.
+
+    Raises:
+        ValueError: It does.
+    """
+    for number, stop in end.next.items():
+        start = begin.next.get(number, stop)
+        if stop < start:
+            raise ValueError(
+                f"endingOffsets ends partition {number} at offset {stop}, before its beginning at "
+                f"{start} (startingOffsets)"
+            )
 
 
 def ranges(start: Position, end: Position, minimum: int) -> list[RangeRequest]:

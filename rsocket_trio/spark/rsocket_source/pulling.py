@@ -59,6 +59,7 @@ async def open_chunks(
     *,
     limit: int | None = None,
     within: float | None = None,
+    attempt: int = 0,
 ) -> AsyncIterator[AsyncIterable[Chunk]]:
     """Connect, send a request, and give its elements. Leaving cancels the stream.
 
@@ -67,12 +68,14 @@ async def open_chunks(
         request: The request.
         limit: The number of elements to ask for. The responder gets no credit for more.
         within: As for `connected`.
+        attempt: The number of attempts before. Each begins with another responder.
 
     Raises:
         ReadFailed: No responder was reached. From the iteration: the responder has failed the
             request; or the connection ended; or no element came in time.
     """
-    async with connected(settings, first=request.partition, within=within) as responder:
+    first = request.partition + attempt
+    async with connected(settings, first=first, within=within) as responder:
         if settings.interaction == "request_response":
             yield _Answer(settings, responder, request)
             return

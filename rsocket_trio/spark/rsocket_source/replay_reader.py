@@ -23,7 +23,15 @@ from ..options import Options
 from ..replay import RangeRequest, ReplayOffsets
 from .asking import find_offsets
 from .batch_reader import THREAD, row_maker
-from .positions import LATEST, Position, advance, parse_starting, ranges, starting
+from .positions import (
+    LATEST,
+    Position,
+    advance,
+    check_order,
+    parse_starting,
+    ranges,
+    starting,
+)
 from .replayed_rows import replayed_rows
 from .settings import SourceSettings
 
@@ -69,7 +77,7 @@ def read_replay_settings(options: Options) -> ReplaySettings:
         max_rows=options.integer("maxRowsPerTrigger", None, 1),
         min_partitions=options.integer("minPartitions", 1, 1, 100_000),
         fail_on_loss=options.flag("failOnDataLoss", default=True),
-        poll=options.milliseconds("pollTimeoutMs", 1000),
+        poll=options.milliseconds("pollTimeoutMs", 500),
     )
 
 
@@ -123,6 +131,7 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 here if self._target is None else _up_to(here, self._target),
                 limit=most,
                 fail_on_loss=self._replay.fail_on_loss,
+                may_be_behind=len(self._settings.uris) > 1,
             )
             return None if end is begin else end
 
@@ -197,6 +206,7 @@ class ReplayBatchReader(DataSourceReader):
         here = _offsets(self._settings)
         begin = starting(self._replay.starting, here)
         end = starting(self._replay.ending, here, "endingOffsets", LATEST)
+        check_order(begin, end)
         wanted = ranges(begin, end, self._replay.min_partitions)
         return [RangePartition(each) for each in wanted]
 

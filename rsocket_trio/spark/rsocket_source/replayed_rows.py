@@ -40,12 +40,17 @@ def replayed_rows(
             attrs.evolve(wanted, start=at).as_map(), settings.route, wanted.partition
         )
         opened = partial(
-            open_chunks, settings, request, limit=stop - at, within=patience.seconds_left
+            open_chunks,
+            settings,
+            request,
+            limit=stop - at,
+            within=patience.seconds_left,
+            attempt=patience.attempts,
         )
         try:
             with THREAD.iterate(opened, buffer=BUFFER) as chunks:
                 for chunk in chunks:
-                    yield maker.rows(chunk.payloads, at, partition=wanted.partition)
+                    yield from maker.rows(chunk.payloads, at, partition=wanted.partition)
                     at += len(chunk.payloads)
                     patience.renew()
                     chunk.done()
@@ -75,10 +80,15 @@ def replayed_rows(
 
 
 class _Patience:
-    """The time for attempts without progress."""
+    """The time for attempts without progress.
+
+    Attributes:
+        attempts: The attempts that have failed, of all times.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self.attempts = 0
         self.renew()
 
     def renew(self) -> None:
@@ -94,6 +104,7 @@ class _Patience:
 
     def wait(self, error: Exception) -> None:
         """Wait before the next attempt; raise the error if there is no time for one."""
+        self.attempts += 1
         if self._since is None:
             self._since = monotonic()
         delay = next(self._delays)

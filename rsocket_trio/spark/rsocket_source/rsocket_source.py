@@ -22,8 +22,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ..columns.schemas import check_names
 from ..options import Options
-from ..sinks.rsocket_writer import rsocket_stream_writer, rsocket_writer
+from ..sinks.rsocket_sink.writer import rsocket_stream_writer, rsocket_writer
 from .batch_reader import BatchReader
 from .replay_reader import ReplayBatchReader, ReplayStreamReader, read_replay_settings
 from .rows.settings import read_row_settings
@@ -125,7 +126,7 @@ def _finish_replay(options: Options, settings: SourceSettings) -> None:
     """
     options.finish()
     if settings.route is None:
-        raise ValueError("the option route is required with delivery=replay")
+        raise ValueError('delivery=replay needs the option route, e.g. .option("route", "orders")')
     for name in _OF_REQUESTS:
         if options.has(name):
             raise ValueError(
@@ -135,6 +136,11 @@ def _finish_replay(options: Options, settings: SourceSettings) -> None:
 
 
 def _exact(schema: StructType) -> pa.Schema:
-    """Return the types of Arrow that Spark wants, exactly."""
+    """Return the types of Arrow that Spark wants, exactly.
+
+    Raises:
+        ValueError: There is no column, or one is there twice.
+    """
+    check_names(schema)
     found: Any = to_arrow_schema(schema, timezone="UTC")
     return found

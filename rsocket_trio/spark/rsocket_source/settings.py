@@ -116,10 +116,11 @@ def encode_data(text: str, mime_type: str) -> bytes:
         return text.encode()
     try:
         return cbor2.dumps(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError) as error:
+        # Its text may be secret.
         raise ValueError(
-            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={MIME.CBOR}), "
-            f"not {text!r}"
+            f"the option data must be JSON, as it is sent in CBOR (dataMimeType={MIME.CBOR}): "
+            f"{error}"
         ) from None
 
 
@@ -143,7 +144,7 @@ def read_settings(options: Options) -> SourceSettings:
         limit=options.integer("limit", None, 1),
         # 65536 is the default of `Limits.max_prefetch`.
         window=options.integer("initialRequestN", 4096, 1, 65536),
-        window_size=options.integer("maxUnreadBytes", 32 * 2**20, 1, 2**31 - 1),
+        window_size=options.size("maxUnreadBytes", 32 * 2**20, 1, 2**31 - 1),
         timeout=options.milliseconds("timeoutMs", 60_000),
         rows=rows,
     )

@@ -47,6 +47,9 @@ _OF_SPOOL: Final = (
     "trimOn",
     "pollTimeoutMs",
     "collectorTimeoutMs",
+    "auth.token",
+    "auth.username",
+    "auth.password",
     "tls.ca",
     "tls.cert",
     "tls.key",
@@ -138,7 +141,7 @@ def _read(
             raise ReadFailed(
                 f'{error}. Events of Lumberjack senders are read by format("lumberjack")'
             ) from error
-        yield maker.rows(
+        yield from maker.rows(
             payloads,
             stored.start,
             collector=partition.place.spool_id,

@@ -41,6 +41,7 @@ __all__ = [
     "Welcome",
     "decode",
     "encode",
+    "foreign_batch",
     "stale_batch",
     "unknown_attempts",
 ]
@@ -62,7 +63,8 @@ UNKNOWN_ATTEMPT: Final = 0x401
 """The error code for a commit of attempts that the responder does not have."""
 
 STALE_BATCH: Final = 0x402
-"""The error code for a batch that is older than the last one that was committed."""
+"""The error code for a batch that is older than the last one that was committed; or that another
+query of Spark has committed."""
 
 MAX_MESSAGE: Final = 4 * 2**20
 """Bytes of a message. A commit has 40 bytes for each partition, and the schema of a wide table has
@@ -87,6 +89,8 @@ class Opening:
         writer: The identity of the job. All attempts of one try to write the batch have it.
         format: One of `FORMATS`.
         schema: The schema of the rows, in Spark's JSON form.
+        source: The id of the streaming query in Spark; empty for a batch write. It differs from
+            ``query`` if the user has named the query.
         v: `VERSION`.
     """
 
@@ -97,6 +101,7 @@ class Opening:
     writer: str
     format: str
     schema: str
+    source: str = ""
     v: int = VERSION
 
 
@@ -136,6 +141,7 @@ class CommitRequest:
         writer: As in `Opening`.
         winners: The attempts whose rows are the batch, one for each partition.
         rows: The number of their rows.
+        source: As in `Opening`.
         v: `VERSION`.
     """
 
@@ -144,6 +150,7 @@ class CommitRequest:
     writer: str
     winners: list[str]
     rows: int
+    source: str = ""
     v: int = VERSION
 
 
@@ -240,6 +247,8 @@ def _check(message: object, what: str) -> None:
             raise Invalid(f"{name} of the {what} is out of range")
         if name in {"query", "attempt", "writer"} and not 0 < len(value) <= MAX_ID:
             raise Invalid(f"{name} of the {what} has not between 1 and {MAX_ID} characters")
+        if name == "source" and len(value) > MAX_ID:
+            raise Invalid(f"{name} of the {what} has more than {MAX_ID} characters")
         if name == "winners" and not all(0 < len(each) <= MAX_ID for each in value):
             raise Invalid(f"a winner of the {what} has not between 1 and {MAX_ID} characters")
         if name == "format" and value not in FORMATS:
@@ -263,5 +272,15 @@ def stale_batch(query: str, batch: int, last: int) -> CustomError:
         f"batch {batch} of query {query} is older than batch {last}, which is committed: the "
         "checkpoint has gone back, another query uses the same txnId, or an old driver still "
         "runs. Nothing is written. If the rows of this checkpoint are new, give it a new txnId",
+        code=STALE_BATCH,
+    )
+
+
+def foreign_batch(query: str, batch: int) -> CustomError:
+    """Return the error for a batch that another query of Spark has committed."""
+    return CustomError(
+        f"batch {batch} of query {query} was committed by another query of Spark, with the same "
+        "txnId or with another checkpoint. Nothing is written, as the rows would be lost. Give "
+        "each query and each checkpoint a txnId of its own",
         code=STALE_BATCH,
     )

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import trio
 
-__all__ = ["RowFeed"]
+__all__ = ["HasRows", "RowFeed"]
 
-B = TypeVar("B")
+B = TypeVar("B", bound="HasRows")
 C = TypeVar("C")
+
+
+class HasRows(Protocol):
+    """A record batch."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of its rows."""
+        ...
 
 
 class RowFeed(Generic[B, C]):
@@ -54,14 +63,13 @@ class RowFeed(Generic[B, C]):
         finally:
             self.waiting = False
 
-    def drain(self) -> None:
-        """Take the rest of the batches, and drop them.
+    def drain(self) -> int:
+        """Take the rest of the batches, and drop them; return the number of their rows.
 
         The operators before the sink may keep state, e.g. for aggregations. They have to see all
         rows, also if the sink needs none.
         """
-        for _ in self._batches:
-            pass
+        return sum(batch.num_rows for batch in self._batches)
 
     def _next(self) -> tuple[C] | None:
         for batch in self._batches:

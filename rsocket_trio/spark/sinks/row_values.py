@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import isfinite, isnan
 from typing import Any, Final
 
@@ -53,9 +54,16 @@ class RowMaker:
         if not names:
             return [{} for _ in range(batch.num_rows)]
         columns: list[list[Any]] = []
-        for column, convert in zip(batch.columns, self._converts, strict=True):
-            values = column.to_pylist()
-            columns.append(values if convert is None else [convert(each) for each in values])
+        for name, column, convert in zip(names, batch.columns, self._converts, strict=True):
+            try:
+                values = column.to_pylist()
+                columns.append(values if convert is None else [convert(each) for each in values])
+            # A text that is not UTF-8, or a time that Python does not have, such as the year 10000.
+            except (ValueError, OverflowError, pa.ArrowInvalid) as error:
+                raise ValueError(
+                    f"the column {name} has a value that cannot be written: {error}. Cast it, or "
+                    "use payloadFormat arrow"
+                ) from error
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -71,7 +79,7 @@ def _convert(type_: pa.DataType, format_: str, where: str) -> Convert | None:
     if kinds.is_floating(type_):
         return _finite_or_text if json else None
     if kinds.is_decimal(type_):
-        return _or_none(str) if json else None
+        return _or_none(_digits) if json else None
     if kinds.is_binary(type_) or kinds.is_large_binary(type_):
         return _or_none(_base64) if json else None
     if kinds.is_date(type_):
@@ -100,6 +108,10 @@ def _utc_text(value: datetime) -> str:
     return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
+def _digits(value: Decimal) -> str:
+    return f"{value:f}"  # str would write an exponent for small values
+
+
 def _base64(value: bytes) -> str:
     return b64encode(value).decode()
 
@@ -118,6 +130,11 @@ def _list_of(convert: Convert | None) -> Convert | None:
 
 def _map_of(type_: pa.DataType, format_: str, where: str) -> Convert:
     """Return the function for maps, which Arrow gives as lists of pairs."""
+    if kinds.is_nested(type_.key_type):
+        raise ValueError(
+            f"{where} is a map whose keys are structs, arrays or maps, which payloadFormat "
+            f"{format_} cannot carry: cast it, or use payloadFormat arrow"
+        )
     key = _convert(type_.key_type, format_, where)
     value = _convert(type_.item_type, format_, where)
     if format_ == "json" and not kinds.is_string(type_.key_type):
@@ -125,10 +142,13 @@ def _map_of(type_: pa.DataType, format_: str, where: str) -> Convert:
         key = lambda each: _key_text(each if inner is None else inner(each))  # noqa: E731 - short
 
     def convert(pairs: Any) -> dict[Any, Any]:
-        return {
+        made = {
             (each if key is None else key(each)): (held if value is None else value(held))
             for each, held in pairs
         }
+        if len(made) != len(pairs):  # maps in files may have them
+            raise ValueError("a map has a key twice")
+        return made
 
     return _or_none(convert)
 
@@ -136,12 +156,19 @@ def _map_of(type_: pa.DataType, format_: str, where: str) -> Convert:
 def _key_text(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
-    if isinstance(key, dict | list):
-        raise ValueError("a map whose keys are structs or arrays cannot be written as JSON")  # noqa: TRY004 - the value is wrong
     return str(key)
 
 
+def _is_variant(type_: pa.DataType) -> bool:
+    """Return whether a struct is how Spark gives a variant to Python."""
+    return any((field.metadata or {}).get(b"variant") == b"true" for field in type_)
+
+
 def _struct_of(type_: pa.DataType, format_: str, where: str) -> Convert | None:
+    if _is_variant(type_):
+        raise ValueError(
+            f"{where} is a variant, which only Spark can read: write to_json of it, or cast it"
+        )
     converts = {
         field.name: _convert(field.type, format_, f"{where}.{field.name}") for field in type_
     }

@@ -8,6 +8,7 @@ The modules, in reading order:
 - ``driver``: what runs beside Spark's calls in the process of a stream reader
 - ``fleet``: the collectors of a query: how far a batch may read, and what they may delete
 - ``member``: the connection to one collector
+- ``questions``: questions to collectors that are slower than the caller waits
 - ``embedded``: a collector in the process of a query
 - ``offsets``: the offsets in Spark's checkpoint
 - ``ranges``: how a batch is limited, and cut

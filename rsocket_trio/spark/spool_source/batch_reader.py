@@ -46,6 +46,13 @@ class LumberjackBatchReader(DataSourceReader):
                 driver.close()
         start = _chosen(settings.starting, kept, "startingOffsets")
         stop = _chosen(settings.ending, kept, "endingOffsets")
+        for each, (oldest, _) in kept.items():
+            is_lost = stop[each] < oldest and not settings.fail_on_data_loss
+            if stop[each] < start[each] and not is_lost:
+                raise ValueError(
+                    f"the range of the spool {each} ends at {stop[each]}, before its beginning at"
+                    f" {start[each]} (options startingOffsets and endingOffsets)"
+                )
         ranges = ranges_between(start, stop)
         directories = {} if addresses else dict.fromkeys(kept, settings.spool or "")
         return plan(ranges, addresses, settings, directories)
@@ -59,7 +66,7 @@ def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str
     """Return the offsets that an option means.
 
     Raises:
-        ValueError: The option names a spool that is not there.
+        ValueError: The option names a spool that is not there, or an offset beyond its head.
     """
     if isinstance(wanted, Offsets):
         strangers = wanted.keys() - kept.keys()
@@ -67,6 +74,12 @@ def _chosen(wanted: Offsets | str, kept: dict[str, tuple[int, int]], option: str
             raise ValueError(
                 f"{option} names the spool {min(strangers)}; there are {', '.join(sorted(kept))}"
             )
+        for each, offset in wanted.items():
+            if offset > kept[each][1]:
+                raise ValueError(
+                    f"{option} names the offset {offset} of the spool {each}, which ends at"
+                    f" {kept[each][1]}"
+                )
         # A spool that is not named is read from its beginning, and to its end.
         side = option == "endingOffsets"
         return {each: wanted.get(each, kept[each][side]) for each in kept}

@@ -9,6 +9,7 @@ from typing import Final, Never
 
 import trio
 
+from ...spool import NotASpool, describe_spool
 from ..trio_thread import TrioThread
 from .embedded import Embedded
 from .fleet import Fleet
@@ -32,6 +33,8 @@ class SourceDriver:
         self.thread: Final = TrioThread("rsocket-trio lumberjack source")
         uris = settings.collectors
         if not uris and settings.spool is not None:
+            if not settings.listen and not settings.subscribe:
+                _check_spool(settings.spool)
             embedded = Embedded(
                 settings.spool,
                 settings.listen,
@@ -51,6 +54,22 @@ class SourceDriver:
     def close(self) -> None:
         """End the thread, with all connections."""
         self.thread.close()
+
+
+def _check_spool(directory: str) -> None:
+    """See that there is a spool: without a sender, a new one would stay empty for ever.
+
+    Raises:
+        NotASpool: There is none.
+    """
+    try:
+        describe_spool(directory)
+    except NotASpool as error:
+        raise NotASpool(
+            f"{error}. A stream with the option spool alone reads the directory of a collector that"
+            " has ended: see whether the name is right; or set the option listen too, and the query"
+            " receives events itself"
+        ) from error
 
 
 async def _serve_fleet(

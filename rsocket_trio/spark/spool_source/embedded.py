@@ -94,8 +94,8 @@ class Embedded:
                 error = single_error(group)
                 if isinstance(error, SpoolLocked):
                     self.locked = (
-                        f"{error}; if it is no query but a collector, read with the option"
-                        " collectors and its address"
+                        f"{error}; if that process is a collector, let it run, and read with the"
+                        " option collectors and its RSocket address, e.g. collectors=127.0.0.1:7878"
                     )
                     if not started:
                         logger.info("%s; this query is a reader of it", error)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from ...errors import RSocketError
 from ...log_policy import logger
 from .member import Member
 from .offsets import Offsets
+from .questions import Question, Questions
 from .ranges import share
 from .settings import SourceSettings
 from .source_errors import CollectorsUnreachable, DataLost
@@ -24,13 +25,19 @@ from .source_errors import CollectorsUnreachable, DataLost
 __all__ = ["Fleet", "Limit"]
 
 ROUND: Final = 0.5
-"""Seconds that one round of questions takes at most. A collector that is slower has no news."""
+"""Seconds that one round of questions takes at most. The answer of a slower collector counts in a
+later round."""
 
 _FIRST_PAUSE: Final = 0.01
 _LAST_PAUSE: Final = 0.1
 _QUESTIONS_PER_SECOND: Final = 2000
 """Between two rounds there is a pause, which grows while there is no news. With many collectors it
 is longer, so that an idle query does not keep a processor busy."""
+
+_ADVICE: Final = (
+    ". See whether the collector runs, and whether this is its RSocket address (`rsocket-trio"
+    " collect --listen tcp://...`): its Lumberjack address is only for senders"
+)
 
 
 @attrs.frozen
@@ -62,15 +69,20 @@ class Fleet:
         self._settings: Final = settings
         self._instance: Final = str(uuid.uuid4())
         self._members: Final = [
-            Member(uri, settings.tls.context, settings.collector_timeout) for uri in uris
+            Member(uri, settings.tls.context, settings.collector_timeout, settings.auth)
+            for uri in uris
         ]
         self._changed = trio.Event()
         self._target: Offsets | None = None
         self._committed: Offsets | None = None
+        self._news: Questions[int]
+        self._begins: Questions[int]
+        self._reaches: Questions[int]
 
     async def serve(self, *, task_status: trio.TaskStatus[Fleet]) -> None:
         """Keep the connections until this is cancelled."""
         async with trio.open_nursery() as nursery:
+            self._news, self._begins, self._reaches = (Questions[int](nursery) for _ in range(3))
             for member in self._members:
                 nursery.start_soon(member.keep, self._notify)
             task_status.started(self)
@@ -118,7 +130,7 @@ class Fleet:
     async def prepare_available_now(self) -> None:
         """Remember what there is now; `latest` goes no further from then on."""
         await self._wait_for(self._all_connected)
-        await self._round()
+        await self._round(self._settings.collector_timeout)
         self._target = self.heads()
 
     def heads(self) -> Offsets:
@@ -137,9 +149,9 @@ class Fleet:
         if not self._all_connected():
             raise CollectorsUnreachable(
                 f"not all collectors have answered within {self._settings.collector_timeout:g} s:"
-                f" {self._states()}"
+                f" {self._states()}{self._advice()}"
             )
-        await self._round()
+        await self._round(self._settings.collector_timeout)
         held = self._held()
         infos = {each: member.info for each, member in held.items()}
         extents = {each: (info.oldest, info.head) for each, info in infos.items() if info}
@@ -175,7 +187,7 @@ class Fleet:
         if not self._any_known():
             raise CollectorsUnreachable(
                 f"no collector has answered within {self._settings.collector_timeout:g} s:"
-                f" {self._states()}"
+                f" {self._states()}{self._advice()}"
             )
 
     async def _first_places(self) -> Offsets:
@@ -185,7 +197,7 @@ class Fleet:
         """
         await self._wait_for(self._all_connected)
         self._check_known()
-        await self._round()
+        await self._round(self._settings.collector_timeout)
         held = self._held()
         starting = self._settings.starting
         wanted: Mapping[str, int] = starting if isinstance(starting, Offsets) else {}
@@ -195,16 +207,15 @@ class Fleet:
                     f"startingOffsets names the spool {spool_id}, and no collector has it:"
                     f" {self._states()}"
                 )
-        places: dict[str, int] = {}
+        begins: dict[str, int | None] = {}
         for spool_id, member in held.items():
             place: int | None = wanted.get(spool_id)
             if starting == "latest" and member.info is not None:
                 place = member.info.head
             if place is not None:
                 place = self._place(spool_id, member, place)
-            begun = await member.begin(self._settings.consumer, self._instance, place)
-            if begun is not None:
-                places[spool_id] = begun
+            begins[spool_id] = place
+        places = await self._begin(held, begins, self._settings.collector_timeout)
         if not places:
             raise CollectorsUnreachable(f"no collector answers: {self._states()}")
         return Offsets(places)
@@ -238,15 +249,32 @@ class Fleet:
         lost = {member.info.spool_id: member for member in self._members if member.info}
         return lost | self._held()
 
-    async def _round(self) -> None:
+    async def _round(self, patience: float | None = None) -> None:
         """Ask all collectors that are connected."""
         committed: Mapping[str, int] = self._committed or {}
         consumer, instance = self._settings.consumer, self._instance
-        with trio.move_on_after(ROUND):
-            async with trio.open_nursery() as nursery:
-                for spool_id, member in self._held().items():
-                    position = committed.get(spool_id)
-                    nursery.start_soon(member.ask, consumer, instance, position)
+        questions = {
+            each: Question(
+                member, None, partial(member.ask, consumer, instance, committed.get(each))
+            )
+            for each, member in self._held().items()
+        }
+        await self._news.ask(questions, ROUND if patience is None else patience)
+
+    async def _begin(
+        self, held: Mapping[str, Member], places: Mapping[str, int | None], patience: float
+    ) -> dict[str, int]:
+        """Return the places where spools begin, of those that answer in time."""
+        consumer, instance = self._settings.consumer, self._instance
+        questions = {
+            each: Question(
+                held[each],
+                (each, place),
+                partial(held[each].begin, consumer, instance, each, place),
+            )
+            for each, place in places.items()
+        }
+        return await self._begins.ask(questions, patience)
 
     async def _end(self, start: Offsets, limit: Limit) -> tuple[Offsets, bool]:
         """Return how far a batch reads, and whether a collector has more than it has told."""
@@ -259,6 +287,7 @@ class Fleet:
             end = {each: end[each] for each in end if each not in missing}
         places: dict[str, int] = {}
         available: dict[str, int] = {}
+        new: dict[str, int | None] = {}
         for spool_id, member in held.items():
             info = member.info
             if info is None or (self._target is not None and spool_id not in self._target):
@@ -266,15 +295,14 @@ class Fleet:
             if spool_id not in start:
                 # Its place comes first, in a batch without its events. So the place is in Spark's
                 # checkpoint before an event is read.
-                begun = await member.begin(self._settings.consumer, self._instance, None)
-                if begun is not None and member.spool_id == spool_id:
-                    end[spool_id] = begun
+                new[spool_id] = None
                 continue
             place = end[spool_id] = self._place(spool_id, member, start[spool_id])
             head = info.head if self._target is None else min(info.head, self._target[spool_id])
             if head > place:
                 places[spool_id] = place
                 available[spool_id] = head - place
+        end |= await self._begin(held, new, ROUND)
         waiting = bool(available)
         if limit.size is not None and available:
             await self._reach(held, places, available, limit.size)
@@ -282,7 +310,8 @@ class Fleet:
             available = share(available, limit.rows)
         for spool_id, count in available.items():
             end[spool_id] = places[spool_id] + count
-        return Offsets(end), waiting
+        # Without a place, this would be a new query, which begins at `startingOffsets`.
+        return Offsets(end or start), waiting
 
     def _place(self, spool_id: str, member: Member, offset: int) -> int:
         """Return where to go on in a spool.
@@ -320,25 +349,14 @@ class Fleet:
         counts = dict(available)
         available.update(dict.fromkeys(counts, 0))  # without an answer
 
-        async def ask(spool_id: str) -> None:
-            reach = await self._reach_of(held[spool_id], places[spool_id], part)
-            available[spool_id] = min(reach, counts[spool_id])
-
-        with trio.move_on_after(ROUND):
-            async with trio.open_nursery() as nursery:
-                for spool_id in counts:
-                    nursery.start_soon(ask, spool_id)
-
-    async def _reach_of(self, member: Member, place: int, size: int) -> int:
-        client = member.client
-        if client is None:
-            return 0
-        try:
-            info = await client.info(reach_from=place, reach_size=size)
-        except RSocketError as error:
-            logger.warning("%s: the collector refused a request: %s", member.uri, error)
-            return 0
-        return 0 if info.reach is None else max(0, info.reach - place)
+        questions = {
+            each: Question(
+                held[each], (places[each], part), partial(held[each].reach, places[each], part)
+            )
+            for each in counts
+        }
+        for spool_id, reach in (await self._reaches.ask(questions, ROUND)).items():
+            available[spool_id] = min(max(0, reach - places[spool_id]), counts[spool_id])
 
     # -- losses
 
@@ -363,5 +381,9 @@ class Fleet:
         logger.warning("%s; the query goes on without these events", text)
 
     def _states(self) -> str:
+        states = "; ".join(member.state for member in self._members)
         hint = self._hint()
-        return "; ".join([*(member.state for member in self._members), *([hint] if hint else [])])
+        return f"{hint} ({states})" if hint else states
+
+    def _advice(self) -> str:
+        return "" if self._hint() else _ADVICE

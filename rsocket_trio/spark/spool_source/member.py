@@ -12,6 +12,7 @@ import trio
 from ...collector import CollectorClient, SpoolInfo, connect_collector
 from ...errors import ConnectionClosed, RSocketError, StreamError
 from ...log_policy import logger
+from ...metadata import Authentication
 from ...spool import OffsetNotStored, OffsetTrimmed, WrongSpool
 
 __all__ = ["Member"]
@@ -21,6 +22,9 @@ RETRY_PAUSE: Final = 0.25
 
 CONNECT_TIMEOUT: Final = 15.0
 """Seconds for a connection and its first answer."""
+
+ANSWER_TIMEOUT: Final = 15.0
+"""Seconds for the answer to a later question."""
 
 _BEGIN_ATTEMPTS: Final = 5
 
@@ -41,6 +45,7 @@ class Member:
         uri: Its address.
         make_context: Makes the TLS context.
         warn_after: Seconds without a connection, until there is a line in the log.
+        auth: The credentials.
 
     Attributes:
         info: What it said last, or None if it has not been reached.
@@ -49,7 +54,11 @@ class Member:
     """
 
     def __init__(
-        self, uri: str, make_context: Callable[[], ssl.SSLContext | None], warn_after: float
+        self,
+        uri: str,
+        make_context: Callable[[], ssl.SSLContext | None],
+        warn_after: float,
+        auth: Authentication | None = None,
     ) -> None:
         self.uri: Final = uri
         self.info: SpoolInfo | None = None
@@ -57,6 +66,7 @@ class Member:
         self.trouble: Exception | None = None
         self._make_context: Final = make_context
         self._warn_after: Final = warn_after
+        self._auth: Final = auth
         self._lost_at = trio.current_time()
         self._warned = False
         self._told: _Position | None = None
@@ -98,7 +108,7 @@ class Member:
         """
         with trio.CancelScope(deadline=trio.current_time() + CONNECT_TIMEOUT) as scope:
             context = self._make_context()
-            async with connect_collector(self.uri, ssl_context=context) as client:
+            async with connect_collector(self.uri, ssl_context=context, auth=self._auth) as client:
                 self.info = await client.info()
                 await self._tell_again(client)
                 scope.deadline = math.inf
@@ -166,9 +176,22 @@ class Member:
         if client is None or known is None:
             await trio.lowlevel.checkpoint()
             return
+        with trio.move_on_after(ANSWER_TIMEOUT) as scope:
+            await self._ask(client, consumer, instance, position, known.spool_id)
+        if scope.cancelled_caught:
+            self._silent()
+
+    async def _ask(
+        self,
+        client: CollectorClient,
+        consumer: str,
+        instance: str,
+        position: int | None,
+        spool_id: str,
+    ) -> None:
         try:
             if position is not None:
-                await self._commit(client, consumer, instance, position, known.spool_id)
+                await self._commit(client, consumer, instance, position, spool_id)
                 return
         except (OffsetTrimmed, OffsetNotStored, WrongSpool):
             pass  # The new facts tell what was lost.
@@ -184,16 +207,47 @@ class Member:
         if not isinstance(error, ConnectionClosed):
             logger.warning("%s: the collector refused a request: %s", self.uri, error)
 
-    async def begin(self, consumer: str, instance: str, position: int | None) -> int | None:
+    def _silent(self) -> None:
+        logger.warning(
+            "%s: the collector has not answered a request for %g s", self.uri, ANSWER_TIMEOUT
+        )
+
+    async def reach(self, offset: int, size: int) -> int | None:
+        """Ask how far a number of bytes reaches from an offset on.
+
+        Returns:
+            An offset; None if there was no answer.
+
+        Checkpoint: always.
+        If cancelled: nothing has happened.
+        """
+        client = self.client
+        if client is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        try:
+            with trio.move_on_after(ANSWER_TIMEOUT):
+                return (await client.info(reach_from=offset, reach_size=size)).reach
+        except RSocketError as error:
+            self._refused(error)
+            return None
+        self._silent()
+        return None
+
+    async def begin(
+        self, consumer: str, instance: str, spool_id: str, position: int | None
+    ) -> int | None:
         """Make sure that the spool keeps its events from a position on.
 
         Args:
             consumer: The name of the consumer.
             instance: The name of this reader.
+            spool_id: The spool.
             position: An offset, or None for the first one that is kept.
 
         Returns:
-            The position, or the oldest offset if that is later; None if there was no answer.
+            The position, or the oldest offset if that is later; None if there was no answer, or the
+            collector has another spool now.
 
         Checkpoint: always.
         If cancelled: the position may be stored or not.
@@ -201,15 +255,18 @@ class Member:
         for _ in range(_BEGIN_ATTEMPTS):
             await self.ask(consumer, instance, None)
             info, client = self.info, self.client
-            if info is None or client is None:
+            if info is None or client is None or info.spool_id != spool_id:
                 return None
             wanted = info.oldest if position is None else max(position, info.oldest)
             try:
-                await self._commit(client, consumer, instance, wanted, info.spool_id)
+                with trio.move_on_after(ANSWER_TIMEOUT):
+                    await self._commit(client, consumer, instance, wanted, spool_id)
+                    return wanted
             except (OffsetTrimmed, OffsetNotStored, WrongSpool):
                 continue  # The retention was faster, or the spool is another one.
             except RSocketError as error:
                 self._refused(error)
                 return None
-            return wanted
+            self._silent()
+            return None
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.datasource import InputPartition
 
-from .ranges import SpoolRange, cut
+from .ranges import SpoolRange, cut, usual_partitions
 from .reading import Place
 from .settings import SourceSettings
 
@@ -50,10 +50,11 @@ def plan(
                 uri=addresses.get(piece.spool_id),
                 directory=here.get(piece.spool_id, settings.spool),
                 tls=settings.tls,
+                auth=settings.auth,
                 timeout=settings.collector_timeout,
                 fail_on_data_loss=settings.fail_on_data_loss,
             )
         )
-        for piece in cut(ranges, settings.min_partitions)
+        for piece in cut(ranges, settings.min_partitions or usual_partitions(ranges))
         if piece.spool_id in addresses or piece.spool_id in here
     ]

@@ -15,11 +15,13 @@ from typing import Final
 import attrs
 import trio
 
-from ...collector import connect_collector
+from ...collector import CollectorBusy, connect_collector
 from ...errors import RSocketError
 from ...log_policy import logger
+from ...metadata import Authentication
 from ...spool import (
     NotASpool,
+    OffsetNotStored,
     OffsetTrimmed,
     SpoolFailed,
     SpoolTooNew,
@@ -38,6 +40,9 @@ BUFFER: Final = 4
 
 RETRY_PAUSE: Final = 0.2
 
+BUSY_PAUSE: Final = 0.5
+"""Seconds until the next attempt after the collector had no room for this reader."""
+
 _thread: Final = TrioThread("rsocket-trio reads")
 
 
@@ -52,6 +57,7 @@ class Place:
         uri: The address of the collector, if it has one.
         directory: The directory that has the spool, if this is its host.
         tls: The TLS settings for ``uri``.
+        auth: The credentials for ``uri``.
         timeout: Seconds without progress, until the task fails.
         fail_on_data_loss: Whether it is an error if events are gone.
     """
@@ -62,6 +68,7 @@ class Place:
     uri: str | None
     directory: str | None = None
     tls: TlsSettings = attrs.field(factory=TlsSettings)
+    auth: Authentication | None = None
     timeout: float = 30.0
     fail_on_data_loss: bool = True
 
@@ -96,6 +103,11 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
             logger.warning("%s: %s; the query goes on without these events", _name(place), wrong)
             return
         except OffsetTrimmed as trimmed:
+            if trimmed.oldest <= at:
+                raise RangeUnreadable(
+                    f"{_name(place)} says that the event {at} was deleted, and that"
+                    f" {trimmed.oldest} is the oldest one"
+                ) from None
             text = (
                 f"{_name(place)}: the events {at} to {min(trimmed.oldest, place.stop)} of the spool"
                 f" {place.spool_id} were deleted before the query read them"
@@ -105,7 +117,7 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
                     f"{text}. To go on without these events, set failOnDataLoss to false"
                 ) from None
             logger.warning("%s; the query goes on without these events", text)
-            at = max(at, min(trimmed.oldest, place.stop))
+            at = min(trimmed.oldest, place.stop)
         else:
             if at < place.stop:
                 raise RangeUnreadable(f"{_name(place)} gave no events from {at} on")
@@ -124,12 +136,14 @@ def _read_from(place: Place) -> Iterator[StoredBatch]:
             ):
                 first = False
                 yield stored
-        except (NotASpool, WrongSpool, SpoolTooNew, SpoolFailed, OSError) as error:
-            # Another host, perhaps, or another user.
+        except (
+            NotASpool, WrongSpool, OffsetNotStored, SpoolTooNew, SpoolFailed, OSError
+        ) as error:  # fmt: skip
+            # Another host, perhaps, or another user, or an old copy.
             if not first:
                 raise
             if place.uri is None:
-                if isinstance(error, WrongSpool):
+                if isinstance(error, WrongSpool | OffsetNotStored):
                     raise
                 raise RangeUnreadable(
                     f"the directory of the spool, {place.directory}, is not on this host, or cannot"
@@ -161,7 +175,10 @@ async def open_stored(place: Place) -> AsyncIterator[trio.MemoryReceiveChannel[S
 
 
 async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> None:
-    """Send the batches of a range. A lost connection is made again.
+    """Send the batches of a range. A lost connection is made again, and a refused request too.
+
+    A collector that has no room for a reader now is no reason to fail: it answers, and this waits
+    for its turn.
 
     Raises:
         RangeUnreadable: There was no progress for the time of ``place.timeout``.
@@ -171,13 +188,16 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
     at = place.start
     deadline = trio.current_time() + place.timeout
     trouble: Exception | None = None
+    told = False
     with send:
         while at < place.stop:
             try:
                 with trio.CancelScope(deadline=deadline) as scope:
                     async with (
-                        connect_collector(place.uri, ssl_context=place.tls.context()) as client,
-                        client.read(at, place.stop, spool_id=place.spool_id) as batches,
+                        connect_collector(
+                            place.uri, ssl_context=place.tls.context(), auth=place.auth
+                        ) as client,
+                        client.read(at, place.stop, spool_id=place.spool_id, patience=0) as batches,
                     ):
                         async for batch in batches:
                             scope.deadline = math.inf  # The task of Spark takes its time.
@@ -186,6 +206,12 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                             deadline = scope.deadline = trio.current_time() + place.timeout
             except (OffsetTrimmed, WrongSpool):
                 raise
+            except CollectorBusy as busy:
+                trouble = busy
+                deadline = trio.current_time() + place.timeout
+                if not told:
+                    told = True
+                    logger.warning("%s: %s; the task asks again", place.uri, busy)
             except (RSocketError, OSError) as error:
                 trouble = error
             if at < place.stop:
@@ -196,4 +222,4 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                         f" ({trouble or 'the collector is silent'}); does the collector run, and"
                         " can this host reach it?"
                     )
-                await trio.sleep(RETRY_PAUSE)
+                await trio.sleep(BUSY_PAUSE if isinstance(trouble, CollectorBusy) else RETRY_PAUSE)

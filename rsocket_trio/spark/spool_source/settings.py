@@ -9,7 +9,9 @@ from typing import Final, Literal, Self, cast
 import attrs
 
 from ...collector import Subscription
+from ...metadata import Authentication
 from ...uri import parse_uri
+from ..auth_options import read_authentication
 from ..columns import Mode
 from ..options import Options
 from ..tls_options import TlsSettings
@@ -40,15 +42,16 @@ class SourceSettings:
     ending: StartingOffsets = "latest"
     max_rows: int | None = None
     max_bytes: int | None = None
-    min_partitions: int = 1
+    min_partitions: int | None = None
     fail_on_data_loss: bool = True
     trim_on: Literal["start", "commit"] = "start"
-    poll_timeout: float = 1.0
+    poll_timeout: float = 0.5
     collector_timeout: float = 30.0
     mode: Mode = "PERMISSIVE"
     corrupt_column: str = "_corrupt_record"
     include_raw: bool = False
     tls: TlsSettings = attrs.field(factory=TlsSettings)
+    auth: Authentication | None = None
     subscribe: tuple[Subscription, ...] = ()
 
     @classmethod
@@ -63,23 +66,24 @@ class SourceSettings:
             collectors=tuple(map(_address, options.list("collectors"))),
             listen=options.list("listen"),
             spool=_directory(options.text("spool", "")),
-            max_spool_size=options.integer("maxSpoolSize", 2**30, 2**20),
+            max_spool_size=options.size("maxSpoolSize", 2**30, 2**20),
             consumer=options.text("consumer", "spark"),
             starting=parse_starting_offsets(options.text("startingOffsets", "earliest")),
             ending=parse_starting_offsets(
                 options.text("endingOffsets", "latest"), option="endingOffsets"
             ),
             max_rows=options.integer("maxRowsPerTrigger", None, 1),
-            max_bytes=options.integer("maxBytesPerTrigger", None, 1),
-            min_partitions=options.integer("minPartitions", 1, 1, 10_000),
+            max_bytes=options.size("maxBytesPerTrigger", None, 1),
+            min_partitions=options.integer("minPartitions", None, 1, 10_000),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             trim_on=cast("Literal['start', 'commit']", options.choice("trimOn", _TRIM_ON, "start")),
-            poll_timeout=options.milliseconds("pollTimeoutMs", 1000, 0),
+            poll_timeout=options.milliseconds("pollTimeoutMs", 500, 0),
             collector_timeout=options.milliseconds("collectorTimeoutMs", 30_000),
             mode=cast("Mode", options.choice("mode", _MODES, "PERMISSIVE")),
             corrupt_column=options.text("columnNameOfCorruptRecord", "_corrupt_record"),
             include_raw=options.flag("includeRaw", default=False),
             tls=options.tls(),
+            auth=read_authentication(options),
         )
         options.finish()
         settings._check()
@@ -98,6 +102,11 @@ class SourceSettings:
                 "the option collectors is required, e.g. collectors=host1:7878,host2:7878; or the"
                 " options listen and spool, to receive events within the query"
             )
+        if self.auth is not None and not self.collectors:
+            raise ValueError(
+                "the options auth.token, auth.username and auth.password are for collectors: they"
+                " need the option collectors"
+            )
         if not 0 < len(self.consumer) <= 200:
             raise ValueError("the option consumer must have 1 to 200 characters")
         if self.ending == "earliest":
@@ -109,7 +118,10 @@ def _address(text: str) -> str:
     if "://" not in text:
         has_port = text.rpartition("]")[2].count(":") == 1
         text = f"tcp://{text}" if has_port else f"tcp://{text}:{DEFAULT_PORT}"
-    return str(parse_uri(text))
+    try:
+        return str(parse_uri(text))
+    except ValueError as error:
+        raise ValueError(f"the option collectors: {error}") from None
 
 
 def _directory(text: str) -> str | None:

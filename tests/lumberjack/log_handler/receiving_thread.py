@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import contextmanager
 
 import trio
@@ -77,11 +76,3 @@ def receiving(uri="lumberjack://127.0.0.1:0"):
         yield receiver
     finally:
         receiver.stop()
-
-
-def wait_until(condition, seconds=20):
-    """Wait until something that other threads do is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.005)

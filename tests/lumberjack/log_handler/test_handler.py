@@ -19,7 +19,8 @@ import trio
 from rsocket_trio.lumberjack import LumberjackHandler, ShipperConfig
 from rsocket_trio.lumberjack.log_handler.worker import is_worker
 from rsocket_trio.protocol.retry import Retry
-from tests.lumberjack.log_handler.receiving_thread import receiving, wait_until
+from tests.lumberjack.log_handler.receiving_thread import receiving
+from tests.waiting import wait_until
 
 QUICK = ShipperConfig(retry=Retry(initial_delay=0.01, max_delay=0.05))
 DOWN = "lumberjack://127.0.0.1:9"
@@ -76,12 +77,10 @@ def test_the_thread_starts_with_the_first_record(receiver, log):
 
 
 def test_a_handler_without_records_closes_at_once(log):
-    handler = add(log, DOWN)
-    begin = time.monotonic()
+    handler = add(log, DOWN, close_timeout=600)
     handler.flush()
     handler.close()
     handler.close()
-    assert time.monotonic() - begin < 1
 
 
 def test_lingering_records_share_a_batch(receiver, log):
@@ -165,7 +164,6 @@ def test_a_receiver_that_stalls(receiver, log, on_full, reason):
     handler = add(log, receiver.uri, max_records=40, on_full=on_full, linger=0)
     log.info("first")
     wait_until(lambda: handler.statistics().sending == 1)
-    begin = time.monotonic()
     for number in range(39):
         log.info("line %d", number)
     wait_until(lambda: handler.statistics().sending > 1)
@@ -174,7 +172,6 @@ def test_a_receiver_that_stalls(receiver, log, on_full, reason):
     sending = handler.statistics().sending
     for number in range(100):
         log.info("more %d", number)
-    assert time.monotonic() - begin < 5
     found = adds_up(handler)
     assert found.queued == 40
     assert found.dropped_by == {reason: 100}
@@ -198,7 +195,7 @@ def test_block_waits_for_room_and_then_drops(receiver, log):
     log.info("two")
     begin = time.monotonic()
     log.info("three")
-    assert 0.15 < time.monotonic() - begin < 5
+    assert time.monotonic() - begin > 0.15
     assert adds_up(handler).dropped_by == {"full": 1}
 
 
@@ -237,7 +234,7 @@ def test_close_takes_its_time_at_most(receiver, log, capsys):
         log.info("lost")
     begin = time.monotonic()
     handler.close()
-    assert 0.4 < time.monotonic() - begin < 2
+    assert time.monotonic() - begin > 0.4
     assert adds_up(handler).dropped_by == {"unsent": 7}
     assert "7 log records were dropped (unsent 7)" in capsys.readouterr().err
 
@@ -245,11 +242,11 @@ def test_close_takes_its_time_at_most(receiver, log, capsys):
 def test_flush_and_close_share_the_time(receiver, log):
     """`logging.shutdown` calls both."""
     receiver.stall()
-    add(log, receiver.uri, close_timeout=0.6)
+    add(log, receiver.uri, close_timeout=2)
     log.info("lost")
     begin = time.monotonic()
     logging.shutdown([lambda: log.handlers[0]])
-    assert 0.5 < time.monotonic() - begin < 1.1
+    assert 1.9 < time.monotonic() - begin < 3.9
 
 
 def test_close_takes_its_time_after_a_short_drain(receiver, log):
@@ -533,14 +530,14 @@ def test_from_trio_and_asyncio(receiver, log):
 def test_a_formatting_lock_is_not_held_while_closing(receiver, log):
     """Other threads log while one closes the handler: their records are dropped at once."""
     receiver.stall()
-    handler = add(log, receiver.uri, close_timeout=1)
+    handler = add(log, receiver.uri, close_timeout=600)
     log.info("one")
     closing = threading.Thread(target=logging.shutdown, args=([lambda: handler],))
     closing.start()
     time.sleep(0.1)
-    begin = time.monotonic()
     log.info("two")
-    assert time.monotonic() - begin < 0.5
+    assert closing.is_alive()
+    receiver.proceed()
     closing.join()
 
 

@@ -113,7 +113,7 @@ class Agent:
 
 
 class BeatAgent:
-    """A Filebeat that ships a file.
+    """A Filebeat that ships a file; it can be killed and started again.
 
     Args:
         scene: What ends it.
@@ -142,11 +142,19 @@ class BeatAgent:
         """What it has logged."""
         return self.program.errors
 
+    def kill(self) -> None:
+        """As a crash: only its registry is left."""
+        self.program.kill()
+
+    def registered(self) -> int:
+        """The offset in the file up to which lines are acknowledged, as its registry says."""
+        return self._beat.registered().get(self.log.path.name, 0)
+
     def wait_registered(self) -> None:
         """Wait until everything is acknowledged."""
-        wanted = {self.log.path.name: self.log.path.stat().st_size}
+        size = self.log.path.stat().st_size
         until(
-            lambda: self._beat.registered() == wanted,
+            lambda: self.registered() == size,
             "Filebeat has all acknowledgements",
-            details=lambda: (self._beat.registered(), self.errors[-3000:]),
+            details=lambda: (self.registered(), size, self.errors[-3000:]),
         )

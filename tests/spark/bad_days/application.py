@@ -63,6 +63,9 @@ class Application:
         trigger: dict[str, Any],
         gate: str | None = None,
         after: int = 0,
+        column: str = "value",
+        select: list[str] | None = None,
+        identity: list[str] | None = None,
     ) -> str:
         """Start a query, with the union of its sources.
 
@@ -74,6 +77,9 @@ class Application:
             trigger: As for ``DataStreamWriter.trigger``.
             gate: A file. Rows wait for it behind the source, in a Python worker of its own.
             after: The rows of a partition that pass before the gate.
+            column: The column whose values pass the gate.
+            select: Expressions of SQL for the columns of the sink.
+            identity: Expressions of SQL. Rows that have come with the same values are dropped.
         """
         frames = [
             self._spark.readStream.format(each["format"]).options(**each["options"]).load()
@@ -83,7 +89,11 @@ class Application:
         for other in frames[1:]:
             frame = frame.union(other)
         if gate is not None:
-            frame = gated(frame, gate, after)
+            frame = gated(frame, gate, after, column)
+        if identity is not None:
+            frame = without_doubles(frame, identity)
+        if select is not None:
+            frame = frame.selectExpr(*select)
         writer = frame.writeStream.trigger(**trigger).option("checkpointLocation", checkpoint)
         writer = writer.options(**sink.get("options", {}))
         if sink["format"] == "batches":
@@ -173,6 +183,14 @@ def gated(frame: DataFrame, gate: str, after: int, column: str = "value") -> Dat
     return frame.withColumn(column, udf(wait, "string")(frame[column]))
 
 
+def without_doubles(frame: DataFrame, identity: list[str]) -> DataFrame:
+    """Drop the rows whose events have come before, as docs/howto/spark-guarantees.md advises."""
+    names = [f"identity{number}" for number in range(len(identity))]
+    named = [f"{each} as {name}" for each, name in zip(identity, names, strict=True)]
+    frame = frame.selectExpr("*", *named).withWatermark("received_at", "1 hour")
+    return frame.dropDuplicatesWithinWatermark(names)
+
+
 def batch_writer(path: str) -> Callable[[DataFrame, int], None]:
     """Return a sink that keeps each attempt to write a batch, and then waits for a gate.
 
@@ -201,6 +219,9 @@ def main() -> None:
             "spark.local.dir": f"{directory}/local",
             # The function that waits at a gate gets the rows one by one.
             "spark.sql.execution.pythonUDF.arrow.enabled": "false",
+            # Sinks in Python get rows so many at a time: some before a gate, and some behind it.
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "250",
+            "spark.sql.shuffle.partitions": "2",
         },
         master=master,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -38,10 +38,6 @@ def _columns(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
-def _rows(text: str) -> list[Row]:
-    return [row_of(columns) for columns in _columns(text)]
-
-
 def sink_columns(directory: Path) -> list[dict[str, Any]]:
     """The rows of Spark's file sink, in the files that its metadata names.
 
@@ -62,13 +58,19 @@ def file_sink(directory: Path) -> list[Row]:
     return [row_of(columns) for columns in sink_columns(directory)]
 
 
-def batch_attempts(directory: Path) -> dict[int, list[list[Row]]]:
+def batch_attempts(
+    directory: Path, row: Callable[[Mapping[str, Any]], Row] = row_of
+) -> dict[int, list[list[Row]]]:
     """The rows of the sink ``batches`` of the application, by batch and then by attempt."""
     found: dict[int, list[list[Row]]] = {}
     for batch in directory.glob("batch-*"):
         attempts = [each for each in batch.iterdir() if (each / "_SUCCESS").exists()]
         found[int(batch.name.removeprefix("batch-"))] = [
-            sorted(row for file in each.glob("part-*") for row in _rows(file.read_text()))
+            sorted(
+                row(columns)
+                for file in each.glob("part-*")
+                for columns in _columns(file.read_text())
+            )
             for each in attempts
         ]
     return found

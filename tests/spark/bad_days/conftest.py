@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.interop.support import installed
@@ -36,13 +38,19 @@ def application(_applications):
 
 
 @pytest.fixture
+def port():
+    """A port that is free."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+@pytest.fixture
 def filebeat(scene):
-    """``filebeat(name, count, *collectors, **output)``: a Filebeat that ships so many lines."""
+    """``filebeat(name, count, *uris, **output)``: a Filebeat that ships so many lines."""
     installed.require("filebeat")
 
-    def start(name, count, *collectors, **output):
-        return BeatAgent(
-            scene, name, count, *(each.agents for each in collectors), **output
-        ).start()
+    def start(name, count, *uris, **output):
+        return BeatAgent(scene, name, count, *uris, **output).start()
 
     return start

@@ -1,4 +1,4 @@
-"""A relay between an agent and a collector, which can hold acknowledgements back: `Relay`."""
+"""A relay in front of a program, which can hold its answers back, or be silent: `Relay`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ class Relay:
 
     Attributes:
         uri: The address for clients.
+        connections: How many it has accepted.
     """
 
     def __init__(self, target: str, answers: int | None = None) -> None:
         there = urlsplit(target)
         self._target = (there.hostname, there.port)
+        self.connections = 0
+        self._held = 0
+        self._silent = False
         self._allowed = answers
+        self._allowed_on_new: int | None = None
+        self._left: dict[socket.socket, int] = {}  # of a connection, by its other side
         self._news = threading.Condition()
         self._open = True
         self._sockets: list[socket.socket] = []
@@ -54,11 +60,47 @@ class Relay:
         with self._news:
             self._allowed = 0
 
-    def allow_all(self) -> None:
-        """Let all answers pass from now on."""
+    def holds(self) -> bool:
+        """Whether there is an answer that it holds back."""
         with self._news:
-            self._allowed = None
+            return self._held > 0
+
+    def limit_new(self, answers: int) -> None:
+        """Let so many bytes of answers pass on each connection that comes from now on."""
+        with self._news:
+            self._allowed_on_new = answers
+
+    def used_up(self) -> bool:
+        """Whether a connection has had all bytes that `limit_new` gives it."""
+        with self._news:
+            return 0 in self._left.values()
+
+    def silence(self) -> None:
+        """Let nothing pass in either direction, as a network that is gone.
+
+        New connections are accepted: a host whose network is back finds them.
+        """
+        with self._news:
+            self._silent = True
+
+    def end_silence(self) -> None:
+        """Let everything pass as before `silence`."""
+        with self._news:
+            self._silent = False
             self._news.notify_all()
+
+    def allow_all(self) -> None:
+        """Let everything pass from now on, and what is held."""
+        with self._news:
+            self._silent = False
+            self._allowed = self._allowed_on_new = None
+            self._left.clear()
+            self._news.notify_all()
+
+    @property
+    def address(self) -> str:
+        """Its address for readers, as the option ``collectors`` takes it."""
+        return self.uri
 
     def cut(self) -> None:
         """Close all connections."""
@@ -89,6 +131,9 @@ class Relay:
                 continue
             with self._news:
                 self._sockets += [client, server]
+                self.connections += 1
+                if self._allowed_on_new is not None:
+                    self._left[server] = self._allowed_on_new
             ends = threading.Barrier(2)
             self._start(self._forward, client, server, False, ends)
             self._start(self._forward, server, client, True, ends)
@@ -99,7 +144,7 @@ class Relay:
         try:
             while data := source.recv(65536):
                 while data:
-                    count = self._allowance(len(data), source) if answers else len(data)
+                    count = self._allowance(len(data), source, answers)
                     sink.sendall(data[:count])
                     data = data[count:]
         except OSError:
@@ -113,15 +158,21 @@ class Relay:
         ends.wait()
         source.close()
 
-    def _allowance(self, wanted: int, source: socket.socket) -> int:
+    def _allowance(self, wanted: int, source: socket.socket, answers: bool) -> int:
         """Wait until bytes may pass, and return how many."""
         with self._news:
-            while self._open and source in self._sockets and self._allowed == 0:
+            while True:
+                if not (self._open and source in self._sockets):
+                    raise OSError("cut")
+                left = [self._allowed, self._left.get(source)] if answers else []
+                count = min([wanted, *(each for each in left if each is not None)])
+                if count and not self._silent:
+                    break
+                self._held += answers
                 self._news.wait()
-            if not (self._open and source in self._sockets):
-                raise OSError("cut")
-            if self._allowed is None:
-                return wanted
-            count = min(wanted, self._allowed)
-            self._allowed -= count
+                self._held -= answers
+            if answers and self._allowed is not None:
+                self._allowed -= count
+            if answers and source in self._left:
+                self._left[source] -= count
             return count

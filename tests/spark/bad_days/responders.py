@@ -9,7 +9,7 @@ import trio
 
 import rsocket_trio
 from rsocket_trio import Payload, Router
-from rsocket_trio.spark import CommittedBatch, sink_receiver
+from rsocket_trio.spark import CommittedBatch, SinkStatistics, sink_receiver
 from rsocket_trio.spark.trio_thread import TrioThread
 
 from .arrived import Row, row_of
@@ -93,8 +93,12 @@ class Receiver(Responder):
         self.on_commit: Callable[[], None] = lambda: None
 
     async def _serve(self, *, task_status: trio.TaskStatus[str]) -> None:
-        async with sink_receiver(self.router, "rows", self._commit):
+        async with sink_receiver(self.router, "rows", self._commit) as self._sink:
             await super()._serve(task_status=task_status)
+
+    def staged(self) -> SinkStatistics:
+        """What it has of attempts that are not committed."""
+        return self._sink.statistics()
 
     async def _commit(self, batch: CommittedBatch) -> None:
         self.rows += [row_of(row) async for row in batch.rows()]

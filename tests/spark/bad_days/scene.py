@@ -11,6 +11,7 @@ from .agents import Agent, Log
 from .collectors import Collector
 from .gate import Gate
 from .programs import Program
+from .relay import Relay
 from .spark_app import LOCAL, SparkApplication
 
 
@@ -65,6 +66,17 @@ class Scene:
         """An agent that ships to these addresses, started."""
         return Agent(self, log, *uris, options=options).start()
 
+    def ship(self, name: str, collector: Collector, count: int) -> Log:
+        """A file with lines, which an agent has shipped to a collector."""
+        log = self.log(name, count)
+        self.agent(log, collector).done()
+        return log
+
+    def filled(self, name: str, count: int) -> tuple[Collector, Log]:
+        """A collector, and a file of the same name that it has."""
+        collector = self.collector(f"spool-{name}")
+        return collector, self.ship(name, collector, count)
+
     def application(self, master: str = LOCAL, **environ: str) -> SparkApplication:
         """A Spark application, started."""
         return SparkApplication(self, self.directory / "spark", master, **environ)
@@ -94,9 +106,15 @@ class Scene:
         return {"format": "batches", "path": str(self.sink)}
 
 
-def lumberjack(*collectors: Collector, **options: object) -> dict[str, Any]:
-    """The source of a query that reads collectors."""
+def lumberjack(*collectors: Collector | Relay, **options: object) -> dict[str, Any]:
+    """The source of a query that reads collectors, or relays in front of them."""
     addresses = ",".join(each.address for each in collectors)
     texts = {name: str(value) for name, value in options.items()}
     defaults = {"collectors": addresses, "startingOffsets": "earliest"}
     return {"format": "lumberjack", "options": {**defaults, **texts}}
+
+
+def embedded(scene: Scene, port: int, **options: str) -> dict[str, Any]:
+    """The source of a query that is a collector itself."""
+    listen, spool = f"lumberjack://127.0.0.1:{port}", str(scene.directory / "spool")
+    return {"format": "lumberjack", "options": {"listen": listen, "spool": spool, **options}}

@@ -58,6 +58,11 @@ class Query:
         assert error is not None, f"the query {self.name} has ended without an error"
         return str(error)
 
+    @property
+    def errors(self) -> str:
+        """What the application has written to its standard error, with all of its processes."""
+        return self._app.program.errors
+
     def stop(self) -> None:
         """Stop it."""
         self._app.ask("stop", name=self.name)
@@ -161,8 +166,13 @@ class SparkApplication:
         os.kill(process_table.executors(self.program.session)[0], signal.SIGKILL)
 
     def _kill_one(self, find: Any) -> None:
-        [pid] = until(lambda: find(self.program.session), f"there is one of {find.__name__}")
-        os.kill(pid, signal.SIGKILL)
+        # Parts of a query that was stopped may still be ending.
+        found: list[int] = until(
+            lambda: len(found := find(self.program.session)) == 1 and found,
+            f"there is one of {find.__name__}",
+            details=lambda: process_table.members(self.program.session),
+        )
+        os.kill(found[0], signal.SIGKILL)
 
     def _gone(self) -> None:
         """Wait until no process of the application is left: they end without the test's help."""

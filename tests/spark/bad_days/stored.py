@@ -23,11 +23,13 @@ class Window:
         collector: The id of the spool.
         first: The offset of its first event.
         lines: Its lines.
+        peer: The address of the agent: another one for each connection.
     """
 
     collector: str
     first: int
     lines: tuple[str, ...]
+    peer: str = ""
 
 
 def stored_windows(directory: Path) -> list[Window]:
@@ -39,6 +41,7 @@ def stored_windows(directory: Path) -> list[Window]:
             spool.spool_id,
             batch.first,
             tuple(json.loads(raw)["message"] for raw in lumberjack.stored_events(batch).raw),
+            batch.facts["peer"],
         )
         for batch in read_range(directory, 0, spool.head, spool_id=spool.spool_id)
     ]
@@ -78,6 +81,17 @@ def assert_only_whole_windows_again(windows: Iterable[Window], sent: Counter[str
         assert again in ([], new), f"a part of a window came again, as {again[0]}"
         seen.update(new)
     return doubled
+
+
+def assert_in_order(windows: Iterable[Window], lines: Sequence[str]) -> None:
+    """On each connection, lines come in the order of the file, without a gap."""
+    numbers = {line: number for number, line in enumerate(lines)}
+    expected: dict[str, int] = {}
+    for window in windows:
+        for line in window.lines:
+            number = expected.setdefault(window.peer, numbers[line])
+            assert numbers[line] == number, f"{window.peer}: {line!r} is not line {number}"
+            expected[window.peer] += 1
 
 
 def assert_rows_of(windows: Iterable[Window], rows: Sequence[Row]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import attrs
 import pytest
 
 from .arrived import (
@@ -14,7 +15,12 @@ from .arrived import (
     assert_no_line_lost,
     file_sink,
 )
-from .stored import Window, assert_only_whole_windows_again, assert_rows_of
+from .stored import (
+    Window,
+    assert_in_order,
+    assert_only_whole_windows_again,
+    assert_rows_of,
+)
 
 LINES = [f"line {number}" for number in range(6)]
 SENT = Counter(LINES)
@@ -82,6 +88,18 @@ def test_half_a_window_comes_again():
         assert_only_whole_windows_again(windows([0, 1], [2, 3], [3, 4, 5]), SENT)
     with pytest.raises(AssertionError, match="1 lines are missing"):
         assert_only_whole_windows_again(windows([0, 1], [2, 3], [5]), SENT)
+
+
+def test_the_order_of_each_connection():
+    """Connections may begin anywhere, and leave out nothing."""
+
+    def on(peer, *groups):
+        return [attrs.evolve(window, peer=peer) for window in windows(*groups)]
+
+    assert_in_order([*on("a", [0, 1], [2]), *on("b", [1, 2], [3, 4, 5])], LINES)
+    for wrong in (on("a", [0, 1], [3]), on("a", [0, 1], [1, 2]), on("a", [1, 0])):
+        with pytest.raises(AssertionError, match=r"a: 'line .' is not line"):
+            assert_in_order(wrong, LINES)
 
 
 def test_files_that_the_sink_does_not_name(tmp_path):

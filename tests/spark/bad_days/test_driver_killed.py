@@ -27,7 +27,7 @@ def unfinished(checkpoint):
 
 
 @pytest.mark.parametrize("kill", VICTIMS)
-def test_in_the_middle_of_a_read(scene, kill):
+def test_in_the_middle_of_a_read(scene, application, kill):
     """Spark reads the same range again; rows that were written are not there twice."""
     collector, logs = scene.collector(), [scene.log("a", 6000), scene.log("b", 6000)]
     for log in logs:
@@ -42,15 +42,14 @@ def test_in_the_middle_of_a_read(scene, kill):
     number, offsets = unfinished(scene.checkpoint)
     assert not file_sink(scene.sink), "the batch had ended before the application was killed"
     gate.open()
-    again = scene.application()
-    again.start([source], scene.file_sink(), scene.checkpoint).done()
+    application.start([source], scene.file_sink(), scene.checkpoint).done()
     assert number in batches(scene.checkpoint, "commits")
     now = (scene.checkpoint / "offsets" / str(number)).read_text().splitlines()[2]
     assert now == offsets
     assert_each_line_once(file_sink(scene.sink), sent(*logs))
 
 
-def test_between_the_sink_and_the_commit_log(scene):
+def test_between_the_sink_and_the_commit_log(scene, application):
     """The batch is written again, with the same rows: a sink that knows its number drops it.
 
     The agent goes on while no Spark is there. test_rsocket_sink.py kills the Python application at
@@ -70,8 +69,7 @@ def test_between_the_sink_and_the_commit_log(scene):
     app.kill_jvm()
     scene.agent(second, collector).done()
     hold.open()
-    again = scene.application()
-    again.start([source], sink, scene.checkpoint).done()
+    application.start([source], sink, scene.checkpoint).done()
     written = batch_attempts(scene.sink)
     assert len(written[number]) == 2
     assert written[number][0] == written[number][1] != []
@@ -79,7 +77,7 @@ def test_between_the_sink_and_the_commit_log(scene):
     assert_each_line_once(rows, sent(first, second))
 
 
-def test_again_and_again(scene):
+def test_again_and_again(scene, application):
     """The driver, the collector and an agent are killed in turns, in the middle of anything."""
     collectors = [scene.collector("one"), scene.collector("two")]
     logs = [scene.log(name, 60_000) for name in ("a", "b")]
@@ -104,8 +102,7 @@ def test_again_and_again(scene):
         agents[turn % 2].start()
     for agent in agents:
         agent.done()
-    app = scene.application()
-    app.start([source], scene.file_sink(), scene.checkpoint).done()
+    application.start([source], scene.file_sink(), scene.checkpoint).done()
     rows = file_sink(scene.sink)
     assert_no_line_lost(rows, sent(*logs))
     # Everything that was stored has arrived, duplicates of the agents included.

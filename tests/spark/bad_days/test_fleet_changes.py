@@ -15,19 +15,6 @@ pytestmark = pytest.mark.programs
 COUNT = 1500
 
 
-def filled(scene, name):
-    """A collector with the lines of a file of the same name."""
-    collector = scene.collector(f"spool-{name}")
-    return collector, ship(scene, name, collector)
-
-
-def ship(scene, name, collector):
-    """More lines, from a new file."""
-    log = scene.log(name, COUNT)
-    scene.agent(log, collector).done()
-    return log
-
-
 def run(application, scene, *collectors, **options):
     """Read what is there now."""
     source = lumberjack(*collectors, **options)
@@ -37,12 +24,12 @@ def run(application, scene, *collectors, **options):
 @pytest.mark.bad_days
 def test_a_collector_is_added(scene, application):
     """It begins at its oldest event, and the others go on."""
-    one, first = filled(scene, "a")
+    one, first = scene.filled("a", COUNT)
     run(application, scene, one).done()
-    two, second = filled(scene, "b")
-    third = ship(scene, "c", one)
+    two, second = scene.filled("b", COUNT)
+    third = scene.ship("c", one, COUNT)
     run(application, scene, one, two).done()
-    fourth = ship(scene, "d", two)
+    fourth = scene.ship("d", two, COUNT)
     run(application, scene, two, one).done()
     assert_each_line_once(file_sink(scene.sink), sent(first, second, third, fourth))
 
@@ -53,7 +40,7 @@ def test_a_collector_is_down_for_some_time(scene, application):
 
     It is killed while tasks are reading from it: they wait and go on where they were.
     """
-    (one, first), (two, second) = filled(scene, "a"), filled(scene, "b")
+    (one, first), (two, second) = scene.filled("a", COUNT), scene.filled("b", COUNT)
     gate = scene.gate()
     source = lumberjack(one, two, collectorTimeoutMs=30_000)
     query = application.start(
@@ -70,10 +57,10 @@ def test_a_collector_is_down_for_some_time(scene, application):
     two.start()
     until(lambda: query.position() == 2 * COUNT, "both are read", details=query.state)
     two.kill()
-    third = ship(scene, "c", one)
+    third = scene.ship("c", one, COUNT)
     until(lambda: query.position() == 3 * COUNT, "the other one is read", details=query.state)
     two.start()
-    fourth = ship(scene, "d", two)
+    fourth = scene.ship("d", two, COUNT)
     until(lambda: query.position() == 4 * COUNT, "both are read again", details=query.state)
     query.stop()
     assert_each_line_once(file_sink(scene.sink), sent(first, second, third, fourth))
@@ -82,9 +69,9 @@ def test_a_collector_is_down_for_some_time(scene, application):
 @pytest.mark.bad_days
 def test_a_collector_is_removed(scene, application):
     """Its events may be unread, so this is an error, unless the user wants to go on without it."""
-    (one, first), (two, second) = filled(scene, "a"), filled(scene, "b")
+    (one, first), (two, second) = scene.filled("a", COUNT), scene.filled("b", COUNT)
     run(application, scene, one, two).done()
-    third = ship(scene, "c", one)
+    third = scene.ship("c", one, COUNT)
     two.kill()
     gone = two.spool().spool_id
     error = run(application, scene, one).failed()
@@ -96,14 +83,14 @@ def test_a_collector_is_removed(scene, application):
 @pytest.mark.bad_days
 def test_a_collector_is_wiped(scene, application):
     """Events of its lost disk are lost: the query says so, and goes on if the user says so."""
-    one, first = filled(scene, "a")
+    one, first = scene.filled("a", COUNT)
     run(application, scene, one).done()
-    unread = ship(scene, "lost", one)
+    unread = scene.ship("lost", one, COUNT)
     gone = one.spool().spool_id
     one.kill()
     one.wipe()
     one.start()
-    second = ship(scene, "b", one)
+    second = scene.ship("b", one, COUNT)
     error = run(application, scene, one).failed()
     assert f"no collector has the spool {gone}" in error
     assert "failOnDataLoss" in error

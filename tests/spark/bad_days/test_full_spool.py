@@ -85,7 +85,7 @@ def test_for_longer_than_the_timeout_of_agents(scene, application, filebeat):
     """Keep-alives hold both agents: `lumberjack ship` waits 30 s, and this Filebeat 8 s."""
     collector, log = scene.collector("spool", *SMALL), scene.log("a", COUNT)
     agent = scene.agent(log, collector, options=PLAIN)
-    beat = filebeat("beat", COUNT, collector, timeout="8s", compression_level=0)
+    beat = filebeat("beat", COUNT, collector.agents, timeout="8s", compression_level=0)
     head = is_full(collector, agent)
     # This is the time that the test is about, not a wait for something.
     time.sleep(35)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections import Counter
 
@@ -12,30 +11,10 @@ import pytest
 from .agents import sent
 from .arrived import assert_each_line_once, assert_no_line_lost, file_sink
 from .programs import until
-from .scene import lumberjack
+from .scene import embedded, lumberjack
 from .spark_app import AT_ONCE
 
 pytestmark = pytest.mark.programs
-
-
-@pytest.fixture
-def port():
-    """A port that is free."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
-
-
-def embedded(scene, port, **options):
-    """A source with a collector in the query."""
-    return {
-        "format": "lumberjack",
-        "options": {
-            "listen": f"lumberjack://127.0.0.1:{port}",
-            "spool": str(scene.directory / "spool"),
-            **options,
-        },
-    }
 
 
 def batches(scene):

@@ -42,6 +42,7 @@ def test_workers_are_killed_in_the_middle_of_a_write(scene, application, receive
         "both tasks come to the gate",
         details=lambda: (gate.waiting(), query.state()),
     )
+    until(lambda: receiver.staged().staged_size > 0, "rows arrive before the gate")
     application.kill_workers()
     until(
         lambda: len(gate.waiting()) >= 4,
@@ -50,11 +51,12 @@ def test_workers_are_killed_in_the_middle_of_a_write(scene, application, receive
     )
     gate.open()
     query.done()
+    assert receiver.staged().attempts == 0
     assert_each_line_once(receiver.rows, sent(log))
 
 
 @pytest.mark.bad_days
-def test_driver_is_killed_between_the_sink_and_the_commit_log(scene, receiver):
+def test_driver_is_killed_between_the_sink_and_the_commit_log(scene, application, receiver):
     """The same batch is written and committed again: the receiver knows its number."""
     collector, log = scene.collector(), scene.log("a", 4000)
     scene.agent(log, collector).done()
@@ -79,8 +81,7 @@ def test_driver_is_killed_between_the_sink_and_the_commit_log(scene, receiver):
         receiver.on_commit = lambda: None
         relay.cut()
         relay.allow_all()
-        app = scene.application()
-        app.start([source], to_rsocket(relay.uri), scene.checkpoint).done()
+        application.start([source], to_rsocket(relay.uri), scene.checkpoint).done()
     assert (scene.checkpoint / "commits" / str(held)).exists()
     assert len(receiver.batches) == len(set(receiver.batches))
     assert_each_line_once(receiver.rows, sent(log))

@@ -13,25 +13,19 @@ from .spark_app import AT_ONCE
 
 pytestmark = pytest.mark.programs
 
-
-def shipped(scene, count=6000):
-    """A collector that has the lines of a file."""
-    collector, log = scene.collector(), scene.log("a", count)
-    scene.agent(log, collector).done()
-    return collector, log
+COUNT = 6000
 
 
 def test_runner_is_killed(scene, application):
     """The query fails, and does not wait for it; another start goes on."""
-    collector, log = shipped(scene)
+    collector, log = scene.filled("a", COUNT)
     source = lumberjack(collector, maxRowsPerTrigger=1500)
     query = application.start([source], scene.file_sink(), scene.checkpoint, trigger=AT_ONCE)
     until(lambda: len(file_sink_files(scene)) >= 2, "two batches are written")
     application.kill_runner()
     # Spark's error depends on the call that it was in, e.g. only "Connection reset".
     assert query.failed()
-    second = scene.log("b", 2000)
-    scene.agent(second, collector).done()
+    second = scene.ship("b", collector, 2000)
     application.start([source], scene.file_sink(), scene.checkpoint).done()
     assert_each_line_once(file_sink(scene.sink), sent(log, second))
 
@@ -42,7 +36,7 @@ def file_sink_files(scene):
 
 def test_workers_are_killed_in_the_middle_of_a_read(scene, application):
     """Their tasks run again, and no row is there twice."""
-    collector, log = shipped(scene)
+    collector, log = scene.filled("a", COUNT)
     gate = scene.gate()
     source = lumberjack(collector, minPartitions=2)
     query = application.start(
@@ -67,7 +61,7 @@ def test_workers_are_killed_in_the_middle_of_a_read(scene, application):
 @pytest.mark.bad_days
 def test_an_executor_is_killed_in_the_middle_of_a_read(scene):
     """In a cluster of two executors its tasks run on the other one."""
-    collector, log = shipped(scene)
+    collector, log = scene.filled("a", COUNT)
     app = scene.application("local-cluster[2,1,512]")
     gate = scene.gate()
     source = lumberjack(collector, minPartitions=2)

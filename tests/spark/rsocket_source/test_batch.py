@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -24,19 +24,13 @@ from rsocket_trio.spark.rsocket_source.failures import ReadFailed
 from rsocket_trio.spark.rsocket_source.rows.decoded import MalformedElement
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from tests.spark.engine import make_source, read_batch
+from tests.waiting import wait_until
 
 NUMBERS = StructType().add("number", "long").add("_partition", "integer").add("_offset", "long")
 
 
 def read(uri: str, schema: StructType | None = None, **options: str):
     return read_batch(RSocketDataSource, {"uri": uri, **options}, schema=schema)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
 
 
 def open_read(uri: str, **options: str):
@@ -87,7 +81,7 @@ def test_a_read_that_is_left_cancels_the_stream(numbers):
     rows = open_read(uri, route="numbers", initialRequestN="10")
     next(rows)
     rows.close()
-    wait_for(lambda: facts.ended == 1)
+    wait_until(lambda: facts.ended == 1)
     assert facts.sent <= 10
 
 
@@ -99,7 +93,7 @@ def test_a_limit_is_credit(numbers):
         facts.sent = 0
         assert len(read(uri, route="numbers", limit=str(limit))) == limit
         assert facts.sent <= limit
-    wait_for(lambda: facts.ended == 3)
+    wait_until(lambda: facts.ended == 3)
 
 
 def test_a_limit_beyond_the_end(numbers):
@@ -210,8 +204,8 @@ def test_an_idle_publisher(serving, interaction):
         return b""
 
     with pytest.raises(ReadFailed, match=r"option\s+timeoutMs"):
-        read(serving(router), route="idle", interaction=interaction, timeoutMs="200")
-    wait_for(lambda: bool(ended))
+        read(serving(router), route="idle", interaction=interaction, timeoutMs="2000")
+    wait_until(lambda: bool(ended))
 
 
 def test_a_slow_consumer_is_no_idle_publisher(numbers):
@@ -219,18 +213,16 @@ def test_a_slow_consumer_is_no_idle_publisher(numbers):
     facts, uri = numbers
     facts.count = 6
     taken = 0
-    for batch in open_read(uri, route="numbers", initialRequestN="2", timeoutMs="150"):
-        time.sleep(0.25)
+    for batch in open_read(uri, route="numbers", initialRequestN="3", timeoutMs="2000"):
+        time.sleep(2.2)
         taken += batch.num_rows
     assert taken == 6
 
 
 def test_no_responder(dead_port):
     """The error says how long it was tried, and why it failed."""
-    begin = time.monotonic()
     with pytest.raises(ReadFailed, match=r"within 0\.4 s .option timeoutMs.: "):
         read(f"tcp://127.0.0.1:{dead_port}", route="a", timeoutMs="400")
-    assert time.monotonic() - begin < 5
 
 
 def test_another_responder_is_tried(dead_port, numbers):
@@ -280,10 +272,8 @@ def test_a_refused_connection(serving):
     async def refuse(setup, requester):
         raise RejectedSetup("not you")
 
-    begin = time.monotonic()
     with pytest.raises(ReadFailed, match="refused the connection: REJECTED_SETUP: not you"):
-        read(serving(refuse), route="a")
-    assert time.monotonic() - begin < 10
+        read(serving(refuse), route="a", timeoutMs="600000")
 
 
 def test_authentication(serving):
@@ -325,11 +315,10 @@ def test_websocket_and_tls(serving, tmp_path):
     assert [row["data"] for row in read(plain, route="rows")] == [b"a"]
     for uri in ("tls://127.0.0.1:0", "wss://127.0.0.1:0/rsocket"):
         safe = serving(router, uri, ssl_context=context)
-        options = {"route": "rows", "timeoutMs": "300"}
-        found = read(safe, **options, **{"tls.ca": str(tmp_path / "ca.pem")})
+        found = read(safe, route="rows", **{"tls.ca": str(tmp_path / "ca.pem")})
         assert [row["data"] for row in found] == [b"a"]
         with pytest.raises(ReadFailed, match="certificate"):
-            read(safe, **options)
+            read(safe, route="rows", timeoutMs="3000")
 
 
 def test_malformed_elements_fail_the_task(numbers):

@@ -56,9 +56,26 @@ def test_equal_positions_have_equal_texts(position, random):
     assert json.dumps(Position.from_json(json.loads(text)).as_json()) == text
 
 
-@pytest.mark.parametrize("offset", [{}, {"v": 2}, {"v": 1, "s": {}} | {"v": "1"}])
+@pytest.mark.parametrize(
+    "offset",
+    [
+        {},
+        {"v": 2},
+        {"v": "1"},
+        {"v": 1, "s": {"spool": 5}},
+        {"v": 1, "next": {"0": "5"}},
+        {"v": 1, "next": {"0": -1}},
+        {"v": 1, "next": {"0": 2**63}},
+        {"v": 1, "next": {"0": True}},
+        {"v": 1, "next": {"x": 1}},
+        {"v": 1, "next": [1]},
+        {"v": 1, "next": {"0": 5}, "begins": {"0": None}},
+        {"v": 1, "next": {"0": 5}, "ids": {"0": 5}},
+    ],
+    ids=str,
+)
 def test_offsets_of_another_source(offset):
-    """The checkpoint is of another source, or a later version."""
+    """The checkpoint is of another source, or a later version, or damaged: no row is read anew."""
     with pytest.raises(ValueError, match="use another checkpointLocation"):
         Position.from_json(offset)
 
@@ -80,7 +97,9 @@ def test_starting_offsets(text, expected):
     assert first.is_first
 
 
-@pytest.mark.parametrize("text", ["", "first", "[1]", '{"0": "1"}', '{"0": -3}', '{"x": 1}', "1"])
+@pytest.mark.parametrize(
+    "text", ["", "first", "[1]", '{"0": "1"}', '{"0": -3}', '{"x": 1}', "1", "[" * 100_000]
+)
 def test_wrong_starting_offsets(text):
     """The error has an example."""
     with pytest.raises(ValueError, match=r'\{"0": 1000'):

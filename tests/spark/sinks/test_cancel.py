@@ -10,17 +10,17 @@ import trio
 
 from rsocket_trio import Payload
 from rsocket_trio.spark import SinkLimits
-from rsocket_trio.spark.sinks import rsocket_sending
 from rsocket_trio.spark.sinks.messages import Opening, encode
-from rsocket_trio.spark.sinks.staging import Staging
-from rsocket_trio.spark.sinks.store import MemoryStore
+from rsocket_trio.spark.sinks.receiving.staging import Staging
+from rsocket_trio.spark.sinks.receiving.store import MemoryStore
+from rsocket_trio.spark.sinks.rsocket_sink import sending
 from rsocket_trio.testing.cancel_everywhere import cancel_everywhere
 from tests.spark.sinks.helpers import ROUTE, Application, abort, commit, opening, rows, sink, write
 
 
 async def quiet(receiver) -> None:
     """Wait until no channel is open: a cancelled task ends a moment later."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while receiver.statistics().open_attempts:
             await trio.sleep(0.001)
 
@@ -136,7 +136,7 @@ async def test_the_sending_of_a_task_is_cancelled(monkeypatch):
             async def __aexit__(self, *_):
                 return False
 
-        monkeypatch.setattr(rsocket_sending, "_connected", lambda _: Connected())
+        monkeypatch.setattr(sending, "_connected", lambda _: Connected())
 
         @attrs.frozen
         class Settings:
@@ -150,7 +150,7 @@ async def test_the_sending_of_a_task_is_cancelled(monkeypatch):
 
         async def operation():
             batches = iter([[1, 2], [3]])
-            sent = await rsocket_sending.write_attempt(
+            sent = await sending.write_attempt(
                 Settings(), first, batches, lambda each: (rows(*each), len(each))
             )
             assert sent.rows == 3

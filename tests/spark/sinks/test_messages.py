@@ -44,7 +44,7 @@ def test_the_bytes_of_an_opening():
     found = cbor2.loads(encode(opening("a1", schema="s")))
     assert found == {
         "v": 1, "query": "q", "batch": 0, "partition": 0, "attempt": "a1", "writer": "w",
-        "format": "cbor", "schema": "s",
+        "format": "cbor", "schema": "s", "source": "",
     }  # fmt: skip
 
 
@@ -75,6 +75,8 @@ WRONG = [
     {"format": "xml"},
     {"format": None},
     {"schema": b"s"},
+    {"source": "s" * 257},
+    {"source": 1},
 ]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from rsocket_trio.spark.sinks import row_payloads  # noqa: E402
-from rsocket_trio.spark.sinks.arrow_rows import count_rows  # noqa: E402
+from rsocket_trio.spark.sinks.receiving.arrow_rows import count_rows  # noqa: E402
 from rsocket_trio.spark.sinks.row_payloads import PayloadMaker  # noqa: E402
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 5, tzinfo=UTC)
@@ -105,6 +105,52 @@ def test_types_that_cannot_be_carried(type_, format_):
     schema = pa.schema([("id", pa.int64()), ("s", pa.struct([("t", type_)]))])
     with pytest.raises(ValueError, match=r"column s\.t has the type .* cast it"):
         PayloadMaker(schema, format_, 2**20)
+
+
+@pytest.mark.parametrize("format_", ["cbor", "json"])
+def test_values_that_cannot_be_carried(format_):
+    """The error names the column and what is wrong with its value."""
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(bytes(4) + b"\x02\0\0\0"), pa.py_buffer(b"\xffa")]
+    )
+    map_type = pa.map_(pa.string(), pa.int64())
+    for column, problem in (
+        (text, "can't decode byte"),  # Spark casts any bytes to a string
+        (pa.array([2**62], pa.timestamp("us", "UTC")), "out of range"),
+        (pa.array([[("k", 1), ("k", 2)]], map_type), "a key twice"),
+    ):
+        rows = pa.record_batch([column], names=["v"])
+        with pytest.raises(ValueError, match=f"column v has a value .*{problem}"):
+            PayloadMaker(rows.schema, format_, 2**20).payloads(rows)
+
+
+@pytest.mark.parametrize("format_", ["cbor", "json"])
+def test_maps_with_keys_of_several_parts(format_):
+    """A map of CBOR may have such keys, but no dict of Python."""
+    for key in (pa.struct([("a", pa.int64())]), pa.list_(pa.int64())):
+        schema = pa.schema([("m", pa.map_(key, pa.int64()))])
+        with pytest.raises(ValueError, match="column m is a map whose keys are structs"):
+            PayloadMaker(schema, format_, 2**20)
+
+
+@pytest.mark.parametrize("format_", ["cbor", "json"])
+def test_a_variant_is_refused(format_):
+    """Its two binary parts tell nothing to a receiver."""
+    parts = [
+        pa.field("value", pa.binary()),
+        pa.field("metadata", pa.binary(), metadata={"variant": "true"}),
+    ]
+    with pytest.raises(ValueError, match=r"column v is a variant.* to_json"):
+        PayloadMaker(pa.schema([("v", pa.struct(parts))]), format_, 2**20)
+    named = pa.schema([("v", pa.struct([("value", pa.binary()), ("metadata", pa.binary())]))])
+    PayloadMaker(named, format_, 2**20)
+
+
+def test_decimals_in_json_have_no_exponent(encoder):
+    """Not all readers of numbers know it."""
+    for text in ("0.000000000000000000", "0.000000000000000001"):
+        found = payload(pa.decimal128(38, 18), Decimal(text), "json")
+        assert json.loads(found) == {"v": text}
 
 
 def test_columns_of_one_name():

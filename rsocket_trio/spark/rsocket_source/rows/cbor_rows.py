@@ -28,7 +28,7 @@ class CborRows:
         self._schema = schema
         self._codec = CborCodec()
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
+    def decode(self, payloads: list[bytes]) -> list[Decoded]:
         """See `RowDecoder.decode`."""
         malformed: dict[int, str] = {}
         values: list[dict[Any, Any] | None] = []
@@ -43,4 +43,4 @@ class CborRows:
                 if not isinstance(value, dict):
                     malformed[index] = f"a map is needed, not {type(value).__name__}"
             values.append(None if index in malformed else value)
-        return to_columns(values, self._schema, malformed)
+        return [to_columns(values, self._schema, malformed)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import attrs
@@ -33,8 +33,8 @@ class Decoded:
 class RowDecoder(Protocol):
     """Decodes elements of one format."""
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
-        """Decode the data of elements."""
+    def decode(self, payloads: list[bytes]) -> Iterable[Decoded]:
+        """Decode the data of elements, in one part or more."""
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

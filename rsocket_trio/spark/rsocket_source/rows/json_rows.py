@@ -31,7 +31,7 @@ class JsonRows:
             check_decodable(field.with_nullable(True), field.name)
         self._schema = schema
 
-    def decode(self, payloads: list[bytes]) -> Decoded:
+    def decode(self, payloads: list[bytes]) -> list[Decoded]:
         """See `RowDecoder.decode`."""
         columns = nullable(self._schema)
         malformed: dict[int, str] = {}
@@ -50,4 +50,4 @@ class JsonRows:
                 for index, is_null in enumerate(column.is_null().to_pylist()):
                     if is_null:
                         malformed.setdefault(index, f"{field.name} is missing, but may not be null")
-        return Decoded(rows, malformed)
+        return [Decoded(rows, malformed)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -79,8 +79,8 @@ class RowMaker:
 
     def rows(
         self, payloads: Sequence[Payload], offset: int, **facts: int | str | datetime
-    ) -> pa.RecordBatch:
-        """Return the rows of elements in order.
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows of elements in order.
 
         Args:
             payloads: The elements.
@@ -105,23 +105,24 @@ class RowMaker:
             return pa.repeat(pa.scalar(facts[name], self._facts[name]), count)
 
         place, number = next(iter(facts.items()))
-        return self._layout.rows(
-            self._decoded(data),
-            column,
-            data.__getitem__,
-            lambda index: f"the element with the offset {offset + index} of {place} {number}",
-        )
+        for decoded in self._decoded(data):
+            yield self._layout.rows(
+                decoded,
+                column,
+                data.__getitem__,
+                lambda index: f"the element with the offset {offset + index} of {place} {number}",
+            )
 
-    def _decoded(self, data: list[bytes]) -> Decoded:
+    def _decoded(self, data: list[bytes]) -> Iterable[Decoded]:
         if self._decoder is not None:
             return self._decoder.decode(data)
         columns = self._layout.decoded
         if not len(columns):
             # Facts only. A batch without columns has no length, so it has a column of nulls.
-            return Decoded(pa.RecordBatch.from_arrays([pa.nulls(len(data))], names=[""]), {})
+            return [Decoded(pa.RecordBatch.from_arrays([pa.nulls(len(data))], names=[""]), {})]
         if self._format == "utf8":
-            return _texts(data, columns)
-        return Decoded(pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], ["data"]), {})
+            return [_texts(data, columns)]
+        return [Decoded(pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], ["data"]), {})]
 
 
 def _texts(data: list[bytes], columns: pa.Schema) -> Decoded:

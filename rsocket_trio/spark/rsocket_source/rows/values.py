@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
@@ -141,13 +141,25 @@ def _plain(value: Any, type_: pa.DataType) -> Any:
         fits = kind in {bytes, bytearray}
     elif pa.types.is_decimal(type_):
         fits = kind in {int, str, float, Decimal}
-        value = Decimal(str(value)) if fits else value
+        value = _decimal(value, type_) if fits else value
     elif kind is str:  # a date or a timestamp, as text of ISO 8601
         return pa.scalar(_FRACTION.sub(r"\1", value)).cast(type_).as_py()
     else:
         fits = isinstance(value, date if pa.types.is_date(type_) else datetime)
     _check(fits, "it is of another kind")
     return value
+
+
+def _decimal(value: Any, type_: pa.Decimal128Type) -> Decimal:
+    """Return a decimal with exactly the digits of the type.
+
+    pyarrow takes an exponent as an index of a table, without a check, and crashes.
+
+    Raises:
+        ArithmeticError: It does not fit without rounding.
+    """
+    exact = Context(prec=type_.precision, traps=[Inexact, InvalidOperation])
+    return Decimal(str(value)).quantize(Decimal((0, (1,), -type_.scale)), context=exact)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,62 @@
+"""``spool forget``: forget a consumer of a spool."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rsocket_trio.log_text import escaped
+from rsocket_trio.spool import (
+    Retention,
+    SpoolError,
+    SpoolFailed,
+    SpoolLocked,
+    describe_spool,
+    open_spool,
+)
+
+from .exits import DONE, LOCAL_IO, USAGE, Failure
+from .standard_streams import print_bytes
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_KEEP_ALL: Final = Retention(max_age=1e12)
+"""This command deletes no events: the collector does, by the options that it has been given."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Forget the consumer, and print where it was.
+
+    Raises:
+        Failure: There is no such spool or consumer, or another process writes to the spool.
+        BrokenPipeError: The reader of the output has closed the pipe.
+    """
+    try:
+        positions = describe_spool(args.directory).positions
+        if args.consumer not in positions:
+            known = ", ".join(sorted(map(escaped, positions))) or "none"
+            raise Failure(
+                f"{args.directory} has no consumer {escaped(args.consumer)}: there are {known}",
+                USAGE,
+            )
+        trio.run(partial(_forget, args.directory, args.consumer))
+    except (SpoolFailed, OSError) as error:
+        raise Failure(f"cannot use the spool {args.directory!r}: {error}", LOCAL_IO) from error
+    except SpoolLocked as error:
+        hint = "a collector forgets one by itself: collect --status URI --forget CONSUMER"
+        raise Failure(f"{error} ({hint})", USAGE) from error
+    except SpoolError as error:
+        raise Failure(str(error), USAGE) from error
+    text = f"forgot {escaped(args.consumer)}, which was at {positions[args.consumer]:,}\n"
+    print_bytes(text.encode())
+    return DONE
+
+
+async def _forget(directory: str, consumer: str) -> None:
+    async with open_spool(directory, retention=_KEEP_ALL) as spool:
+        await spool.forget(consumer)
