@@ -287,6 +287,19 @@ async def another_program(disk: Path) -> None:
         assert len([found async for found in spool.read(550)]) == 115
 
 
+async def lent(disk: Path) -> None:
+    """Batches go to the place of deleted ones, without a free block, and with an empty log."""
+    async with open_spool(disk / "spool", config=QUICK) as spool:
+        await append_all(spool, 60, 40_000, [])
+        await spool.commit("me", 550)
+        await until(lambda: spool.oldest == 550)
+    async with open_spool(disk / "spool", config=QUICK) as spool:
+        fill(disk)
+        with trio.fail_after(10):
+            await append_all(spool, 10, 40_000, [])
+        assert held(disk) == reserve_of(disk)
+
+
 async def stolen(disk: Path) -> None:
     """Another program takes the reserve while it is given up: it is taken again when it can be."""
     stored: list[int] = []

@@ -61,6 +61,11 @@ def test_another_program_has_filled_the_disk(run):
     run("another_program")
 
 
+def test_the_log_has_a_part_of_the_reserve(run):
+    """For batches that go to the place of deleted ones."""
+    run("lent")
+
+
 def test_another_program_takes_the_reserve(run):
     """While it is given up. It is taken again when there is room, and before events are stored."""
     run("stolen")

@@ -209,15 +209,16 @@ def test_how_many_pages_batches_need(directory, sizes):
 
 
 class NoSpace:
-    """While it is there, the reserve cannot be taken."""
+    """While the disk is full, the reserve cannot be larger than so many bytes."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, most=0):
         self.full = True
+        self._most = most
         self._allocate = reserve_module._allocate
         monkeypatch.setattr(reserve_module, "_allocate", self)
 
     def __call__(self, path, size):
-        if self.full:
+        if self.full and size > self._most:
             raise OSError(errno.ENOSPC, "no space")
         self._allocate(path, size)
 
@@ -255,6 +256,67 @@ async def test_the_reserve_is_taken_again_without_a_call(directory, monkeypatch)
         before = spool._flusher._writer.transactions
         await trio.sleep(0.05)
         assert spool._flusher._writer.transactions == before, "then it rests"
+
+
+async def test_in_place_of_deleted_batches(directory, monkeypatch, caplog):
+    """A part of the reserve is enough for them; the trouble is over when the reserve is whole."""
+    caplog.set_level("INFO")
+    async with open_spool(directory) as spool:
+        await spool.commit("me", 0)
+        for _ in range(4):
+            await spool.append(sized(100_000))
+    (directory / "spool.reserve").unlink()
+    space = NoSpace(monkeypatch, 3 * MIB)
+    async with open_spool(directory, config=QUICK) as spool, trio.open_nursery() as nursery:
+        assert (directory / "spool.reserve").stat().st_size == 2 * MIB
+        nursery.start_soon(spool.append, sized(100_000))
+        await until(lambda: spool.statistics().trouble == FULL)
+        await trio.sleep(0.02)
+        assert spool.head == 4
+        await spool.commit("me", 2)
+        await until(lambda: spool.head == 5)
+        await trio.sleep(0.02)
+        assert spool.statistics().trouble == FULL
+        assert "can be written again" not in caplog.text
+        space.full = False
+        await until(lambda: spool.statistics().trouble is None)
+    assert caplog.text.count("can be written again") == 1
+
+
+async def test_after_an_attempt_in_vain(directory):
+    """The reserve is taken again, also if the changes could not be stored."""
+    async with open_spool(directory, config=QUICK) as spool, trio.open_nursery() as nursery:
+        await spool.append(lines(2))
+        with faulty(spool) as connection:
+            connection.fail = lambda statement: (
+                fault(sqlite3.SQLITE_FULL) if statement == "COMMIT" else None
+            )
+            nursery.start_soon(spool.commit, "me", 2)
+            await until(lambda: connection.seen.count("COMMIT") > 3)
+            await until(lambda: (directory / "spool.reserve").stat().st_size >= 8 * MIB)
+            connection.fail = lambda statement: None
+            await until(lambda: spool.positions() == {"me": 2})
+
+
+async def test_deleting_on_a_full_disk(directory):
+    """A transaction deletes so few batches that a quarter of the reserve is enough for it."""
+    config = SpoolConfig(reserve_size=MIB, retry=QUICK.retry)
+    async with open_spool(directory, config=config) as spool:
+        for _ in range(30):
+            await spool.append(lines(1))
+        with faulty(spool) as connection:
+            failed = []
+
+            def fail(statement):
+                if statement != "COMMIT" or failed:
+                    return None
+                failed.append(statement)
+                return fault(sqlite3.SQLITE_FULL)
+
+            connection.fail = fail
+            await spool.commit("me", 30)
+            assert spool.oldest == MIB // 4 // PAGE_SIZE - 8 == 8
+            await until(lambda: spool.oldest == 30)
 
 
 async def test_batches_that_fail_together(directory, caplog):
