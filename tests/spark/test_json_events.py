@@ -274,7 +274,8 @@ def test_events_that_are_all_malformed_cost_few_attempts(monkeypatch):
 values = st.recursive(
     st.sampled_from(
         ["1", "-1", "1.0", "1e2", "300", "9" * 20, "9" * 40, "1e400", "-0", "null", "true", '"x"',
-         '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01", "Inf", "-Inf", "Infinity",
+         '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01",
+         "Inf", "-Inf", "Infinity",
          '""', '"1e-50"', "1e-50"]
     ),
     lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")
