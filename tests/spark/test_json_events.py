@@ -275,6 +275,7 @@ values = st.recursive(
     st.sampled_from(
         ["1", "-1", "1.0", "1e2", "300", "9" * 20, "9" * 40, "1e400", "-0", "null", "true", '"x"',
          '"1"', '"2026-11-22"', '"2026-11-22T10:00:00Z"', '"\\ud800"', '"\\u0000"', "NaN", "01",
+         "Inf", "-Inf", "Infinity",
          '""', '"1e-50"', "1e-50"]
     ),
     lambda inner: st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")
@@ -296,6 +297,7 @@ kinds = st.recursive(
 )  # fmt: skip
 
 
+@example(pa.float64(), ["Inf", "[]"])
 @given(kinds, st.lists(values, min_size=2, max_size=6))
 def test_python_and_pyarrow_agree(kind, texts):
     """One event alone is decided by pyarrow; among others, Python may have decided."""

@@ -457,3 +457,10 @@ def test_arrow_decimals_of_an_impossible_scale():
     changed = data[: place + 4] + (5_308_418).to_bytes(4, "little") + data[place + 8 :]
     assert pa.ipc.open_stream(changed).schema.field("d").type.scale == 5_308_418
     assert rows("arrow", MONEY.remove(1), [changed]) == [{"d": None}]
+
+
+def test_keys_of_a_map_in_cbor_that_become_the_same():
+    """A map of Spark has each key once."""
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
+    elements = [cbor2.dumps({"m": each}) for each in ({1: 5, "1": 6}, {1: 5, "2": 6})]
+    assert rows("cbor", schema, elements) == [{"m": None}, {"m": [("1", 5), ("2", 6)]}]

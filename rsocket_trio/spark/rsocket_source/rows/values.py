@@ -109,10 +109,13 @@ def _fitted(value: Any, type_: pa.DataType) -> Any:
         return [_inner(each, type_.value_field) for each in value]
     if pa.types.is_map(type_):
         _check(isinstance(value, dict), "a map is needed")
-        return [
+        pairs = [
             (_inner(key, type_.key_field), _inner(each, type_.item_field))
             for key, each in value.items()
         ]
+        if type_.key_type == pa.string():  # 1 and "1" are two keys in CBOR
+            _check(len(dict(pairs)) == len(pairs), "a key is there twice")
+        return pairs
     return _plain(value, type_)
 
 
