@@ -59,14 +59,13 @@ class Items(Iterator[_T], Generic[_T]):
         """Return the next item, and wait for it."""
         if self._over:
             raise StopIteration
-        run, task = self._started()
-        if not run.can_be_awaited:
-            where = "in another process" if not run.is_here else "in the thread that fetches them"
-            raise RuntimeError(f"{self._name}: these items cannot be taken {where}")
+        self._check_place()
         try:
+            run, task = self._started()
             item = task.queue.get()
         except BaseException:  # goes on: an interrupted wait is the end of the items
-            self.close()
+            if self._task is not None:
+                self.close()
             raise
         if item is task:  # It comes behind all items.
             self._over = True
@@ -78,6 +77,12 @@ class Items(Iterator[_T], Generic[_T]):
             run.call_soon(partial(self._room.add, self._taken))
             self._taken = 0
         return cast("_T", item)
+
+    def _check_place(self) -> None:
+        run = self._run
+        if run is not None and not run.can_be_awaited:
+            where = "in another process" if not run.is_here else "in the thread that fetches them"
+            raise RuntimeError(f"{self._name}: these items cannot be taken {where}")
 
     def _started(self) -> tuple[ThreadRun, Task[None]]:
         if self._run is None or self._task is None:

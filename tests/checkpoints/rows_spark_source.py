@@ -8,6 +8,7 @@ from functools import partial
 import trio
 
 from rsocket_trio.spark.spool_source.member import Member
+from rsocket_trio.spark.spool_source.questions import Question, Questions
 from rsocket_trio.spark.spool_source.reading import Place, open_stored
 from tests.checkpoints.rows_collector import served
 from tests.checkpoints.scene import Call, Scene, leaving, row
@@ -57,6 +58,20 @@ async def _(scene: Scene) -> Call:
 @row("spark.spool_source.member.Member.reach", "without a connection")
 async def _(scene: Scene) -> Call:
     return partial(Member("tcp://127.0.0.1:1", lambda: None, math.inf).reach, 0, 100)
+
+
+@row("spark.spool_source.questions.Questions.ask")
+async def _(scene: Scene) -> Call:
+    async def answer() -> int:
+        return 1
+
+    question = Question(Member("", lambda: None, math.inf), None, answer)
+    return partial(Questions[int](scene.nursery).ask, {"": question}, 1)
+
+
+@row("spark.spool_source.questions.Questions.ask", "without questions")
+async def _(scene: Scene) -> Call:
+    return partial(Questions[int](scene.nursery).ask, {}, 1)
 
 
 async def place(scene: Scene) -> Place:

@@ -19,6 +19,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rsocket_trio.spark.items import Items
 from rsocket_trio.spark.trio_thread import ServiceFailed, ThreadClosed, TrioThread
 from tests.waiting import wait_until
 
@@ -421,8 +422,21 @@ class TestIterate:
         assert [*items] == [1, 2]
 
     def test_an_interrupted_wait_ends_the_items(self, thread):
+        """An interrupt between two waits is the matter of the program, which drops the items."""
         exits = []
-        source = Silent(lambda: os.kill(os.getpid(), signal.SIGUSR1))
+
+        def place():
+            frame = sys._current_frames()[threading.main_thread().ident]
+            return frame.f_code, frame.f_lasti
+
+        def interrupt():
+            before = None
+            while (now := place()) != before or now[0] is not Items.__next__.__code__:
+                before = now
+                time.sleep(0.02)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        source = Silent(interrupt)
 
         def stop(number, frame):
             raise SystemExit(5)
