@@ -211,12 +211,12 @@ def test_an_idle_publisher(serving, interaction):
 def test_a_slow_consumer_is_no_idle_publisher(numbers):
     """Without credit, the responder cannot send. So Spark's time does not count."""
     facts, uri = numbers
-    facts.count = 6
+    facts.count = 3
     taken = 0
-    for batch in open_read(uri, route="numbers", initialRequestN="3", timeoutMs="2000"):
+    for batch in open_read(uri, route="numbers", initialRequestN="1", timeoutMs="2000"):
         time.sleep(2.2)
         taken += batch.num_rows
-    assert taken == 6
+    assert taken == 3
 
 
 def test_no_responder(dead_port):
