@@ -164,7 +164,7 @@ class Runner:
                 lines = [self.server.stdout.readline() for _ in shown.splitlines()]
                 self.compare(shown, "".join(lines))
             else:
-                patience = PATIENCE_WITH_SPARK if command.startswith("spark-") else PATIENCE
+                patience = PATIENCE_WITH_SPARK if "spark-submit" in command else PATIENCE
                 self.compare(shown, self.execute(command, status=None, patience=patience))
 
     def compare(self, wanted: str, got: str) -> None:
@@ -213,7 +213,7 @@ def marks(page: Path) -> list[pytest.MarkDecorator]:
     """Return the marker of tests with Spark, and the time for all of its programs."""
     programs = sum(
         (language == "python" and not mark and "rsocket_trio.spark" in text)
-        or (language == "console" and "$ spark-" in text)
+        or (language == "console" and "spark-submit" in text)
         for _, language, mark, text in blocks(page)
     )
     longest = (programs + 1) * LONGEST_WITH_SPARK
