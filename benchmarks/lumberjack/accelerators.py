@@ -11,5 +11,4 @@ def hide_unless_fast() -> None:
     """Make both look as if they were not installed. Call it before the package is imported."""
     if "--fast" not in sys.argv:
         for name in ("orjson", "isal"):
-            # None blocks an import. The type stubs of Python do not know this.
-            sys.modules[name] = None  # type: ignore[assignment]  # as said above
+            sys.modules[name] = None  # type: ignore[assignment]  # None blocks an import.

@@ -67,8 +67,8 @@ def start(
 ) -> SparkSession:
     """Do what `session` does, without the data sources."""
     builder = require("pyspark.sql").SparkSession.builder
-    # Spark has no public name for it.
-    if require("pyspark").SparkContext._active_spark_context is not None:  # noqa: SLF001
+    running = require("pyspark").SparkContext._active_spark_context  # noqa: SLF001 - no public name
+    if running is not None:
         spark = _session(builder, config or {}, {})
         wanted = dict(config or {}) | ({} if master is None else {"spark.master": master})
         _warn_of_differences(spark, wanted)

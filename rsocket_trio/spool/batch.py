@@ -17,6 +17,9 @@ ROW_COST: Final = 64
 MAX_COUNT: Final = 2**31 - 1
 MAX_ENCODING: Final = 64
 
+MAX_FACTS: Final = 2**16
+"""Characters of all facts. Readers of a collector accept no more, so a spool does not either."""
+
 
 def _check_facts(batch: object, _attribute: attrs.Attribute[Any], facts: object) -> None:
     if not isinstance(facts, Mapping):
@@ -24,6 +27,8 @@ def _check_facts(batch: object, _attribute: attrs.Attribute[Any], facts: object)
     for name, text in facts.items():
         if not (isinstance(name, str) and isinstance(text, str)):
             raise TypeError(f"facts are text, not {name!r}: {text!r}")
+    if sum(len(name) + len(text) for name, text in facts.items()) > MAX_FACTS:
+        raise ValueError(f"facts may have {MAX_FACTS} characters in all, names included")
 
 
 def _check_encoding(batch: object, _attribute: attrs.Attribute[Any], encoding: str) -> None:
@@ -50,7 +55,8 @@ class Batch:
         data: The bytes of the events, as they came. They are not copied before they are stored:
             do not change a ``bytearray`` before `Spool.append` has returned.
         encoding: How to read ``data``: a short name of your own, such as ``"json-lines"``.
-        facts: More about the batch as text, such as the address of its sender.
+        facts: More about the batch as text, such as the address of its sender: 65536 characters in
+            all, at most.
     """
 
     count: int = attrs.field(validator=[v.instance_of(int), v.ge(1), v.le(MAX_COUNT)])

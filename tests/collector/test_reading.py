@@ -66,6 +66,18 @@ async def test_over_a_socket(directory):
         nursery.cancel_scope.cancel()
 
 
+async def test_the_most_that_a_spool_takes_about_a_batch(directory):
+    """A reader gets it: a batch that cannot be read would hold up its consumer for ever."""
+    facts = {"a" * 2**15: "☃" * 2**15}
+    async with open_spool(directory) as spool, trio.open_nursery() as nursery:
+        server = await nursery.start(serve, reading_router(spool), "tcp://127.0.0.1:0")
+        await spool.append(Batch(1, b"1\n", encoding="e" * 64, facts=facts))
+        async with connect_collector(server.uris[0]) as collector:
+            [batch] = await everything(collector, 0, 1, spool.spool_id)
+        assert (batch.encoding, batch.facts) == ("e" * 64, facts)
+        nursery.cancel_scope.cancel()
+
+
 async def test_every_range(spool, reading, monkeypatch):
     """Each range has exactly its events, also if it takes many requests."""
     for count, name in zip((3, 1, 4, 2), "abcd", strict=True):

@@ -129,6 +129,7 @@ async def test_a_batch_that_never_fits(directory):
         (lambda: Batch(1, b"", encoding=7), TypeError),
         (lambda: Batch(1, b"", encoding="x", facts=7), TypeError),
         (lambda: Batch(1, b"", encoding="x", facts={"a": 1}), TypeError),
+        (lambda: Batch(1, b"", encoding="x", facts={"a": "b" * 2**16}), ValueError),
         (Retention, ValueError),
         (lambda: Retention(max_age=0), ValueError),
         (lambda: Retention(max_size=-1), ValueError),

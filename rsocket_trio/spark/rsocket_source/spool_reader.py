@@ -109,8 +109,7 @@ class _Elements:
     """
 
     def __init__(self, settings: SpoolSettings, rows: RowSettings, schema: pa.Schema) -> None:
-        # The next base is a reader of Lumberjack, which the type checker cannot know.
-        super().__init__(settings, _NO_LAYOUT)  # type: ignore[call-arg]  # as said above
+        super().__init__(settings, _NO_LAYOUT)  # type: ignore[call-arg]  # the reader's
         self._rows = rows
         self._schema = schema
         RowMaker(rows, schema, SPOOL_FACTS)  # An error here is better than one on each executor.

@@ -226,8 +226,7 @@ def decode(data: bytes, cls: type[T]) -> T:
 def _read(data: bytes, cls: type[T], what: str) -> T:
     try:
         message = _CBOR.decode(data, cls)
-    # cbor2 and the codec raise many types, and all of them mean the same here.
-    except Exception as error:
+    except Exception as error:  # cbor2 and the codec raise many types, which mean the same here
         raise Invalid(f"not the {what} of a sink (a map in CBOR)") from error
     assert isinstance(message, cls)  # the codec promises it
     return message

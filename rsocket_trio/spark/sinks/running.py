@@ -22,7 +22,7 @@ def run(function: Callable[[], Awaitable[T]]) -> T:
     """
     try:
         return trio.run(function)
-    except BaseExceptionGroup as group:
+    except BaseExceptionGroup as group:  # one error happened: Spark is to show that one
         alone = single_error(group)
         if alone is group:
             raise

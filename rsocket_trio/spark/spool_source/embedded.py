@@ -90,7 +90,7 @@ class Embedded:
                     if not started:
                         started = True
                         task_status.started()
-            except BaseExceptionGroup as group:
+            except BaseExceptionGroup as group:  # of the nursery: what matters is the one error
                 error = single_error(group)
                 if isinstance(error, SpoolLocked):
                     self.locked = (

@@ -147,8 +147,7 @@ class RowReader:
             return next(self._parts, None)
         except (Invalid, ImportError):
             raise
-        # The decoders raise many types, and all of them mean the same here.
-        except Exception as error:
+        except Exception as error:  # the decoders raise many types, which mean the same here
             where = f"partition {self._payloads.partition}"
             raise Invalid(f"a payload of {where} has no rows of {self._format}") from error
 

@@ -13,7 +13,7 @@ import trio
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from pyspark.sql.types import LongType, StructField, StructType  # noqa: E402
+from pyspark.sql.types import LongType, StructField, StructType  # noqa: E402 - after importorskip
 
 from rsocket_trio import lumberjack  # noqa: E402
 from rsocket_trio.spark.sinks.errors import SinkError  # noqa: E402
