@@ -1,0 +1,1 @@
+"""ttrpc, the protocol by which containerd speaks with its shims and plugins."""
