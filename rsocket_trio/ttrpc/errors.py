@@ -105,7 +105,7 @@ class CallError(RSocketError):
 
 
 class CallCancelled(CallError):
-    """The call was cancelled at the other end. (A cancel scope here raises `trio.Cancelled`.)"""
+    """The other end has cancelled the call; a cancel scope here raises `trio.Cancelled`."""
 
     default_code = StatusCode.CANCELLED
 

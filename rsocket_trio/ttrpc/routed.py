@@ -29,7 +29,7 @@ from ..metadata.authentication import (
     SimpleAuthentication,
 )
 from ..metadata.builder import Metadata
-from ..metadata.mime_types import MIME
+from ..metadata.mime_types import MIME, WellKnownMimeType
 from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..responder import Responder, Setup, accept_with
@@ -72,7 +72,7 @@ def accept_router(
         The function. It returns the methods of the connection, or ``None`` if the connection is
         refused, which is logged.
     """
-    mime_type = MIME.PROTOBUF if data_mime_type is None else data_mime_type
+    mime_type = WellKnownMimeType.PROTOBUF.mime_type if data_mime_type is None else data_mime_type
 
     async def accept(info: TransportInfo) -> Methods | None:
         setup = Setup(

@@ -11,7 +11,7 @@ frame for cancellation: a caller that leaves is forgotten here, and its deadline
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -74,7 +74,9 @@ def timeout_left() -> int:
     return min(max(1, left), _LONGEST)
 
 
-def request_body(method: Method, payload: bytes, timeout: int, metadata: Metadata) -> bytes:
+def request_body(
+    method: Method[Any, Any], payload: bytes, timeout: int, metadata: Metadata
+) -> bytes:
     """Return the body of a REQUEST.
 
     Raises:

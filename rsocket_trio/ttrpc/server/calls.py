@@ -171,6 +171,7 @@ class UnaryCall(ServerCall):
     __slots__ = ()
 
     async def answer(self) -> None:
+        """Run the handler, and send its answer."""
         reply = await self.method.start(self.request, self.facts)
         if self.live:
             await self.respond(reply)
@@ -210,6 +211,7 @@ class StreamCall(UnaryCall):
         self.outbound = StreamOutbound(incoming.replies, method.encode)
 
     async def answer(self) -> None:
+        """Run the handler, and send its answer or its messages."""
         if not self.method.receives_stream:
             await super().answer()
             return
@@ -222,11 +224,13 @@ class StreamCall(UnaryCall):
         self.live = False
 
     def finish(self) -> None:
+        """Leave the table; what has arrived and is not received is dropped."""
         super().finish()
         if self.inbox is not None:
             self.inbox.close()
 
     def receive_data(self, flags: int, body: bytes) -> None:
+        """Receive a DATA frame: a message of the client, its end, or both."""
         inbox = self.inbox
         if inbox is None:
             super().receive_data(flags, body)
@@ -234,8 +238,8 @@ class StreamCall(UnaryCall):
         if inbox.ended:
             # PROTOCOL.md, "Data": not allowed after "remote closed". One last frame is enough.
             return
-        # With "no data", bytes are ignored; otherwise no bytes are an empty message. But a last frame
-        # without bytes is only the end, as Go and Rust take it.
+        # With "no data", bytes are ignored; otherwise no bytes are an empty message. But a last
+        # frame without bytes is only the end, as Go and Rust take it.
         if not flags & NO_DATA and (body or not flags & REMOTE_CLOSED) and not inbox.deliver(body):
             self.incoming.hold(inbox, self._overrun)
         if flags & REMOTE_CLOSED:

@@ -31,7 +31,7 @@ _BY_TYPE: Final[tuple[tuple[type[BaseException], StatusCode, str], ...]] = (
 )
 """As the Go implementation maps the same errors."""
 
-_BY_STREAM_CODE: Final = {
+_BY_STREAM_CODE: Final[dict[int, StatusCode]] = {
     ErrorCode.REJECTED: StatusCode.PERMISSION_DENIED,
     ErrorCode.CANCELED: StatusCode.CANCELLED,
     ErrorCode.INVALID: StatusCode.INVALID_ARGUMENT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ...payload import Payload
 from ..errors import ResourceExhausted, StatusCode
 from ..wire.envelopes import Response, Status, encode_ok, encode_response
 from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
@@ -118,7 +117,7 @@ class StreamOutbound:
             raise too_long(len(body), self._replies.max_size)
         return _pack(len(body), stream_id, _DATA, 0) + body
 
-    def try_send_payload(self, stream_id: int, flags: int, payload: Payload) -> bool:
+    def try_send_payload(self, stream_id: int, flags: int, payload: Any) -> bool:
         """Queue a message at once; return False if `send_payload` has to wait for room."""
         room = self.room
         if room.used >= room.limit:
@@ -126,7 +125,7 @@ class StreamOutbound:
         self._replies.outbox.put(self._frame(stream_id, payload))
         return True
 
-    async def send_payload(self, stream_id: int, flags: int, payload: Payload) -> None:
+    async def send_payload(self, stream_id: int, flags: int, payload: Any) -> None:
         """Queue a message, when there is room.
 
         Checkpoint: only if there is no room.

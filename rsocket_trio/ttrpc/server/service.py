@@ -10,15 +10,14 @@ import attrs
 
 from ..errors import Unimplemented
 from ..methods import Method
-from .call import Call
 from .signature import HandlerSignature, read_handler, takes_call
 
 __all__ = ["BoundMethod", "Handler", "Service", "ServiceBase", "as_services"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Handler = Callable[[Any, Call], Any]
-"""Called with the request (or the stream of requests) and the facts about the call."""
+Handler = Callable[[Any, Any], Any]
+"""Called with the request (or the stream of requests) and the `Call`, or ``None`` in its place."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
