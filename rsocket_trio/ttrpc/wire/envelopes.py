@@ -42,7 +42,8 @@ _KEPT: Final = 256
 others; it only makes the next calls slower."""
 
 _LONGEST_HEAD: Final = 256
-"""How long the fields of a kept pair may be together, in bytes."""
+"""How long the fields of a pair may be together that is kept to be sent, in bytes. Those that
+are received have at most 514, as their lengths are single bytes."""
 
 _names: dict[bytes, tuple[str, str]] = {}  # The fields, as they are received: the texts.
 _heads: dict[tuple[str, str], bytes] = {}  # The texts: the fields, as they are sent.
@@ -133,9 +134,11 @@ def decode_request(body: bytes, *, max_metadata: int, max_entries: int) -> Reque
         MetadataTooLarge: There is more metadata than the limits allow. Nothing is made of the entry
             that is too much, nor of those behind it.
     """
+    names = None
+    after = 0
     try:
-        # Where the method ends, if these two are short and come first. If they do not, that is the
-        # end of something else, which is not kept.
+        # Where the method ends, if it and the service come first and are short. If they do not,
+        # this is the end of something else, and that is not among the names that are kept.
         after = body[1] + 4
         after += body[after - 1]
         names = _names.get(body[:after])
@@ -146,9 +149,10 @@ def decode_request(body: bytes, *, max_metadata: int, max_entries: int) -> Reque
     except (IndexError, ValueError):
         pass  # It is malformed, and `any_request` says why.
     request = any_request(body, max_metadata, max_entries)
-    head = _text(1, request.service) + _text(2, request.method)
-    if len(head) <= _LONGEST_HEAD and body.startswith(head):
-        _keep(_names, head, (request.service, request.method))
+    if names is None:
+        head = _text(1, request.service) + _text(2, request.method)
+        if len(head) == after and body.startswith(head):
+            _keep(_names, head, (request.service, request.method))
     return request
 
 
