@@ -18,7 +18,7 @@ __all__ = ["MAX_FIELDS", "any_request", "any_response"]
 
 MAX_FIELDS: Final = 1000
 """How many fields an envelope may have, without those of metadata. Ten is usual. 4 MiB can hold two
-million, and to read these takes seconds, in which no other task runs."""
+million, and to read these takes a second or two, in which no other task runs."""
 
 _FIELDS_OF_AN_ENTRY: Final = 3
 

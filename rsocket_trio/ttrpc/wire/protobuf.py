@@ -88,8 +88,8 @@ class FieldReader:
     Args:
         data: The bytes of the message.
         name: What error texts call it.
-        max_fields: How many fields there may be, in all: a field of two bytes costs a hundred times
-            the time that it costs to send it.
+        max_fields: How many fields there may be, in all: the smallest has two bytes, and each takes
+            the time of a call.
 
     Attributes:
         size: The number of bytes in the field that `enter` entered last.
