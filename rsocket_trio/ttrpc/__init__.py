@@ -17,6 +17,7 @@ The modules, in reading order:
 - ``carrier``: frames over a byte stream
 - ``client``: `connect`, and the calls of a connection
 - ``server``: `serve`, services, and the calls of a connection
+- ``mux``: several streams over one, for NRI
 - ``routed``: serves a `rsocket_trio.Router`
 """
 

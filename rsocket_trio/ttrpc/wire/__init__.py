@@ -3,5 +3,6 @@
 - ``frames``: the header of a frame, from bytes and to bytes
 - ``decoder``: cuts a stream of bytes into frames
 - ``envelopes``: Request and Response, the messages around those of an application
+- ``trunk``: several streams in one, as NRI has them
 - ``protobuf``: as much of protobuf as the envelopes need
 """
