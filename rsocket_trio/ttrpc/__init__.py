@@ -23,6 +23,10 @@ The modules, in reading order:
 
 from __future__ import annotations
 
+from ..sockets.adopt import OpenSocket, adopt
+from ..sockets.allowed import Allow, Allowed
+from ..sockets.byte_stream import ByteStream
+from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
 from .client.client import Client, ClientStatistics, connect
 from .client.interceptors import ClientInterceptor, OutgoingCall
@@ -52,6 +56,7 @@ from .errors import (
 from .inbox import MessageStream, ReplyStream
 from .metadata import Metadata, MetadataLike
 from .methods import Method, MethodKind
+from .mux import PLUGIN_SERVICE, RUNTIME_SERVICE, MultiplexedStream, Trunk, multiplexed
 from .server.call import Call
 from .server.interceptors import ServerInterceptor
 from .server.server import TtrpcServer, TtrpcStatistics, serve, serve_stream
@@ -61,10 +66,15 @@ from .wire.envelopes import AnyMessage, Status
 __all__ = [
     "BYTES",
     "EMPTY",
+    "PLUGIN_SERVICE",
+    "RUNTIME_SERVICE",
     "Aborted",
+    "Allow",
+    "Allowed",
     "AlreadyExists",
     "AnyMessage",
     "BidiStream",
+    "ByteStream",
     "Call",
     "CallCancelled",
     "CallError",
@@ -83,9 +93,12 @@ __all__ = [
     "MetadataLike",
     "Method",
     "MethodKind",
+    "MultiplexedStream",
     "NotFound",
+    "OpenSocket",
     "OutOfRange",
     "OutgoingCall",
+    "PeerCredentials",
     "PermissionDenied",
     "ReplyStream",
     "ResourceExhausted",
@@ -94,6 +107,7 @@ __all__ = [
     "ServiceBase",
     "Status",
     "StatusCode",
+    "Trunk",
     "TtrpcConfig",
     "TtrpcLimits",
     "TtrpcServer",
@@ -102,8 +116,10 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "Unknown",
+    "adopt",
     "codec_for",
     "connect",
+    "multiplexed",
     "serve",
     "serve_stream",
     "ttrpc_uri",

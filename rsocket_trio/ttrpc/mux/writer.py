@@ -58,7 +58,7 @@ class PieceWriter:
     async def run(self) -> None:
         """Write until the stream breaks; or until `close`, and close the stream then.
 
-        Checkpoint: always.
+        Checkpoint: unless the stream is broken already.
         If cancelled: a piece may have been written in part.
         """
         while self.error is None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rsocket_trio.ttrpc.wire.decoder import FrameDecoder
 from rsocket_trio.ttrpc.wire.frames import MAX_BODY, encode_frame
 from rsocket_trio.ttrpc.wire.trunk import (
     MAX_PIECE,
@@ -14,22 +15,15 @@ from rsocket_trio.ttrpc.wire.trunk import (
     TrunkDecoder,
     encode_piece,
 )
-
-REQUEST = bytes.fromhex(
-    "000000350000000101000a2574747270632e696e746567726174696f6e2e73747265616d696e672e53747265616d69"
-    "6e6712044563686f1a06080112026869"
-)
-"""A call of Echo, as a client in Go sends it."""
-
-GOLDEN = [
-    (1, REQUEST, "000000010000003f" + REQUEST.hex()),
-    (2, REQUEST, "000000020000003f" + REQUEST.hex()),
-]
+from tests.ttrpc.golden import VECTORS
 
 
-@pytest.mark.parametrize(("connection", "payload", "text"), GOLDEN)
-def test_golden_vectors(connection: int, payload: bytes, text: str) -> None:
-    """The same bytes as the multiplexer of NRI, both ways."""
+@pytest.mark.parametrize("connection", [1, 2])
+def test_golden_vectors(connection: int) -> None:
+    """The same bytes as the multiplexer of NRI, both ways; the payload is a frame of ttrpc."""
+    (text,) = [each["hex"] for each in VECTORS["nri_mux"] if f"conn{connection}" in each["name"]]
+    payload = bytes.fromhex(text)[8:]
+    assert FrameDecoder().feed(payload) == [payload]
     assert encode_piece(connection, payload).hex() == text
     decoder = TrunkDecoder()
     assert decoder.feed(bytes.fromhex(text)) == [(connection, payload)]
