@@ -208,7 +208,7 @@ class Runner:
         assert self.server is not None
         deadline = time.monotonic() + PATIENCE
         addresses = [("127.0.0.1", int(port)) for port in self.ports.values() if port in text]
-        for address in [*addresses, *re.findall(r"/[\w/-]+\.sock", text)]:
+        for address in [*addresses, *re.findall(r"/[\w/-]+\.sock\b[.\w]*", text)]:
             while not connects(address):
                 assert self.server.poll() is None, self.stop()
                 assert time.monotonic() < deadline, "the server does not listen"
