@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from rsocket_trio.ttrpc.comments import comments_of
+
 from .imports import MessageModule, message_modules
 from .names import is_importable, python_names, stub_module
 from .options import Options
@@ -20,10 +22,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["FileModel", "MessageType", "MethodModel", "ServiceModel", "file_model", "message_files"]
-
-_SERVICES_OF_FILE: Final = 6
-_METHODS_OF_SERVICE: Final = 2
-"""The numbers of the fields in descriptor.proto, which are the path of a comment."""
 
 _OWN_NAMES: Final = frozenset({"ttrpc"})
 """Names that the bodies of generated classes use, besides the message modules. A method of such a
@@ -177,26 +175,22 @@ def file_model(
     modules = message_modules(file.name, used, relative=options.relative_imports)
     types = {name: MessageType(modules[messages[name][0]], messages[name][1]) for name in names}
     reserved = _OWN_NAMES | {each.alias for each in modules.values()}
-    comments = {
-        tuple(place.path): place.leading_comments or place.trailing_comments
-        for place in file.source_code_info.location
-    }
+    comments = comments_of(file)
+    scope = f"{file.package}." if file.package else ""
 
-    def service(number: int, proto: ServiceDescriptorProto) -> ServiceModel:
+    def service(proto: ServiceDescriptorProto) -> ServiceModel:
+        full_name = f"{scope}{proto.name}"
         python = python_names([each.name for each in proto.method], reserved)
         return ServiceModel(
             # Python changes names in classes that begin with two underscores.
             name=f"Service{proto.name}" if proto.name.startswith("__") else proto.name,
-            full_name=f"{file.package}.{proto.name}" if file.package else proto.name,
-            methods=tuple(
-                method(each, python[each.name], (_SERVICES_OF_FILE, number, _METHODS_OF_SERVICE, n))
-                for n, each in enumerate(proto.method)
-            ),
-            comment=comments.get((_SERVICES_OF_FILE, number), ""),
+            full_name=full_name,
+            methods=tuple(method(each, python[each.name], full_name) for each in proto.method),
+            comment=comments.get(full_name, ""),
             deprecated=proto.options.deprecated,
         )
 
-    def method(proto: MethodDescriptorProto, python: str, place: tuple[int, ...]) -> MethodModel:
+    def method(proto: MethodDescriptorProto, python: str, service: str) -> MethodModel:
         return MethodModel(
             name=proto.name,
             python=python,
@@ -204,7 +198,7 @@ def file_model(
             receives_stream=proto.server_streaming,
             request=types[proto.input_type],
             response=types[proto.output_type],
-            comment=comments.get(place, ""),
+            comment=comments.get(f"{service}.{proto.name}", ""),
             deprecated=proto.options.deprecated,
         )
 
@@ -213,5 +207,5 @@ def file_model(
         module=stub_module(file.name),
         runtime=options.runtime,
         imports=tuple(modules.values()),
-        services=tuple(service(number, each) for number, each in enumerate(file.service)),
+        services=tuple(map(service, file.service)),
     )

@@ -92,6 +92,7 @@ def _base(service: ServiceModel) -> Iterator[str]:
         f"{literal(each.name)}: ({literal(each.python)}, {service.name}Methods.{each.constant}),"
         for each in service.methods
     ]
+    yield from indented([f"__ttrpc_service__ = {literal(service.full_name)}"])
     yield from indented(["__ttrpc_methods__ = {", *indented(entries), "}"])
     for method in service.methods:
         yield ""

@@ -21,7 +21,7 @@ __all__ = ["stub_source"]
 
 _CALLS: Final = {
     "SERVER_STREAM": "ttrpc.ReplyStream[{response}]",
-    "CLIENT_STREAM": "ttrpc.RequestStream[{request}, {response}]",
+    "CLIENT_STREAM": "ttrpc.ClientStream[{request}, {response}]",
     "BIDI_STREAM": "ttrpc.BidiStream[{request}, {response}]",
 }
 """What the call of each kind gives to its ``async with`` block."""
@@ -83,7 +83,7 @@ def _client(service: ServiceModel) -> Iterator[str]:
 def _call(method: MethodModel) -> Iterator[str]:
     request, response = _type(method.request), _type(method.response)
     arguments = ["self"] if method.sends_stream else ["self", f"request: {request}"]
-    arguments += ["*", "metadata: ttrpc.MetadataSource | None = None"]
+    arguments += ["*", "metadata: ttrpc.MetadataLike | None = None"]
     if method.kind == "UNARY":
         returned, prefix = response, "async "
     else:

@@ -120,6 +120,7 @@ class OddClient:
 class OddBase(ttrpc.ServiceBase):
     """A "quoted" \\ text, \"\""three quotes\"\"", and one at the end: \""""
 
+    __ttrpc_service__ = "Odd"
     __ttrpc_methods__ = {
         "import": ("import_", OddMethods.IMPORT_),
         "GetHTTPInfo": ("get_http_info", OddMethods.GET_HTTP_INFO),
@@ -187,6 +188,7 @@ class Service__ServiceClient:
 class Service__ServiceBase(ttrpc.ServiceBase):
     """A base class for the service ``__Service``."""
 
+    __ttrpc_service__ = "__Service"
     __ttrpc_methods__ = {
         "Call": ("call", Service__ServiceMethods.CALL),
     }
@@ -210,5 +212,6 @@ class NothingClient:
 class NothingBase(ttrpc.ServiceBase):
     """A base class for the service ``Nothing``."""
 
+    __ttrpc_service__ = "Nothing"
     __ttrpc_methods__ = {
     }

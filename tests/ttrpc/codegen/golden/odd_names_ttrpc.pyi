@@ -29,47 +29,47 @@ class OddClient:
         self,
         request: Any,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> Any:
         """``import``: one request, one response."""
     async def get_http_info(
         self,
         request: odd_names_pb2.Message,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> odd_names_pb2.Message:
         """``GetHTTPInfo``: one request, one response."""
     async def get_http_info_(
         self,
         request: odd_names_pb2.Message,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> Any:
         """``getHTTPInfo``: one request, one response."""
     def private(
         self,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> AbstractAsyncContextManager[ttrpc.BidiStream[odd_names_pb2.Message, Any]]:
         """``__Private``: a stream of requests, a stream of responses."""
     def ttrpc_(
         self,
         request: Any,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> AbstractAsyncContextManager[ttrpc.ReplyStream[odd_names_pb2.Message]]:
         """``ttrpc``: one request, a stream of responses."""
     def odd_names_pb2_(
         self,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
-    ) -> AbstractAsyncContextManager[ttrpc.RequestStream[Any, Any]]:
+        metadata: ttrpc.MetadataLike | None = None,
+    ) -> AbstractAsyncContextManager[ttrpc.ClientStream[Any, Any]]:
         """``odd_names_pb2``: a stream of requests, one response."""
     async def rpc_2(
         self,
         request: odd_names_pb2.Message,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> odd_names_pb2.Message:
         """``_2``: one request, one response."""
 
@@ -132,7 +132,7 @@ class Service__ServiceClient:
         self,
         request: Any,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> Any:
         """``Call``: one request, one response."""
 

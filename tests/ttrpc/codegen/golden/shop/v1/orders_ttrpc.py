@@ -86,6 +86,7 @@ class OrdersBase(ttrpc.ServiceBase):
     Its comments go into the docstrings.
     """
 
+    __ttrpc_service__ = "shop.v1.Orders"
     __ttrpc_methods__ = {
         "GetOrder": ("get_order", OrdersMethods.GET_ORDER),
         "ListItems": ("list_items", OrdersMethods.LIST_ITEMS),
@@ -141,6 +142,7 @@ class HealthClient:
 class HealthBase(ttrpc.ServiceBase):
     """A base class for the service ``shop.v1.Health``."""
 
+    __ttrpc_service__ = "shop.v1.Health"
     __ttrpc_methods__ = {
         "Check": ("check", HealthMethods.CHECK),
     }

@@ -31,26 +31,26 @@ class OrdersClient:
         self,
         request: orders_pb2.Order,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> orders_pb2.Order:
         """Returns the order with this id."""
     def list_items(
         self,
         request: orders_pb2.Order,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> AbstractAsyncContextManager[ttrpc.ReplyStream[items_pb2.Item]]:
         """Sends each item of an order."""
     def sum(
         self,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
-    ) -> AbstractAsyncContextManager[ttrpc.RequestStream[items_pb2.Item, orders_pb2.Total]]:
+        metadata: ttrpc.MetadataLike | None = None,
+    ) -> AbstractAsyncContextManager[ttrpc.ClientStream[items_pb2.Item, orders_pb2.Total]]:
         """``Sum``: a stream of requests, one response."""
     def price_items(
         self,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> AbstractAsyncContextManager[ttrpc.BidiStream[items_pb2.Item, items_pb2.Item.Price]]:
         """One price for each item."""
 
@@ -98,7 +98,7 @@ class HealthClient:
         self,
         request: empty_pb2.Empty,
         *,
-        metadata: ttrpc.MetadataSource | None = None,
+        metadata: ttrpc.MetadataLike | None = None,
     ) -> empty_pb2.Empty:
         """``Check``: one request, one response.
 
