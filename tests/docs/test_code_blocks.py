@@ -53,6 +53,8 @@ NOT_RUN = {
     "pip install .": "tests install nothing",
     "pip install '.[spark]'": "tests install nothing",
     "pip install '.[test]'": "tests install nothing",
+    "pip install '.[ttrpc]'": "tests install nothing",
+    "pip install grpcio-tools": "tests install nothing",
     "pip install trustme": "tests install nothing",
     "pip install venv-pack": "tests install nothing",
     "venv-pack --output environment.tar.gz": "it packs 700 MB",
