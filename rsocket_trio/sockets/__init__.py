@@ -23,6 +23,7 @@ Kinds of sockets:
 
 Limits, and waiting:
 
+- ``allowed``: an allow-list of the users that may connect
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls

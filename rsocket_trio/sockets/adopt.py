@@ -86,7 +86,7 @@ def _socket_of(descriptor: int) -> socket.socket:
         return socket.socket(fileno=descriptor)
     except OSError as error:
         why = "is not a socket" if error.errno == errno.ENOTSOCK else "is not open"
-        raise OSError(error.errno, f"the descriptor {descriptor} {why}") from error
+        raise OSError(error.errno, f"the descriptor {descriptor} {why}") from None
 
 
 def _check(sock: socket.socket | trio.socket.SocketType, *, listens: bool) -> None:
@@ -103,4 +103,4 @@ def _check(sock: socket.socket | trio.socket.SocketType, *, listens: bool) -> No
         try:
             sock.getpeername()
         except OSError as error:
-            raise OSError(error.errno, "it is not connected") from error
+            raise OSError(error.errno, "it is not connected") from None

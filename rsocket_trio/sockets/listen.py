@@ -17,6 +17,7 @@ from ..errors import ConnectFailed
 from ..log_policy import logger
 from ..uri import AddressKind, Uri, kind_of
 from .adopt import adopt_listener
+from .allowed import Allowed, admit
 from .byte_stream import ByteStream, connected
 from .connection_limit import ConnectionCounts
 from .dial import describe_failure
@@ -45,6 +46,7 @@ class Arrivals(Generic[T]):
         counts: Counts the open connections. Further ones are refused.
         has_handshake: Whether ``shake_hands`` waits for the client. A client that leaves before it
             has sent anything is then not worth a warning.
+        allow: Asked whether the peer may connect, before ``shake_hands``; ``None`` lets all in.
         refuse: Answers a connection past the limit, before it is closed; ``None`` closes it at
             once.
     """
@@ -55,6 +57,7 @@ class Arrivals(Generic[T]):
     handshake_timeout: float
     counts: ConnectionCounts
     has_handshake: bool = False
+    allow: Allowed | None = None
     refuse: Callable[[trio.abc.Stream], Awaitable[None]] | None = None
 
 
@@ -195,7 +198,10 @@ class _ConnectionHandler(Generic[T]):
                 logger.debug("%s: %s connected and closed without sending", self.uri, name)
                 return None
             try:
-                return await arrivals.shake_hands(await begin())
+                ready = await begin()
+                if arrivals.allow is not None:
+                    await admit(arrivals.allow, ready.info)
+                return await arrivals.shake_hands(ready)
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
         if not self.stopped:

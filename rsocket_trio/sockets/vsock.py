@@ -76,4 +76,4 @@ def _new_socket() -> trio.socket.SocketType:
     except OSError as error:  # Python knows vsock, and this kernel does not.
         if error.errno != errno.EAFNOSUPPORT:
             raise
-        raise OSError(errno.EAFNOSUPPORT, os_support.NO_VSOCK) from error
+        raise OSError(errno.EAFNOSUPPORT, os_support.NO_VSOCK) from None

@@ -22,6 +22,9 @@ The modules, in reading order:
 
 from __future__ import annotations
 
+from ..sockets.adopt import adopt
+from ..sockets.allowed import Allow
+from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
 from .client.client import Client, ClientStatistics, connect
 from .client.interceptors import ClientInterceptor, OutgoingCall
@@ -61,6 +64,7 @@ __all__ = [
     "BYTES",
     "EMPTY",
     "Aborted",
+    "Allow",
     "AlreadyExists",
     "AnyMessage",
     "BidiStream",
@@ -85,6 +89,7 @@ __all__ = [
     "NotFound",
     "OutOfRange",
     "OutgoingCall",
+    "PeerCredentials",
     "PermissionDenied",
     "ReplyStream",
     "ResourceExhausted",
@@ -101,6 +106,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "Unknown",
+    "adopt",
     "codec_for",
     "connect",
     "serve",

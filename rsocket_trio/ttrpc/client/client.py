@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, final
@@ -9,14 +10,15 @@ from typing import Any, final
 import attrs
 import trio
 
-from ...errors import InternalError, fresh_copy
+from ...errors import ConnectFailed, InternalError, fresh_copy
 from ...interactions.block import Block
+from ...protocol.retry import Retry
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream, TransportInfo
 from ...sockets.dial import dial
 from ...uri import Uri
 from ..addresses import ttrpc_uri
-from ..carrier import carry
+from ..carrier import OpenStream, as_byte_stream, carry
 from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
 from ..inbox import ReplyStream
 from ..metadata import MetadataLike, as_metadata
@@ -191,10 +193,11 @@ class Client(metaclass=Sealed, given="connect gives one"):
 
 @asynccontextmanager
 async def connect(
-    target: str | Uri | ByteStream | trio.abc.Stream,
+    target: str | Uri | OpenStream,
     *,
     config: TtrpcConfig = DEFAULT_CONFIG,
     interceptors: Sequence[ClientInterceptor] = (),
+    retry: Retry | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server.
 
@@ -204,10 +207,14 @@ async def connect(
     the connection; calls that are still open then raise `trio.ClosedResourceError`.
 
     Args:
-        target: An address, see `rsocket_trio.ttrpc.addresses`; or an open stream, which is closed
-            with the block.
+        target: An address, see `rsocket_trio.ttrpc.addresses`; or an open stream, a connected
+            socket or the number of its descriptor, which is closed with the block.
         config: Times, sizes and limits.
         interceptors: Code around every call, the outermost first.
+        retry: If no connection can be made, try again by this schedule, e.g. because the server
+            is still starting. By default there is one attempt. A connection that is lost later is
+            not made again: calls may have been handled, and only the application knows which ones
+            may be repeated.
 
     Yields:
         The client. The protocol has no handshake, so a server that is none shows only with the
@@ -215,6 +222,7 @@ async def connect(
 
     Raises:
         ConnectFailed: No connection could be made; ``__cause__`` holds the error.
+        OSError: The target is a socket that is not connected.
         TypeError: An argument is of a wrong type.
         ValueError: The address is wrong.
         InternalError: On leaving: a task of the connection crashed. Please report it.
@@ -230,7 +238,7 @@ async def connect(
             )
     block = Block()
     with block.around():
-        async with await _open(target, config) as stream:
+        async with await _open(target, config, retry) as stream:
             transport = carry(stream, config.limits.max_message_size)
             connection = ClientConnection(transport, config)
             try:
@@ -247,16 +255,23 @@ async def connect(
                 raise InternalError("a task of the connection crashed") from group
 
 
-async def _open(target: object, config: TtrpcConfig) -> ByteStream:
-    if isinstance(target, str | Uri):
-        return await dial(ttrpc_uri(target), _as_it_is, handshake_timeout=config.connect_timeout)
-    if isinstance(target, ByteStream):
-        return target
-    if isinstance(target, trio.abc.Stream):
-        return ByteStream(target, TransportInfo(scheme="stream"))
-    raise TypeError(
-        f"connect needs an address (a str or a Uri) or an open stream, not {type(target).__name__}"
-    )
+async def _open(
+    target: str | Uri | OpenStream, config: TtrpcConfig, retry: Retry | None
+) -> ByteStream:
+    if not isinstance(target, str | Uri):
+        if retry is not None:
+            raise TypeError("retry= goes with an address: an open stream cannot be dialled again")
+        return as_byte_stream(target)
+    uri = ttrpc_uri(target)
+    waits = iter(()) if retry is None else retry.delays(random.random)
+    while True:
+        try:
+            return await dial(uri, _as_it_is, handshake_timeout=config.connect_timeout)
+        except ConnectFailed:
+            wait = next(waits, None)
+            if wait is None:
+                raise
+        await trio.sleep(wait)
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:

@@ -149,6 +149,8 @@ class ClientConnection:
             outbox.room.fail_waiting()
             outbox.discard()
             self._reader.forget()
+            # Now, not with the block: the server sees that nobody will call it any more.
+            await self._transport.aclose()
 
     async def _read(self) -> None:
         reader = self._reader

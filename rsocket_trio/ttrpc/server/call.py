@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from ...sockets.byte_stream import TransportInfo
+from ...sockets.peer import PeerCredentials
 from ..metadata import Metadata, values_of
 from ..methods import Method
 
@@ -37,7 +38,7 @@ class Call:
         return values_of(self.metadata, key)
 
     @property
-    def peer(self) -> tuple[int, int, int] | None:
-        """The client's process, user and group id; ``None`` if the connection cannot say."""
-        peer: Any = self.transport.extra.get("peer_credentials")
-        return peer if isinstance(peer, tuple) else None
+    def peer(self) -> PeerCredentials | None:
+        """The client's process and user on a Unix socket; ``None`` if the kernel cannot say."""
+        peer = self.transport.extra.get("peer_credentials")
+        return peer if isinstance(peer, PeerCredentials) else None

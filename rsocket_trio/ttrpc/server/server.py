@@ -13,13 +13,14 @@ from ...interactions.isolation import being_cancelled, outcome_of, split
 from ...log_policy import logger
 from ...responder import Responder
 from ...sealed import Sealed, make
+from ...sockets.allowed import Allowed, check_allowed
 from ...sockets.byte_stream import ByteStream, TransportInfo
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...uri import Uri
 from ..addresses import ttrpc_uri
-from ..carrier import carry
+from ..carrier import OpenStream, as_byte_stream, carry
 from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
 from ..routed import accept_router
 from .bound import Methods, ServiceMethods
@@ -138,6 +139,7 @@ async def serve(
     *uris: str | Uri,
     config: TtrpcConfig = DEFAULT_CONFIG,
     interceptors: Sequence[ServerInterceptor] = (),
+    allow: Allowed | None = None,
     max_connections: int | None = None,
     data_mime_type: str | None = None,
     task_status: trio.TaskStatus[TtrpcServer] = trio.TASK_STATUS_IGNORED,
@@ -156,6 +158,8 @@ async def serve(
         config: Times, sizes and limits.
         interceptors: Code around every handler, the outermost first; not with a Router, which has
             guards and middleware of its own.
+        allow: Whom to let in: an `Allow` with users, groups or machines, or a function of the
+            `TransportInfo` that returns a bool. Others are disconnected at once. By default all.
         max_connections: The connections that may be open at once over all addresses. One more is
             closed at once. By default only the system limits them.
         data_mime_type: For a Router: the MIME type of the messages; by default that of protobuf.
@@ -174,6 +178,7 @@ async def serve(
     if not uris:
         raise ValueError('name an address to listen on, e.g. "unix:///run/my.sock"')
     registry = _registry(services, config, interceptors, data_mime_type)
+    check_allowed(allow)
     parsed = [ttrpc_uri(uri) for uri in uris]
     arrivals = Arrivals(
         shake_hands=_as_it_is,
@@ -181,6 +186,7 @@ async def serve(
         ssl_context=None,
         handshake_timeout=config.connect_timeout,
         counts=counts_of(max_connections),
+        allow=allow,
     )
     serving = Serving()
     server = make(TtrpcServer, serving, registry)
@@ -190,7 +196,7 @@ async def serve(
 
 async def serve_stream(
     services: Served,
-    stream: trio.abc.Stream | ByteStream,
+    stream: OpenStream,
     *,
     config: TtrpcConfig = DEFAULT_CONFIG,
     interceptors: Sequence[ServerInterceptor] = (),
@@ -200,12 +206,13 @@ async def serve_stream(
 
     Args:
         services: As for `serve`.
-        stream: The stream, e.g. one end of a pair of memory streams, or of a trunk.
+        stream: A stream, a connected socket or the number of its descriptor; e.g. one of a trunk.
         config: Times, sizes and limits.
         interceptors: As for `serve`.
         data_mime_type: As for `serve`.
 
     Raises:
+        OSError: It is a socket that is not connected.
         TypeError: An argument is of a wrong type.
         ValueError: Two services have one name.
 
@@ -213,12 +220,7 @@ async def serve_stream(
     If cancelled: handlers are cancelled and the stream is closed.
     """
     registry = _registry(services, config, interceptors, data_mime_type)
-    carrier = (
-        stream
-        if isinstance(stream, ByteStream)
-        else ByteStream(stream, TransportInfo(scheme="stream"))
-    )
-    async with carrier:
+    async with as_byte_stream(stream) as carrier:
         await registry.serve(carrier)
 
 
