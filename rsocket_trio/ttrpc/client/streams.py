@@ -20,7 +20,7 @@ from ...sealed import Sealed, make
 from ..inbox import MessageInbox, Messages, ReplyStream, decoded
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
-from .connection import request_body, timeout_left
+from .connection import request_body, timeout_until
 from .unary import answer_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def open_stream(
     payload = b"" if sends else method.request.encode(request)
     await checkpoint_if_cancelled()
     call = _StreamCall(connection, method.kind)
-    body = request_body(method, payload, timeout_left(), metadata)
+    body = request_body(method, payload, timeout_until(trio.current_effective_deadline()), metadata)
     call.sending = sends
     try:
         call.stream_id = await connection.open(call, _OPEN if sends else REMOTE_CLOSED, body)

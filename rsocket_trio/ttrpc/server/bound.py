@@ -71,7 +71,14 @@ class ServedMethod:
 
 
 class Methods(Protocol):
-    """The methods that are served on a connection."""
+    """The methods that are served on a connection.
+
+    Attributes:
+        unary: Unary methods whatever the flags of a request, by the first bytes of its body: those
+            of its service and its name. It need not have all of them.
+    """
+
+    unary: Mapping[bytes, ServedMethod]
 
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
@@ -89,6 +96,12 @@ class ServiceMethods:
         self._services = {
             name: {key: ServedMethod.of(each, interceptors) for key, each in one.methods.items()}
             for name, one in services.items()
+        }
+        self.unary = {
+            served.method.head: served
+            for methods in self._services.values()
+            for served in methods.values()
+            if served.is_unary
         }
 
     def has_service(self, service: str) -> bool:
