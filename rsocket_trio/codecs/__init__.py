@@ -6,6 +6,7 @@ The modules, in reading order:
 
 - ``registry``: the codecs by MIME type, and the error `CodecError`
 - ``builtin``: the codecs for CBOR, JSON, plain text and octets
+- ``protobuf``: the codec for messages of protobuf
 - ``annotations``: annotations taken apart into unions, fields and type variables
 - ``mismatch``: the errors of a value and of an annotation, with their place
 - ``compiling``: the compiled forms of annotations, recursive ones included
@@ -20,6 +21,7 @@ The modules, in reading order:
 from __future__ import annotations
 
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
+from .protobuf import ProtobufCodec
 from .registry import DEFAULT_CODECS, Codec, CodecError, Codecs
 
 __all__ = [
@@ -30,5 +32,6 @@ __all__ = [
     "Codecs",
     "JsonCodec",
     "OctetStreamCodec",
+    "ProtobufCodec",
     "TextCodec",
 ]

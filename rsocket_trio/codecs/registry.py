@@ -10,6 +10,7 @@ from ..errors import RSocketError, StreamError
 from .annotations import ANY, NONE, annotation_name, members_of
 from .builtin import CborCodec, JsonCodec, OctetStreamCodec, TextCodec
 from .mismatch import UNAWAITED, Mismatch, Unconvertible, kind_of, unawaited
+from .protobuf import ProtobufCodec, is_message_type
 
 __all__ = [
     "DEFAULT_CODECS",
@@ -84,8 +85,8 @@ class Codecs:
     * Data of a MIME type without a codec are read and written as bytes only.
 
     Args:
-        codecs: Codecs by MIME type, added to those that are built in (CBOR, JSON, text and
-            octet-stream) or put in their place.
+        codecs: Codecs by MIME type, added to those that are built in (CBOR, JSON, text, protobuf
+            and octet-stream) or put in their place.
     """
 
     def __init__(self, codecs: Mapping[str, Codec] | None = None) -> None:
@@ -93,6 +94,7 @@ class Codecs:
             "application/cbor": CborCodec(),
             "application/json": JsonCodec(),
             "application/octet-stream": OctetStreamCodec(),
+            "application/vnd.google.protobuf": ProtobufCodec(),
             "text/plain": TextCodec(),
         }
         for mime_type, codec in (codecs or {}).items():
@@ -226,6 +228,8 @@ class Codecs:
             codec = self._find(mime_type)
         except CodecError:
             return False
+        if isinstance(codec, ProtobufCodec):
+            return is_message_type(annotation)
         return not isinstance(codec, OctetStreamCodec) or annotation is str
 
     def check_mime_type(self, mime_type: str) -> None:

@@ -3,12 +3,15 @@
 The modules, in reading order. Every connection consists of these:
 
 - ``connection``: puts the parts of a connection together, and owns its nursery
+- ``engine``: the tasks of a connection, from its first to its end, for every wire with handlers
 - ``lifecycle``: accepted, draining, over; and the callbacks for each
 - ``establish``: how a connection begins, on both sides
 - ``closing``: closes a transport so that the peer can read the last frames
 - ``workload``: the requests of the peer that wait or run
 - ``crew``: the tasks that read and run handlers
-- ``first_steps``: runs handlers up to their first wait
+- ``job``: what the crew needs from a wire: requests to run, and frames to read
+- ``queued_steps``: runs queued requests up to the first wait of their handlers
+- ``first_steps``: the same for a request of one answer, where its frame is dispatched
 - ``shift``: the state of one task of the crew
 - ``reader``: reads once, and dispatches the frames, for any task of the crew
 - ``dispatch``: from a frame to its stream

@@ -44,10 +44,9 @@ from .shift import AT_ONCE, BURST_SECONDS, SCOPE_REQUESTS, Shift, differ, settle
 if TYPE_CHECKING:
     from trio.lowlevel import Task
 
-    from ..interactions.operation import ResponderOperation
-    from .first_steps import FirstSteps
+    from .job import FrameReader, Job
     from .outbox import Outbox
-    from .reader import Reader
+    from .queued_steps import QueuedSteps
     from .workload import Workload
 
 __all__ = ["Crew"]
@@ -91,7 +90,7 @@ class Crew:
         self._read_by = 0.0  # when reading goes before running requests
         self._expected = 0  # how many of the next handlers will probably wait
 
-    def start(self, nursery: trio.Nursery, reader: Reader, first_steps: FirstSteps) -> None:
+    def start(self, nursery: trio.Nursery, reader: FrameReader, first_steps: QueuedSteps) -> None:
         """Begin to read.
 
         Args:
@@ -312,7 +311,7 @@ class Crew:
             workload.on_done()
         return stopped
 
-    def _handle_escaped(self, operation: ResponderOperation | None, error: BaseException) -> None:
+    def _handle_escaped(self, operation: Job | None, error: BaseException) -> None:
         """Deal with a `BaseException` that escaped from a handler that had waited.
 
         It may also come from a cancelled scope that a handler had left open. The cancellation of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trio.lowlevel import Task
 
-    from ..interactions.operation import ResponderOperation
+    from .job import Job
 
 __all__ = [
     "BURST_SECONDS",
@@ -58,7 +58,7 @@ class Shift:
     def __init__(self, idle: dict[Task, None]) -> None:
         self._idle = idle
         self.task = current_task()
-        self.operation: ResponderOperation | None = None
+        self.operation: Job | None = None
         self.served = 0
         self.longest = 1
 
@@ -91,7 +91,7 @@ def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
     return any(clean.get(variable, differ) is not value for variable, value in now.items())
 
 
-def settle(operation: ResponderOperation, error: BaseException) -> None:
+def settle(operation: Job, error: BaseException) -> None:
     """End the stream of a handler with the error that it raised.
 
     Raises:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..config import Limits
-    from ..interactions.operation import ResponderOperation
+    from .job import Job
 
-__all__ = ["Workload"]
+__all__ = ["WorkLimits", "Workload"]
+
+
+class WorkLimits(Protocol):
+    """The limits that a `Workload` keeps, e.g. `rsocket_trio.config.Limits`."""
+
+    @property
+    def max_active_requests(self) -> int: ...
+
+    @property
+    def max_requests_size(self) -> int: ...
 
 
 class Workload:
@@ -32,12 +41,12 @@ class Workload:
 
     __slots__ = ("active", "max_active", "max_size", "on_done", "over", "queue", "size")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WorkLimits) -> None:
         self.active = 0
         self.size = 0
         self.max_active = limits.max_active_requests
         self.max_size = limits.max_requests_size
-        self.queue: deque[ResponderOperation] = deque()
+        self.queue: deque[Job] = deque()
         self.over = False
         self.on_done: Callable[[], None] | None = None
 
@@ -47,7 +56,7 @@ class Workload:
             return False
         return self.size + size <= self.max_size or not self.active
 
-    def add(self, operation: ResponderOperation, size: int) -> None:
+    def add(self, operation: Job, size: int) -> None:
         """Count a request of ``size`` bytes.
 
         For the task that reads, which begins the request right after.
@@ -57,7 +66,7 @@ class Workload:
         self.size += size
         self.queue.append(operation)
 
-    def done(self, operation: ResponderOperation) -> None:
+    def done(self, operation: Job) -> None:
         """Count a request as done."""
         self.active -= 1
         self.size -= operation.size

@@ -14,12 +14,23 @@ import trio
 from trio.lowlevel import current_task
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from trio.lowlevel import Task
 
-__all__ = ["being_cancelled", "failure_of", "leave_nurseries", "outcome_of", "split"]
+__all__ = [
+    "being_cancelled",
+    "failure_of",
+    "isolated",
+    "leave_nurseries",
+    "outcome_of",
+    "split",
+]
 
 _ENDS_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit)
 _LONGEST_WAIT: Final = 60.0
+_PATIENCE: Final = 1.0
+"""Seconds for the tasks in a nursery that a function has left open, before it is abandoned."""
 
 
 def outcome_of(error: BaseException) -> Exception:
@@ -98,3 +109,35 @@ async def leave_nurseries(task: Task) -> None:
             nursery.cancel_scope.cancel(reason="the handler that opened this nursery left it open")
         await trio.sleep(delay)
         delay = min(2 * delay, _LONGEST_WAIT)
+
+
+async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """Call a function of the application in a task of its own.
+
+    Returns:
+        The error that it raised or caused; ``None`` if it returned.
+
+    Checkpoint: always.
+    If cancelled: the function is cancelled.
+    """
+    error: BaseException | None = None
+
+    async def call() -> None:
+        nonlocal error
+        try:
+            await function()
+        except BaseException as raised:  # the caller judges it, out of the scopes of this
+            error = raised
+        task = trio.lowlevel.current_task()
+        if task.child_nurseries:
+            error = error or RuntimeError("the handler left a nursery open")
+            # With a time, as the handler may also have left a shielded scope open.
+            with trio.move_on_after(_PATIENCE):
+                await leave_nurseries(task)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+    except BaseException as raised:  # judged by the caller, as above
+        error = error or raised
+    return error

@@ -17,7 +17,7 @@ from ..frames.header import COMPLETE
 from ..payload import Payload
 from ..protocol.reassembly import is_followed
 from .handler_errors import error_frame_for, forget_frames
-from .stepping import go_on, step
+from .stepping import first_step
 
 if TYPE_CHECKING:
     import trio
@@ -267,13 +267,7 @@ class ResponderOperation(Operation):
         Raises:
             BaseException: The error of the work; the caller calls `close`.
         """
-        work = self.work()  # not below: a handler may raise StopIteration when it is called
-        try:
-            rest = go_on(*step(work))
-        except StopIteration:
-            self.close(None)
-            return None
-        return rest
+        return first_step(self)
 
     def attach(self, scope: trio.CancelScope) -> None:
         """Keep ``scope`` until the end of the handler, which waits now."""

@@ -15,9 +15,9 @@ from ..payload import Payload
 if TYPE_CHECKING:
     from ..streamed import AnyPayload
     from .credit_gate import CreditGate
-    from .operation import Outbound
+    from .operation import Space
 
-__all__ = ["Producer", "begin", "close_iterator", "send_items", "send_stream"]
+__all__ = ["Carrier", "Producer", "begin", "close_iterator", "send_items", "send_stream"]
 
 _T = TypeVar("_T")
 
@@ -28,10 +28,28 @@ the system call of a write costs as much as many items."""
 _NEXT: Final = FrameType.PAYLOAD.value << 10 | NEXT
 
 
+class Carrier(Protocol):
+    """The part of `rsocket_trio.interactions.operation.Outbound` that sends items."""
+
+    @property
+    def room(self) -> Space: ...
+
+    @property
+    def max_whole(self) -> int: ...
+
+    def put(self, frame: bytes) -> None: ...
+
+    def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool: ...
+
+    async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None: ...
+
+
 class Producer(Protocol):
     """An operation that sends items: the attributes are those of `Operation`."""
 
-    outbound: Outbound
+    @property
+    def outbound(self) -> Carrier: ...
+
     stream_id: int
     live: bool
 

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import types
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["go_on", "step"]
+__all__ = ["Steppable", "first_step", "go_on", "step"]
+
+
+class Steppable(Protocol):
+    """The part of `rsocket_trio.connection.job.Job` that `first_step` uses."""
+
+    def work(self) -> Coroutine[Any, Any, object]: ...
+
+    def close(self, error: Exception | None) -> None: ...
 
 
 def step(awaitable: Awaitable[Any]) -> tuple[Coroutine[Any, Any, Any], object]:
@@ -33,6 +41,25 @@ def step(awaitable: Awaitable[Any]) -> tuple[Coroutine[Any, Any, Any], object]:
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
+
+
+def first_step(job: Steppable) -> Awaitable[object] | None:
+    """Run a job up to its first wait, in the current task.
+
+    Returns:
+        The rest of its work: the caller awaits it at once, in this task, and closes the job.
+        ``None`` if the work has ended and the job is closed.
+
+    Raises:
+        BaseException: The error of the work; the caller closes the job.
+    """
+    work = job.work()  # not below: a handler may raise StopIteration when it is called
+    try:
+        rest = go_on(*step(work))
+    except StopIteration:
+        job.close(None)
+        return None
+    return rest
 
 
 @types.coroutine

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..transports.base import FrameTransport
 from ..transports.byte_stream import RECEIVE_SIZE, ByteStreamTransport
-from .frames import LengthDecoder, encode_length
+from .frames import LengthDecoder, join_frames
 from .recognition import Wire, has_length, recognise_bytes, recognise_message
 from .transport import ReactiveSocketTransport
 
@@ -95,7 +95,7 @@ def _over_bytes(
         transport.stream,
         info=transport.info,
         decoder=LengthDecoder(max_frame_size),
-        encode_length=encode_length,
+        join=join_frames,
     )
     carrier.push_back(seen)
     return ReactiveSocketTransport(carrier, client=client, with_length=False)

@@ -43,9 +43,14 @@ class BoundRouter(Responder):
     ) -> None:
         self._finder = finder = Finder(registered, context, guards, traced=traced)
         self._find = finder.find
+        self._registered = registered
         self._context = context
         self._guards = guards
         self._accept_resume = accept_resume
+
+    def interactions(self, route: str) -> frozenset[Interaction]:
+        """Return the interactions for which there is a handler of this route."""
+        return frozenset(each for each in Interaction if route in self._registered[each])
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`: the guards have accepted this connection, and no other.

@@ -13,7 +13,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
-from ..frames.length import LengthPrefixDecoder, encode_length, join_frames
+from ..frames.length import LengthPrefixDecoder, join_frames
 from ..sockets.direct import DirectStream, close_stream
 from .base import Capabilities, FrameTransport, TransportInfo
 from .progress import note_progress, send_in_parts
@@ -26,9 +26,6 @@ RECEIVE_SIZE: Final = 64 * 2**10
 FRAMES_AT_ONCE: Final = 512
 """The most frames that one call returns. One read may bring seven thousand, and the caller handles
 all the frames it gets before it lets another task run."""
-
-
-_ENCODE_LENGTH: Final = encode_length
 
 
 class FrameDecoder(Protocol):
@@ -56,7 +53,7 @@ class ByteStreamTransport(FrameTransport):
         info: Facts for acceptors and logs.
         max_frame_size: The peer's frames may be this long, in bytes.
         decoder: Cuts received bytes into frames, for a protocol with another length prefix.
-        encode_length: Makes the length prefix of a frame, for the same protocol.
+        join: Makes the bytes of some frames, for the same protocol.
     """
 
     capabilities = Capabilities(byte_stream=True)
@@ -68,7 +65,7 @@ class ByteStreamTransport(FrameTransport):
         info: TransportInfo,
         max_frame_size: int = MAX_FRAME_SIZE,
         decoder: FrameDecoder | None = None,
-        encode_length: Callable[[bytes], bytes] = encode_length,
+        join: Callable[[Sequence[bytes]], bytes] = join_frames,
     ) -> None:
         self.info = info
         self.stream = stream
@@ -78,8 +75,7 @@ class ByteStreamTransport(FrameTransport):
         self._decoder: FrameDecoder = (
             LengthPrefixDecoder(max_frame_size) if decoder is None else decoder
         )
-        self._encode_length = encode_length
-        self._prefixes = encode_length is _ENCODE_LENGTH
+        self._join = join
         self._pushed: list[bytes] = []
         self._unread: list[bytes] = []
         self._ended = False
@@ -102,18 +98,12 @@ class ByteStreamTransport(FrameTransport):
     def send_frames_nowait(self, frames: Sequence[bytes]) -> bool:
         """See `FrameTransport.send_frames_nowait`: one write."""
         assert self._direct is not None
-        if self._prefixes and not self._closed:
-            return self._direct.send_nowait(join_frames(frames))
         return self._direct.send_nowait(self._encode(frames))
 
     def _encode(self, frames: Sequence[bytes]) -> bytes:
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
-        if self._prefixes:
-            return join_frames(frames)
-        return b"".join(
-            [piece for frame in frames for piece in (self._encode_length(frame), frame)]
-        )
+        return self._join(frames)
 
     def push_back(self, data: bytes) -> None:
         """Give back bytes that were read from the stream already, for `receive_frames`."""

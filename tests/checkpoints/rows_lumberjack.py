@@ -6,6 +6,7 @@ from functools import partial
 
 import trio.testing
 
+from rsocket_trio.interactions.isolation import isolated
 from rsocket_trio.lumberjack import (
     EventRelay,
     ShipperConfig,
@@ -22,7 +23,7 @@ from rsocket_trio.lumberjack.client.window_size import WindowSize
 from rsocket_trio.lumberjack.server.acknowledgements import Departure
 from rsocket_trio.lumberjack.server.bytes_in import TimedReader
 from rsocket_trio.lumberjack.server.farewell import half_close
-from rsocket_trio.lumberjack.server.handling import handle, isolated
+from rsocket_trio.lumberjack.server.handling import handle
 from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo

@@ -1,6 +1,6 @@
 """The workers: which one runs a request, the traces it leaves, and its pauses.
 
-Modules of rsocket_trio.connection: crew, workload.
+Modules of rsocket_trio.connection: crew, engine, job, queued_steps, workload.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rsocket_trio import (
     Rejected,
     Responder,
 )
-from rsocket_trio.connection import crew, first_steps
+from rsocket_trio.connection import crew, first_steps, queued_steps
 from rsocket_trio.frames import (
     CancelFrame,
     PayloadFrame,
@@ -109,7 +109,7 @@ async def test_a_handler_that_blocks_has_its_task_to_itself():
 async def test_thousands_of_handlers_that_block_begin_soon(monkeypatch):
     """Tasks are woken by threes and sevens, up to 40 in a turn of the loop."""
     began = []
-    for module in (crew, first_steps):
+    for module in (crew, first_steps, queued_steps):
         # On a busy machine a turn takes long, and then fewer tasks are woken.
         monkeypatch.setattr(module, "perf_counter", lambda: 0.0)
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from rsocket_trio import ApplicationError, ConnectionConfig, ErrorCode, Limits, Payload, Responder
-from rsocket_trio.connection import first_steps
+from rsocket_trio.connection import first_steps, queued_steps
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -176,7 +176,8 @@ async def test_a_burst_lets_others_run(seconds, most, monkeypatch):
             turn += 1
             await trio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(first_steps, "perf_counter", lambda: now)
+    for module in (first_steps, queued_steps):
+        monkeypatch.setattr(module, "perf_counter", lambda: now)
     async with frame_peer_client(Computes()) as peer, trio.open_nursery() as nursery:
         nursery.start_soon(count)
         await peer.send(*requests(*[b"x"] * 1500))

@@ -15,7 +15,7 @@ from rsocket_trio import (
     connect,
     serve_transport,
 )
-from rsocket_trio.connection import crew, first_steps
+from rsocket_trio.connection import crew, first_steps, queued_steps
 from rsocket_trio.frames import (
     KeepaliveFrame,
     PayloadFrame,
@@ -134,7 +134,8 @@ async def test_a_keepalive_behind_handlers_that_compute_and_then_wait(monkeypatc
             await answered.wait()
 
     monkeypatch.setattr(crew, "perf_counter", lambda: now)
-    monkeypatch.setattr(first_steps, "perf_counter", lambda: now)
+    for module in (first_steps, queued_steps):
+        monkeypatch.setattr(module, "perf_counter", lambda: now)
     async with frame_peer_client(Computes()) as peer:
         await peer.send(*[RequestResponseFrame(number) for number in range(1, 1200, 2)])
         while not run:

@@ -71,6 +71,8 @@ PURE_LUMBERJACK = (
         for name in ("backlog", "deliveries", "event_encoder", "flight", "hosts", "window_size")
     ),
 )
+# The part of ttrpc without I/O.
+PURE_TTRPC = ("wire/",)
 PUBLIC_ONLY = {"cli", "spark"}
 # Pure modules that each wire uses.
 NOT_OF_ONE_WIRE = {"protocol.retry", "uri"}
@@ -142,6 +144,7 @@ def is_pure(file: Path) -> bool:
         unit in SANS_IO
         or (unit in WITH_IO and file.name not in WITH_IO[unit])
         or (unit == "lumberjack" and "/".join(file.parts[1:]).startswith(PURE_LUMBERJACK))
+        or (unit == "ttrpc" and "/".join(file.parts[1:]).startswith(PURE_TTRPC))
     )
 
 
@@ -213,3 +216,21 @@ def test_lumberjack_is_a_wire_of_its_own(file):
             target = targets(module, name)
             known = unit_of(target) in {"errors", "lumberjack"} or target in NOT_OF_ONE_WIRE
             assert known, f"{file}:{line} imports {target}"
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f.parts[:2] == ("ttrpc", "wire")], ids=str)
+def test_the_wire_of_ttrpc_knows_only_errors(file):
+    """The part of ttrpc without I/O imports errors, attrs and the standard library."""
+    for module, name, line in imports_of(file):
+        if module.startswith("."):
+            target = targets(module, name)
+            known = target == "errors" or target.startswith("ttrpc.wire")
+            assert known, f"{file}:{line} imports {target}"
+        else:
+            top = module.split(".")[0]
+            assert top == "attrs" or top in sys.stdlib_module_names, f"{file}:{line} imports {top}"
+
+
+def test_there_are_modules_of_the_wire_of_ttrpc():
+    """A name that no file has would check nothing."""
+    assert len([file for file in FILES if file.parts[:2] == ("ttrpc", "wire")]) > 3

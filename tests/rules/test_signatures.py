@@ -23,8 +23,8 @@ PUBLIC = ["rsocket_trio"] + [
     for _, name, is_package in pkgutil.walk_packages(rsocket_trio.__path__, "rsocket_trio.")
     if is_package
     and name.split(".")[1] not in INTERNAL
-    # Users import from the package of the wire.
-    and not name.startswith("rsocket_trio.lumberjack.")
+    # Users import from the package of the protocol.
+    and not name.startswith(("rsocket_trio.lumberjack.", "rsocket_trio.ttrpc."))
 ]
 
 

@@ -11,7 +11,7 @@ from wsproto.connection import Connection, ConnectionType
 
 from rsocket_trio.errors import RemoteProtocolError
 from rsocket_trio.reactivesocket.frames import CancelFrame, LengthDecoder, SetupFrame
-from rsocket_trio.reactivesocket.frames.length import encode_length
+from rsocket_trio.reactivesocket.frames.length import encode_length, join_frames
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
 from rsocket_trio.transports import (
     ByteStreamTransport,
@@ -67,7 +67,7 @@ def draft() -> FrameTransport:
         filled(encode_length(cancel) + cancel, encode_length(setup) + setup),
         info=INFO,
         decoder=LengthDecoder(1000),
-        encode_length=encode_length,
+        join=join_frames,
     )
     return ReactiveSocketTransport(carrier, client=False)
 

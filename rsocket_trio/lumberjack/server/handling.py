@@ -7,19 +7,16 @@ only its own connection.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import trio
 
 from ...errors import ConnectionLost, single_error
-from ...interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
+from ...interactions.isolation import being_cancelled, isolated, outcome_of, split
 from ...log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
-__all__ = ["Handler", "RefusedBatch", "handle", "isolated"]
-
-_LONGEST_WAIT: Final = 1.0
-"""Seconds for the tasks in a nursery that a handler has left open, before it is abandoned."""
+__all__ = ["Handler", "RefusedBatch", "handle"]
 
 Handler: TypeAlias = Callable[[Batch], Awaitable[None]]
 """An async function that is called with each batch."""
@@ -46,38 +43,6 @@ async def handle(handler: Handler, on_poison: PoisonHook | None, batch: Batch) -
 
     error = await isolated(call)
     return error is None or _judge(error, batch)
-
-
-async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | None:
-    """Call a function of the application in a task of its own.
-
-    Returns:
-        The error that it raised or caused; ``None`` if it returned.
-
-    Checkpoint: always.
-    If cancelled: the function is cancelled.
-    """
-    error: BaseException | None = None
-
-    async def call() -> None:
-        nonlocal error
-        try:
-            await function()
-        except BaseException as raised:  # the caller judges it, out of the scopes of this
-            error = raised
-        task = trio.lowlevel.current_task()
-        if task.child_nurseries:
-            error = error or RuntimeError("the handler left a nursery open")
-            # With a time, as the handler may also have left a shielded scope open.
-            with trio.move_on_after(_LONGEST_WAIT):
-                await leave_nurseries(task)
-
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(call)
-    except BaseException as raised:  # judged by the caller, as above
-        error = error or raised
-    return error
 
 
 def _judge(error: BaseException, batch: Batch) -> bool:

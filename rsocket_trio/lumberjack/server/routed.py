@@ -11,7 +11,7 @@ import trio
 
 from ...codecs import CodecError
 from ...errors import SetupError, StreamError, single_error
-from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...interactions.isolation import being_cancelled, isolated, outcome_of, split
 from ...log_policy import logger
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
@@ -19,7 +19,7 @@ from ...sockets.byte_stream import TransportInfo
 from ..wire.batches import IncomingBatch
 from ..wire.events import InvalidEvent, decode_event
 from .batch import Batch, PoisonHook, convert, decode_with_hook
-from .handling import Handler, RefusedBatch, isolated
+from .handling import Handler, RefusedBatch
 
 __all__ = ["admit", "routed"]
 

@@ -30,7 +30,7 @@ from .extension import ExtFrame
 from .header import FrameType
 from .keepalive import KeepaliveFrame
 from .lease import LeaseFrame
-from .length import LengthDecoder, encode_length
+from .length import LengthDecoder, encode_length, join_frames
 from .metadata_push import MetadataPushFrame
 from .request import (
     RequestChannelFrame,
@@ -66,4 +66,5 @@ __all__ = [
     "decode",
     "describe",
     "encode_length",
+    "join_frames",
 ]

@@ -5,13 +5,14 @@ Draft, "Framing Format": 32 bits, the first of them 0, and the length counts its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
 
 from .header import HEADER_SIZE
 
-__all__ = ["PREFIX_SIZE", "LengthDecoder", "encode_length"]
+__all__ = ["PREFIX_SIZE", "LengthDecoder", "encode_length", "join_frames"]
 
 PREFIX_SIZE: Final = 4
 _SMALLEST: Final = PREFIX_SIZE + HEADER_SIZE
@@ -28,6 +29,15 @@ def encode_length(frame: bytes) -> bytes:
     if length > _LARGEST:
         raise LocalProtocolError(f"a frame of {len(frame)} bytes is too long for a 31-bit length")
     return length.to_bytes(PREFIX_SIZE, "big")
+
+
+def join_frames(frames: Sequence[bytes]) -> bytes:
+    """Return all the frames as one string of bytes, each behind its length.
+
+    Raises:
+        LocalProtocolError: A frame is too long for a 31-bit length.
+    """
+    return b"".join([piece for frame in frames for piece in (encode_length(frame), frame)])
 
 
 class LengthDecoder:
