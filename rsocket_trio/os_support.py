@@ -13,10 +13,12 @@ import os
 import select
 import signal
 import socket
+import sys
 from importlib.util import find_spec
 from typing import Final
 
 __all__ = [
+    "ABSTRACT_SOCKETS",
     "ALLOCATION",
     "DESCRIPTORS",
     "DIRECT_SOCKETS",
@@ -24,7 +26,9 @@ __all__ = [
     "EPOLL_EVENTS",
     "EPOLL_LASTING",
     "FILE_LOCKS",
+    "NO_ABSTRACT_SOCKETS",
     "NO_UNIX_SOCKETS",
+    "NO_VSOCK",
     "PIPE_SIZE",
     "POLLED_FILES",
     "POLL_HANGUP",
@@ -33,6 +37,7 @@ __all__ = [
     "RESOURCE_LIMITS",
     "STOP_SIGNALS",
     "UNIX_SOCKETS",
+    "VSOCK",
 ]
 
 DIRECT_SOCKETS: bool = os.name == "posix"
@@ -68,6 +73,14 @@ UNIX_SOCKETS: bool = hasattr(socket, "AF_UNIX") and FILE_LOCKS
 """There are Unix sockets, and file locks, which a listener on one needs. If not, ``unix://``
 addresses raise an error that says so."""
 
+ABSTRACT_SOCKETS: bool = UNIX_SOCKETS and sys.platform.startswith("linux")
+"""Unix sockets may have a name that is no file. If not, ``unix://@name`` addresses raise an error
+that says so."""
+
+VSOCK: bool = hasattr(socket, "AF_VSOCK")
+"""There are sockets between a virtual machine and its host. If not, ``vsock://`` addresses raise an
+error that says so."""
+
 POLLED_FILES: bool = hasattr(select, "poll") and os.name == "posix"
 """Pipes and files can be polled. If not, the command line reads and writes standard input and
 output in threads."""
@@ -96,3 +109,7 @@ PIPE_SIZE: Final[int] = getattr(select, "PIPE_BUF", 512)
 """The bytes that a pipe accepts, at least, when it is ready for writing (POSIX, "pipe")."""
 
 NO_UNIX_SOCKETS: Final = "this system has no Unix sockets: use tcp:// or ws://"
+
+NO_ABSTRACT_SOCKETS: Final = "only Linux has abstract sockets: use unix:///path"
+
+NO_VSOCK: Final = "this system has no vsock: use unix:// or tcp://"

@@ -2,6 +2,10 @@
 
     tcp://host:port   tls://host:port   unix:///path   ws://host:port/path   wss://host:port/path
 
+The addresses of some wires have other kinds of places (`AddressKind`):
+
+    vsock://cid:port   hvsock:///path:port   fd://3
+
 This module only reads the text: it does not resolve names or open sockets. Each scheme belongs to a
 wire (a protocol, or a family of protocols that share addresses). A wire registers its schemes, and
 accepts no others.
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from enum import Enum
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
@@ -19,16 +24,33 @@ import attrs
 __all__ = [
     "RSOCKET",
     "SCHEMES",
+    "VSOCK_ANY",
+    "AddressKind",
     "Scheme",
     "Uri",
     "as_uri",
     "encrypted_schemes",
+    "kind_of",
     "parse_uri",
     "register_scheme",
 ]
 
 RSOCKET: Final = "rsocket"
 """The wire of RSocket and of the draft of 2015, which share ports."""
+
+VSOCK_ANY: Final = 2**32 - 1
+"""The context id (cid) of a vsock address for every cid of this machine, and the port for any free
+port (vsock(7), VMADDR_CID_ANY and VMADDR_PORT_ANY)."""
+
+
+class AddressKind(Enum):
+    """What the part of an address behind its scheme names."""
+
+    INTERNET = "host:port"
+    UNIX = "the path of a Unix socket, or @ and a name of Linux's abstract namespace"
+    VSOCK = "cid:port: a virtual machine, or its host (vsock(7))"
+    HYBRID_VSOCK = "path:port: a Unix socket of a hypervisor, and a port in its virtual machine"
+    DESCRIPTOR = "the number of an open file descriptor"
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +64,7 @@ class Scheme:
         default_port: The port of an address without one; ``None`` if the port is required.
         is_encrypted: Whether the connection uses TLS.
         is_websocket: Whether frames travel as WebSocket messages, so that addresses have a path.
-        is_file: Whether the address is the path of a Unix socket.
+        kind: What the address names.
     """
 
     name: str
@@ -51,7 +73,7 @@ class Scheme:
     default_port: int | None = None
     is_encrypted: bool = False
     is_websocket: bool = False
-    is_file: bool = False
+    kind: AddressKind = AddressKind.INTERNET
 
 
 _REGISTERED: Final[dict[str, Scheme]] = {}
@@ -70,7 +92,7 @@ def register_scheme(scheme: Scheme) -> None:
 for _scheme in (
     Scheme(name="tcp", wire=RSOCKET, example="tcp://127.0.0.1:7878"),
     Scheme(name="tls", wire=RSOCKET, example="tls://example.org:7878", is_encrypted=True),
-    Scheme(name="unix", wire=RSOCKET, example="unix:///run/app.sock", is_file=True),
+    Scheme(name="unix", wire=RSOCKET, example="unix:///run/app.sock", kind=AddressKind.UNIX),
     Scheme(
         name="ws",
         wire=RSOCKET,
@@ -93,7 +115,10 @@ SCHEMES: Final = frozenset(_REGISTERED)
 """The schemes of RSocket."""
 
 _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f\s]")
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
+_VSOCK: Final = re.compile(r"([^/:?]*)(?::([^/?]*))?/?")
+_CIDS: Final = {"any": VSOCK_ANY, "-1": VSOCK_ANY, "hypervisor": 0, "local": 1, "host": 2}
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _USER: Final = re.compile(r"//[^/]*@")
 
 
@@ -103,10 +128,11 @@ class Uri:
 
     Attributes:
         scheme: ``tcp``, ``tls``, ``unix``, ``ws`` or ``wss``, or the scheme of another wire.
-        host: Name or address, an IPv6 address without its brackets; empty for ``unix``.
-        port: 0 to 65535; 0 gives a server any free port. 0 for ``unix``.
-        path: ``unix``: the path of the socket file, not percent-encoded. WebSocket: the path of
-            the request, with its query. Else empty.
+        host: Name or address, an IPv6 address without its brackets; empty for ``unix``. vsock: the
+            cid as a decimal number, or ``any``. ``fd``: the number of the descriptor.
+        port: 0 to 65535, of vsock to 4294967294; 0 gives a server any free port. 0 for ``unix``.
+        path: ``unix``: the path of the socket file, not percent-encoded, or ``@`` and the name of
+            an abstract socket. WebSocket: the path of the request, with its query. Else empty.
     """
 
     scheme: str
@@ -122,9 +148,8 @@ class Uri:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is the path of a Unix socket."""
-        scheme = _REGISTERED.get(self.scheme)
-        return scheme is not None and scheme.is_file
+        """Whether it is a Unix socket."""
+        return kind_of(self) is AddressKind.UNIX
 
     @property
     def is_encrypted(self) -> bool:
@@ -135,11 +160,27 @@ class Uri:
     @property
     def authority(self) -> str:
         """``host:port``, an IPv6 address in brackets; empty for ``unix``."""
+        if kind_of(self) is AddressKind.DESCRIPTOR:
+            return self.host
         return join_host_port(self.host, self.port) if self.host else ""
 
     def __str__(self) -> str:
-        path = quote(self.path) if self.is_file else self.path
+        match kind_of(self):
+            case AddressKind.UNIX if self.path.startswith("@"):
+                path = "@" + _quoted(self.path[1:])
+            case AddressKind.UNIX:
+                path = _quoted(self.path)
+            case AddressKind.HYBRID_VSOCK:
+                path = f"{_quoted(self.path)}:{self.port}"
+            case _:
+                path = self.path
         return f"{self.scheme}://{self.authority}{path}"
+
+
+def kind_of(uri: Uri) -> AddressKind:
+    """Return what an address names."""
+    scheme = _REGISTERED.get(uri.scheme)
+    return AddressKind.INTERNET if scheme is None else scheme.kind
 
 
 def join_host_port(host: str, port: int) -> str:
@@ -151,7 +192,8 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
     """Read an address such as ``tcp://127.0.0.1:7878``.
 
     The port may be left out where the scheme has a default port: ``ws`` (80) and ``wss`` (443).
-    The path of a Unix socket may be percent-encoded.
+    The path of a Unix socket may be percent-encoded. ``unix://@name`` is a socket of Linux's
+    abstract namespace.
 
     Args:
         text: The address.
@@ -163,42 +205,34 @@ def parse_uri(text: str, wire: str = RSOCKET) -> Uri:
     allowed = {name: each for name, each in _REGISTERED.items() if each.wire == wire}
     example = next(iter(allowed.values())).example
     found = _SCHEME.match(text)
-    if found is None:
+    scheme = None if found is None else allowed.get(found[1].lower())
+    is_descriptor = scheme is not None and scheme.kind is AddressKind.DESCRIPTOR
+    if found is None or not (found[2] or is_descriptor):
         raise _refusal(text, "it has no scheme", example)
-    scheme = allowed.get(found[1].lower())
     if scheme is None:
         why = f"the scheme {found[1].lower()!r} is not one of {', '.join(allowed)}"
         raise _refusal(text, why, example)
     example = scheme.example
     if _BLANK_OR_CONTROL.search(text):
         raise _refusal(text, "it contains a blank or a control character", example)
+    if "#" in text:
+        raise _refusal(text, "a fragment (#...) is not allowed", example)
+    place = text[found.end() :]
     try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
+        _check_no_user(scheme, place)
+        match scheme.kind:
+            case AddressKind.UNIX:
+                return Uri(scheme=scheme.name, path=_socket_path(place))
+            case AddressKind.HYBRID_VSOCK:
+                return _hybrid_vsock_uri(scheme, place)
+            case AddressKind.VSOCK:
+                return _vsock_uri(scheme, place)
+            case AddressKind.DESCRIPTOR:
+                return _descriptor_uri(scheme, place)
+            case AddressKind.INTERNET:
+                return _internet_uri(scheme, text)
     except ValueError as error:
         raise _refusal(text, str(error), example) from None
-    if parts.fragment or "#" in text:
-        raise _refusal(text, "a fragment (#...) is not allowed", example)
-    if "@" in parts.netloc:
-        raise _refusal(text, "a user or password is not allowed in an address", example)
-    if scheme.is_file:
-        return _file_uri(scheme, text, parts.netloc, parts.path, parts.query)
-    if not host:
-        raise _refusal(text, "it has no host", example)
-    if ":" in host and not _is_ipv6(host):
-        raise _refusal(text, f"{host!r} is not an IPv6 address", example)
-    if port is None:
-        port = scheme.default_port
-    if port is None:
-        raise _refusal(text, "it has no port", example)
-    path = ""
-    if scheme.is_websocket:
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if not path.isascii():
-            raise _refusal(text, "the path must be ASCII: percent-encode the rest", example)
-    elif parts.path not in {"", "/"} or parts.query:
-        raise _refusal(text, f"a {scheme.name} address has no path or query", example)
-    return Uri(scheme=scheme.name, host=host, port=port, path=path)
 
 
 def as_uri(address: str | Uri, wire: str = RSOCKET) -> Uri:
@@ -232,18 +266,95 @@ def encrypted_schemes(uri: Uri) -> list[str]:
     ]
 
 
-def _file_uri(scheme: Scheme, text: str, authority: str, path: str, query: str) -> Uri:
-    example = scheme.example
-    if authority:
-        raise _refusal(text, "the path must be absolute (three slashes)", example)
-    if path in {"", "/"}:
-        raise _refusal(text, "it has no path", example)
-    if query or "?" in text:
-        raise _refusal(text, "a query is not allowed (encode '?' as %3F)", example)
-    decoded = unquote(path, errors="surrogateescape")
+def _check_no_user(scheme: Scheme, place: str) -> None:
+    is_path = scheme.kind in {AddressKind.UNIX, AddressKind.HYBRID_VSOCK}
+    if not is_path and "@" in place.partition("/")[0]:
+        raise ValueError("a user or password is not allowed in an address")
+
+
+def _internet_uri(scheme: Scheme, text: str) -> Uri:
+    """Read a whole address; the text of the `ValueError` is the reason only."""
+    parts = urlsplit(text)
+    host, port = parts.hostname, parts.port
+    if not host:
+        raise ValueError("it has no host")
+    if ":" in host and not _is_ipv6(host):
+        raise ValueError(f"{host!r} is not an IPv6 address")
+    if port is None:
+        port = scheme.default_port
+    if port is None:
+        raise ValueError("it has no port")
+    path = ""
+    if scheme.is_websocket:
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if not path.isascii():
+            raise ValueError("the path must be ASCII: percent-encode the rest")
+    elif parts.path not in {"", "/"} or parts.query:
+        raise ValueError(f"a {scheme.name} address has no path or query")
+    return Uri(scheme=scheme.name, host=host, port=port, path=path)
+
+
+def _socket_path(place: str) -> str:
+    if "?" in place:
+        raise ValueError("a query is not allowed (encode '?' as %3F)")
+    decoded = unquote(place, errors="surrogateescape")
+    if place.startswith("@"):
+        if decoded == "@":
+            raise ValueError("it has no name behind the @")
+        return decoded
+    if decoded in {"", "/"}:
+        raise ValueError("it has no path")
+    if not place.startswith("/"):
+        raise ValueError("the path must be absolute (three slashes)")
     if "\0" in decoded:
-        raise _refusal(text, "the path contains a NUL", example)
-    return Uri(scheme=scheme.name, path=decoded)
+        raise ValueError("the path contains a NUL")
+    return decoded
+
+
+def _hybrid_vsock_uri(scheme: Scheme, place: str) -> Uri:
+    path, colon, port = place.rpartition(":")
+    if "?" in place:
+        path, _, query = place.partition("?")
+        name, colon, port = query.partition("=")
+        if name != "port":
+            raise ValueError("the only query is ?port=NUMBER (encode '?' as %3F)")
+    if not colon or "/" in port:
+        raise ValueError("it has no port")
+    if path.startswith("@"):
+        raise ValueError("the path must be absolute (three slashes)")
+    return Uri(scheme=scheme.name, path=_socket_path(path), port=_vsock_port(port))
+
+
+def _vsock_uri(scheme: Scheme, place: str) -> Uri:
+    found = _VSOCK.fullmatch(place)
+    if found is None:
+        raise ValueError("it is not cid:port")
+    cid, port = found.groups()
+    number = _CIDS.get(cid.lower())
+    if number is None:
+        if not _NUMBER.fullmatch(cid) or int(cid) > VSOCK_ANY:
+            raise ValueError(f"the cid {cid!r} is not a number below 2^32, any, local or host")
+        number = int(cid)
+    if not port:
+        raise ValueError("it has no port")
+    host = "any" if number == VSOCK_ANY else str(number)
+    return Uri(scheme=scheme.name, host=host, port=_vsock_port(port))
+
+
+def _vsock_port(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or int(text) >= VSOCK_ANY:
+        raise ValueError(f"the port {text!r} is not a number below 2^32 - 1")
+    return int(text)
+
+
+def _descriptor_uri(scheme: Scheme, place: str) -> Uri:
+    if not _NUMBER.fullmatch(place) or int(place) >= 2**31:
+        raise ValueError(f"{place!r} is not the number of a file descriptor")
+    return Uri(scheme=scheme.name, host=str(int(place)))
+
+
+def _quoted(path: str) -> str:
+    return quote(path, errors="surrogateescape")
 
 
 def _is_ipv6(host: str) -> bool:

@@ -147,3 +147,11 @@ register(
         cut=None,
     )
 )
+register(
+    WireFormat(
+        name="ttrpc",
+        summary="several frames may follow one another, also without --tcp",
+        module="rsocket_trio.ttrpc.wire.dump",
+        cut=None,
+    )
+)

@@ -1,4 +1,4 @@
-"""From an address to a byte stream, for every wire: TCP, TLS and Unix sockets, with their limits.
+"""From an address to a byte stream, for every wire: TCP, TLS, Unix sockets, vsock, and limits.
 
 A wire dials with `dial` and listens with `listen_for`, and makes what it needs out of each
 `ByteStream`: RSocket makes a transport (`rsocket_trio.transports`).
@@ -14,11 +14,16 @@ Kinds of sockets:
 
 - ``tcp``: dial, listen, and the addresses of a connection
 - ``tls``: TLS over any byte stream
-- ``unix``: Unix sockets, and their files
+- ``unix``: Unix sockets, and their files or abstract names
+- ``vsock``: between a virtual machine and its host
+- ``hybrid_vsock``: the same by the Unix socket of a hypervisor
+- ``adopt``: sockets that are open already, or inherited
+- ``peer``: who is at the other end: addresses, and the credentials of a process
 - ``file_lock``: a lock between processes, for the file of a socket
 
 Limits, and waiting:
 
+- ``allowed``: an allow-list of the users that may connect
 - ``connection_limit``: how many connections may be open at once
 - ``patient_listener``: a listener that waits while the system has no room
 - ``direct``: a socket with few system calls

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 import trio
 
-from ..uri import Uri
+from ..uri import AddressKind, Uri, kind_of
 from .direct import DirectStream, direct
-from .tcp import socket_addresses
+from .peer import facts_about, socket_addresses
 from .tls import TLSStream, peer_certificate
-from .unix import peer_credentials
 
 __all__ = ["ByteStream", "TransportInfo", "connected"]
 
@@ -23,13 +22,16 @@ class TransportInfo:
     Attributes:
         scheme: The scheme of the address, e.g. ``tcp``, ``tls``, ``unix`` or ``ws``; or
             ``memory``.
-        peer: The peer's address as text (``host:port``); empty if it has none.
+        peer: The peer's address as text (``host:port``, vsock ``cid:port``, or the path of a Unix
+            socket); empty if it has none.
         local: Our own address as text; empty if there is none.
         listener: On a server: the address given to `serve` that the client connected to, with its
             real port; empty for your own transport.
         path: WebSocket: the path of the request, with its query; else empty.
         headers: WebSocket: the headers of the handshake request, names in lower case, in order.
-        extra: Other facts, e.g. ``peer_certificate``.
+        extra: Other facts: with TLS ``peer_certificate``, on Unix sockets ``peer_credentials``
+            (`rsocket_trio.sockets.peer.PeerCredentials`, or ``None`` if the kernel does not say),
+            on vsock ``peer_cid``.
     """
 
     scheme: str
@@ -95,10 +97,11 @@ async def connected(
     Checkpoint: if there is a handshake.
     If cancelled: you can only close the stream then.
     """
-    extra: dict[str, object] = {}
+    extra = facts_about(stream)
     if uri.is_file:
         local, peer = ("", uri.path) if dialled else (uri.path, "")
-        extra["peer_credentials"] = peer_credentials(stream)
+    elif kind_of(uri) is AddressKind.HYBRID_VSOCK:
+        local, peer = "", f"{uri.path}:{uri.port}"
     else:
         local, peer = socket_addresses(stream)
     carrier: trio.abc.Stream

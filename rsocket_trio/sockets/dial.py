@@ -11,11 +11,14 @@ from typing import Final, TypeVar
 import trio
 
 from ..errors import ConnectFailed
-from ..uri import Uri
+from ..uri import AddressKind, Uri, kind_of
+from .adopt import adopt_connection
 from .byte_stream import ByteStream, connected
+from .hybrid_vsock import request_port
 from .tcp import connect_tcp
 from .tls import start_tls_client
 from .unix import connect_unix
+from .vsock import connect_vsock
 
 __all__ = ["describe_failure", "dial"]
 
@@ -35,7 +38,8 @@ async def dial(
     """Connect to a server, and make something out of the stream.
 
     Args:
-        uri: The server's address.
+        uri: The server's address. The descriptor of an ``fd`` address is closed with the stream,
+            and on failure behind it, so the address is good for one connection.
         shake_hands: Makes the result, after a handshake of the wire if it has one. The result owns
             the stream.
         ssl_context: TLS: how to verify the server; by default with the system's authorities.
@@ -52,13 +56,15 @@ async def dial(
     If cancelled: nothing stays open.
     """
     try:
-        stream = await (connect_unix(uri) if uri.is_file else connect_tcp(uri))
+        stream = await _open(uri)
     except (OSError, UnicodeError) as error:
         # UnicodeError: a host name that cannot be encoded for the resolver.
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
     start_tls = partial(start_tls_client, host=uri.host, ssl_context=ssl_context)
     try:
         with trio.fail_after(handshake_timeout):
+            if kind_of(uri) is AddressKind.HYBRID_VSOCK:
+                await request_port(stream, uri.port)
             return await shake_hands(
                 await connected(stream, uri, dialled=True, start_tls=start_tls)
             )
@@ -72,6 +78,20 @@ async def dial(
     except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
         raise
+
+
+async def _open(uri: Uri) -> trio.SocketStream:
+    """Return a connected socket. `dial` says how it waits."""
+    match kind_of(uri):
+        case AddressKind.UNIX | AddressKind.HYBRID_VSOCK:
+            return await connect_unix(uri)
+        case AddressKind.VSOCK:
+            return await connect_vsock(uri)
+        case AddressKind.DESCRIPTOR:
+            await trio.lowlevel.checkpoint()
+            return adopt_connection(int(uri.host))
+        case AddressKind.INTERNET:
+            return await connect_tcp(uri)
 
 
 def describe_failure(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -14,14 +15,18 @@ import trio
 
 from ..errors import ConnectFailed
 from ..log_policy import logger
-from ..uri import Uri
+from ..uri import AddressKind, Uri, kind_of
+from .adopt import adopt_listener
+from .allowed import Allowed, admit
 from .byte_stream import ByteStream, connected
 from .connection_limit import ConnectionCounts
 from .dial import describe_failure
 from .patient_listener import PatientListener
-from .tcp import bound_uri, listen_tcp, socket_addresses
+from .peer import socket_addresses
+from .tcp import bound_uri, listen_tcp
 from .tls import TLSStream, start_tls_server
 from .unix import listen_unix
+from .vsock import bound_vsock_uri, listen_vsock
 
 __all__ = ["Arrivals", "listen_for"]
 
@@ -41,6 +46,7 @@ class Arrivals(Generic[T]):
         counts: Counts the open connections. Further ones are refused.
         has_handshake: Whether ``shake_hands`` waits for the client. A client that leaves before it
             has sent anything is then not worth a warning.
+        allow: Asked whether the peer may connect, before ``shake_hands``; ``None`` lets all in.
         refuse: Answers a connection past the limit, before it is closed; ``None`` closes it at
             once.
     """
@@ -51,6 +57,7 @@ class Arrivals(Generic[T]):
     handshake_timeout: float
     counts: ConnectionCounts
     has_handshake: bool = False
+    allow: Allowed | None = None
     refuse: Callable[[trio.abc.Stream], Awaitable[None]] | None = None
 
 
@@ -84,7 +91,7 @@ async def listen_for(
     handler = _ConnectionHandler(uri, uri, arrivals)
     try:
         bound, listeners = await _listen(uri)
-        if not (uri.port or uri.is_file):
+        if not uri.port:
             handler.listener = bound[0]
         task_status.started(bound)
         patient = [PatientListener(listener, uri) for listener in listeners]
@@ -96,10 +103,24 @@ async def listen_for(
 
 async def _listen(uri: Uri) -> tuple[list[Uri], Sequence[trio.abc.Listener[trio.SocketStream]]]:
     """Return the bound addresses and their listeners."""
-    if uri.is_file:
-        return [uri], [await listen_unix(uri)]
-    listeners = await listen_tcp(uri)
-    return [bound_uri(uri, listener) for listener in listeners], listeners
+    match kind_of(uri):
+        case AddressKind.UNIX:
+            return [uri], [await listen_unix(uri)]
+        case AddressKind.VSOCK:
+            listener = await listen_vsock(uri)
+            return [bound_vsock_uri(uri, listener)], [listener]
+        case AddressKind.DESCRIPTOR:
+            await trio.lowlevel.checkpoint()
+            return [uri], [adopt_listener(uri)]
+        case AddressKind.HYBRID_VSOCK:
+            reason = (
+                "such an address is for clients; a hypervisor passes the connections of its "
+                f"virtual machine to a Unix socket: listen on the path {uri.path}_{uri.port}"
+            )
+            raise OSError(errno.EOPNOTSUPP, reason)
+        case AddressKind.INTERNET:
+            listeners = await listen_tcp(uri)
+            return [bound_uri(uri, listener) for listener in listeners], listeners
 
 
 @attrs.define
@@ -177,7 +198,10 @@ class _ConnectionHandler(Generic[T]):
                 logger.debug("%s: %s connected and closed without sending", self.uri, name)
                 return None
             try:
-                return await arrivals.shake_hands(await begin())
+                ready = await begin()
+                if arrivals.allow is not None:
+                    await admit(arrivals.allow, ready.info)
+                return await arrivals.shake_hands(ready)
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
         if not self.stopped:
@@ -206,7 +230,8 @@ class _ConnectionHandler(Generic[T]):
     def _name(self, stream: trio.SocketStream) -> str:
         if self.uri.is_file:
             return "a peer"
-        return socket_addresses(stream)[1] or "a peer that is gone"
+        nameless = kind_of(self.uri) is AddressKind.DESCRIPTOR  # It may be a Unix socket.
+        return socket_addresses(stream)[1] or ("a peer" if nameless else "a peer that is gone")
 
 
 async def _sends_nothing(stream: trio.SocketStream) -> bool:

@@ -1,12 +1,12 @@
-"""TCP: dial, listen, and get the addresses of a connection."""
+"""TCP: dial and listen."""
 
 from __future__ import annotations
 
 import trio
 
-from ..uri import Uri, join_host_port
+from ..uri import Uri
 
-__all__ = ["bound_uri", "connect_tcp", "listen_tcp", "socket_addresses"]
+__all__ = ["bound_uri", "connect_tcp", "listen_tcp"]
 
 
 async def connect_tcp(uri: Uri) -> trio.SocketStream:
@@ -39,13 +39,3 @@ def bound_uri(uri: Uri, listener: trio.SocketListener) -> Uri:
     """Return ``uri`` with the real address and port of the listener."""
     host, port = listener.socket.getsockname()[:2]
     return Uri(scheme=uri.scheme, host=host, port=port, path=uri.path)
-
-
-def socket_addresses(stream: trio.SocketStream) -> tuple[str, str]:
-    """Return our address and the peer's, as ``host:port``; both empty if the peer is gone."""
-    try:
-        local = join_host_port(*stream.socket.getsockname()[:2])
-        peer = join_host_port(*stream.socket.getpeername()[:2])
-    except OSError:
-        return "", ""
-    return local, peer

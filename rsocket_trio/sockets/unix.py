@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 from contextlib import suppress
-from struct import Struct
 from typing import Final
 
 import trio
@@ -16,14 +15,13 @@ from .. import os_support
 from ..uri import Uri
 from .file_lock import locked
 
-__all__ = ["UnixListener", "connect_unix", "listen_unix", "peer_credentials"]
+__all__ = ["UnixListener", "connect_unix", "listen_unix"]
 
 _BACKLOG: Final = 1024
-_CREDENTIALS: Final = Struct("3i")
 
 
 async def connect_unix(uri: Uri) -> trio.SocketStream:
-    """Dial the socket file ``uri.path``.
+    """Dial the socket file ``uri.path``, or the abstract socket of this name.
 
     Raises:
         OSError: The file does not exist, no process listens on it, or we may not connect.
@@ -31,8 +29,8 @@ async def connect_unix(uri: Uri) -> trio.SocketStream:
     Checkpoint: always.
     If cancelled: nothing stays open.
     """
-    _check_supported()
-    return await trio.open_unix_socket(uri.path)
+    _check_supported(uri.path)
+    return await trio.open_unix_socket(_socket_name(uri.path))
 
 
 class UnixListener(trio.abc.Listener[trio.SocketStream]):
@@ -69,13 +67,14 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
         await self._listener.aclose()
 
 
-async def listen_unix(uri: Uri) -> UnixListener:
-    """Listen on the socket file ``uri.path``.
+async def listen_unix(uri: Uri) -> UnixListener | trio.SocketListener:
+    """Listen on the socket file ``uri.path``, or as the abstract socket of this name.
 
     A stale socket file, which a crash has left and no process listens on, is replaced. If several
     processes begin at once, one succeeds: each locks the file ``path.lock`` first, and removes it
     when it listens. The mode of the socket file comes from the process's umask: restrict the
-    directory to restrict who may connect.
+    directory to restrict who may connect. An abstract socket has no file: every process of the
+    network namespace may connect, and the name is free when its listener is closed.
 
     Raises:
         OSError: Another process listens there, or the path is not a socket, or the file cannot be
@@ -84,25 +83,39 @@ async def listen_unix(uri: Uri) -> UnixListener:
     Checkpoint: always.
     If cancelled: nothing stays open, and no file of ours is left.
     """
-    _check_supported()
     path = uri.path
+    _check_supported(path)
+    if _is_abstract(path):
+        return await _bind(path)
     async with locked(f"{path}.lock"):
         await _remove_stale(path)
         return await _bind(path)
 
 
-def _check_supported() -> None:
+def _check_supported(path: str) -> None:
     if not os_support.UNIX_SOCKETS:
         raise OSError(errno.EAFNOSUPPORT, os_support.NO_UNIX_SOCKETS)
+    if _is_abstract(path) and not os_support.ABSTRACT_SOCKETS:
+        raise OSError(errno.EAFNOSUPPORT, os_support.NO_ABSTRACT_SOCKETS)
 
 
-async def _bind(path: str) -> UnixListener:
+def _is_abstract(path: str) -> bool:
+    return path.startswith("@")
+
+
+def _socket_name(path: str) -> str:
+    """Return the name for the kernel, which writes ``@`` as a NUL (unix(7), "Address format")."""
+    return "\0" + path[1:] if _is_abstract(path) else path
+
+
+async def _bind(path: str) -> UnixListener | trio.SocketListener:
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        await sock.bind(path)
+        await sock.bind(_socket_name(path))
         # No checkpoint from here on: a cancellation must not leave the file without an owner.
         sock.listen(_BACKLOG)
-        return UnixListener(trio.SocketListener(sock), path)
+        listener = trio.SocketListener(sock)
+        return listener if _is_abstract(path) else UnixListener(listener, path)
     except BaseException:  # also when cancelled: do not leave the socket open
         sock.close()
         raise
@@ -139,16 +152,3 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
-
-
-def peer_credentials(stream: trio.SocketStream) -> tuple[int, int, int] | None:
-    """Return the peer's process, user and group id from the kernel; ``None`` if it cannot say."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    try:
-        data = stream.socket.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    except OSError:
-        return None
-    process, user, group = _CREDENTIALS.unpack(data)
-    return process, user, group

@@ -1,5 +1,115 @@
-"""ttrpc, the protocol by which containerd speaks with its shims and plugins."""
+"""ttrpc, the protocol by which containerd speaks with its shims and plugins: client and server.
+
+`serve` serves a `Service`, and `connect` gives a `Client`. Messages are bytes, or objects of any
+class with ``SerializeToString`` and ``FromString``, as protobuf generates them.
+
+The modules, in reading order:
+
+- ``wire``: the protocol without I/O: frames, and the messages around those of an application
+- ``addresses``: the addresses, such as ``ttrpc+unix:///run/app.sock``
+- ``errors``: the errors of calls, one class for each status code
+- ``codec``: messages to bytes and back
+- ``methods``: the methods of services
+- ``metadata``: the metadata of a call
+- ``config``: settings and limits
+- ``inbox``: the messages that have arrived on a stream
+- ``reader``: reads frames and dispatches them, for both ends
+- ``carrier``: frames over a byte stream
+- ``client``: `connect`, and the calls of a connection
+- ``server``: `serve`, services, and the calls of a connection
+- ``routed``: serves a `rsocket_trio.Router`
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from ..sockets.adopt import adopt
+from ..sockets.allowed import Allow
+from ..sockets.peer import PeerCredentials
+from .addresses import ttrpc_uri
+from .client.client import Client, ClientStatistics, connect
+from .client.interceptors import ClientInterceptor, OutgoingCall
+from .client.streams import BidiStream, ClientStream
+from .codec import BYTES, EMPTY, MessageCodec, codec_for
+from .config import TtrpcConfig, TtrpcLimits
+from .errors import (
+    Aborted,
+    AlreadyExists,
+    CallCancelled,
+    CallError,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    PermissionDenied,
+    ResourceExhausted,
+    StatusCode,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+    Unknown,
+)
+from .inbox import MessageStream, ReplyStream
+from .metadata import Metadata, MetadataLike
+from .methods import Method, MethodKind
+from .server.call import Call
+from .server.interceptors import ServerInterceptor
+from .server.server import TtrpcServer, TtrpcStatistics, serve, serve_stream
+from .server.service import Service, ServiceBase
+from .wire.envelopes import AnyMessage, Status
+
+__all__ = [
+    "BYTES",
+    "EMPTY",
+    "Aborted",
+    "Allow",
+    "AlreadyExists",
+    "AnyMessage",
+    "BidiStream",
+    "Call",
+    "CallCancelled",
+    "CallError",
+    "Client",
+    "ClientInterceptor",
+    "ClientStatistics",
+    "ClientStream",
+    "DataLoss",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "Internal",
+    "InvalidArgument",
+    "MessageCodec",
+    "MessageStream",
+    "Metadata",
+    "MetadataLike",
+    "Method",
+    "MethodKind",
+    "NotFound",
+    "OutOfRange",
+    "OutgoingCall",
+    "PeerCredentials",
+    "PermissionDenied",
+    "ReplyStream",
+    "ResourceExhausted",
+    "ServerInterceptor",
+    "Service",
+    "ServiceBase",
+    "Status",
+    "StatusCode",
+    "TtrpcConfig",
+    "TtrpcLimits",
+    "TtrpcServer",
+    "TtrpcStatistics",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+    "Unknown",
+    "adopt",
+    "codec_for",
+    "connect",
+    "serve",
+    "serve_stream",
+    "ttrpc_uri",
+]

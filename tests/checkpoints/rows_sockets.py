@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -12,12 +15,15 @@ from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.sockets.connection_limit import ConnectionCounts
 from rsocket_trio.sockets.dial import dial
 from rsocket_trio.sockets.direct import DirectStream
+from rsocket_trio.sockets.hybrid_vsock import request_port
 from rsocket_trio.sockets.listen import Arrivals, listen_for
 from rsocket_trio.sockets.patient_listener import PatientListener
 from rsocket_trio.sockets.readiness import Watch, until_readable
 from rsocket_trio.sockets.serving import Serving
 from rsocket_trio.sockets.tcp import connect_tcp, listen_tcp
 from rsocket_trio.sockets.unix import connect_unix, listen_unix
+from rsocket_trio.sockets.vsock import connect_vsock, listen_vsock
+from rsocket_trio.ttrpc.addresses import ttrpc_uri
 from rsocket_trio.uri import Uri, parse_uri
 from tests.checkpoints.scene import (
     Call,
@@ -25,6 +31,7 @@ from tests.checkpoints.scene import (
     endless,
     row,
 )
+from tests.vsock import imitated_vsock
 
 ANY_PORT = parse_uri("tcp://127.0.0.1:0")
 
@@ -202,6 +209,56 @@ async def _(scene: Scene) -> Call:
 @row("sockets.unix.UnixListener.aclose")
 async def _(scene: Scene) -> Call:
     return (await listen_unix(parse_uri(f"unix://{scene.directory}/socket"))).aclose
+
+
+@row("sockets.vsock.listen_vsock")
+async def _(scene: Scene) -> Call:
+    scene.stack.enter_context(imitated_vsock())
+
+    async def call() -> None:
+        scene.stack.push_async_callback((await listen_vsock(ttrpc_uri("vsock://any:0"))).aclose)
+
+    return call
+
+
+@row("sockets.vsock.connect_vsock")
+async def _(scene: Scene) -> Call:
+    scene.stack.enter_context(imitated_vsock())
+    listener = await listen_vsock(ttrpc_uri("vsock://any:0"))
+    scene.stack.push_async_callback(listener.aclose)
+    uri = ttrpc_uri(f"vsock://local:{listener.socket.getsockname()[1]}")
+
+    async def call() -> None:
+        scene.stack.push_async_callback((await connect_vsock(uri)).aclose)
+
+    return call
+
+
+@row("sockets.hybrid_vsock.request_port")
+async def _(scene: Scene) -> Call:
+    here, there = map(trio.SocketStream, trio.socket.socketpair())
+    scene.stack.push_async_callback(here.aclose)
+    scene.stack.push_async_callback(there.aclose)
+    await there.send_all(b"OK 1024\n")
+    return partial(request_port, here, 1024)
+
+
+@row("sockets.dial.dial", "a descriptor")
+async def _(scene: Scene) -> Call:
+    here, there = socket.socketpair()
+    scene.stack.callback(there.close)
+    uri = ttrpc_uri(f"fd:{here.detach()}")
+
+    async def call() -> None:
+        await dial(uri, scene.stack.enter_async_context, handshake_timeout=5)
+
+    scene.stack.callback(close_if_open, int(uri.host))
+    return call
+
+
+def close_if_open(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 @row("sockets.dial.dial")

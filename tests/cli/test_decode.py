@@ -236,3 +236,31 @@ def test_malformed_frames_of_lumberjack(capfdbinary: pytest.CaptureFixture[bytes
         b"error: a compressed frame is empty\n"
         b"WINDOW version=1 window=2\n"
     )
+
+
+TTRPC: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "ttrpc" / "vectors" / "ttrpc.json").read_text()
+)["frames"]
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+def test_vectors_of_ttrpc(cli: Cli, tcp: bool) -> None:
+    """--protocol ttrpc prints the fields of each vector; --tcp changes nothing."""
+    lines = "\n".join(vector["hex"] for vector in TTRPC)
+    arguments = ["--tcp"] if tcp else []
+    done = cli("decode", "--protocol", "ttrpc", "--json", "-", *arguments, stdin=lines.encode())
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert shown == [vector["decoded"] for vector in TTRPC]
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_malformed_frames_of_ttrpc(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Frames around the malformed one are printed; a frame that is cut off is the last one."""
+    data, garbage = "000000000000000d0305", "00000002000000010200ffff"
+    assert main(["decode", "--protocol", "ttrpc", f"{data} {garbage} {data}", data[:-2]]) == 1
+    assert capfdbinary.readouterr().out == (
+        b"DATA stream=13 flags=0x05 payload=0 bytes b''\n"
+        b"error: Response, byte 0: a varint is cut off\n"
+        b"DATA stream=13 flags=0x05 payload=0 bytes b''\n"
+        b"error: incomplete header: 9 of 10 bytes\n"
+    )

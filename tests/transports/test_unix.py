@@ -17,11 +17,11 @@ import trio.testing
 
 from rsocket_trio.errors import ConnectFailed
 from rsocket_trio.sockets.file_lock import locked
+from rsocket_trio.sockets.peer import peer_credentials
 from rsocket_trio.sockets.unix import (
     UnixListener,
     connect_unix,
     listen_unix,
-    peer_credentials,
 )
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import (

@@ -1,22 +1,24 @@
-"""The messages around those of an application: `Request` and `Response`.
+"""Envelopes, the bodies of REQUEST and RESPONSE: from bytes and to bytes.
 
-Their fields are those of request.proto of ttrpc, and of google/rpc/status.proto. They are protobuf
-messages (proto3): fields with default values are not sent, unknown fields are skipped, and if a
-field comes twice, the last one counts.
+They are protobuf messages (proto3). Fields with default values are not sent.
+
+Each envelope can be decoded in two ways. `decode_request` and `decode_response` first try the form
+in which other implementations send nearly all envelopes: known fields, in the order of their
+numbers, and short. At anything else they stop, and ``any_form`` decodes the envelope from its
+beginning: it takes every legal form, and finds the reason if the envelope is malformed.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
-import attrs
+from rsocket_trio.errors import LocalProtocolError
 
-from rsocket_trio.errors import LocalProtocolError, MetadataTooLarge
-
-from .protobuf import FieldReader, field, varint
+from .any_form import any_request, any_response
+from .messages import AnyMessage, Metadata, Request, Response, Status
+from .protobuf import field, read_varint, varint
 
 __all__ = [
-    "MAX_FIELDS",
     "AnyMessage",
     "Metadata",
     "Request",
@@ -29,75 +31,22 @@ __all__ = [
     "encode_response",
 ]
 
-Metadata = tuple[tuple[str, str], ...]
-"""Pairs of key and value, in order. A key may come several times: then it has several values."""
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
-MAX_FIELDS: Final = 1000
-"""How many fields an envelope may have, without those of metadata. Ten is usual. 4 MiB can hold two
-million, and to read these takes seconds, in which no other task runs."""
+_PAYLOAD: Final = (b"", *(bytes((0x12, size)) for size in range(1, 128)))
+"""What stands before the payload of a Response, by its size."""
 
-_FIELDS_OF_AN_ENTRY: Final = 3
+_KEPT: Final = 256
+"""How many pairs of service and method are kept: more than one process usually has. A peer may send
+others; it only makes the next calls slower."""
 
+_LONGEST_HEAD: Final = 256
+"""How long the fields of a pair may be together that is kept to be sent, in bytes. Those that
+are received have at most 514, as their lengths are single bytes."""
 
-@attrs.define(unsafe_hash=True)
-class Request:
-    """A call. A value: do not change one.
-
-    Attributes:
-        service: Full name of the service, e.g. ``containerd.task.v2.Task``.
-        method: Name of the method alone.
-        payload: The message of the application.
-        timeout_nano: How long the caller waits, in nanoseconds. 0: there is no limit. A negative
-            time is over already.
-        metadata: Pairs of key and value, as they were sent.
-    """
-
-    service: str
-    method: str
-    payload: bytes = b""
-    timeout_nano: int = 0
-    metadata: Metadata = ()
-
-
-@attrs.define(unsafe_hash=True)
-class AnyMessage:
-    """A message of any type: google.protobuf.Any. A value: do not change one.
-
-    Attributes:
-        type_url: Names the type, e.g. ``type.googleapis.com/google.rpc.RetryInfo``.
-        value: The bytes of the message.
-    """
-
-    type_url: str
-    value: bytes
-
-
-@attrs.define(unsafe_hash=True)
-class Status:
-    """How a call ended: google.rpc.Status. A value: do not change one.
-
-    Attributes:
-        code: A code of gRPC, 0 for success. A peer may send any number of the type int32.
-        message: Text for people.
-        details: Messages for programs.
-    """
-
-    code: int
-    message: str = ""
-    details: tuple[AnyMessage, ...] = ()
-
-
-@attrs.define(unsafe_hash=True)
-class Response:
-    """The end of a call. A value: do not change one.
-
-    Attributes:
-        status: ``None``, or one with the code 0: success. Go omits it then, Rust does not.
-        payload: The message of the application; of no meaning without success.
-    """
-
-    status: Status | None = None
-    payload: bytes = b""
+_names: dict[bytes, tuple[str, str]] = {}  # The fields, as they are received: the texts.
+_heads: dict[tuple[str, str], bytes] = {}  # The texts: the fields, as they are sent.
 
 
 def encode_request(request: Request) -> bytes:
@@ -106,19 +55,29 @@ def encode_request(request: Request) -> bytes:
     Raises:
         LocalProtocolError: A text cannot be written as UTF-8, or the timeout has more than 64 bits.
     """
-    parts = [_text(1, request.service), _text(2, request.method)]
-    if request.payload:
-        parts.append(field(3, request.payload))
-    if request.timeout_nano:
-        parts.append(b"\x20" + _signed(request.timeout_nano, 64))
-    for key, value in request.metadata:
-        parts.append(field(5, _text(1, key) + _text(2, value)))
-    return b"".join(parts)
+    names = (request.service, request.method)
+    head = _heads.get(names)
+    if head is None:
+        head = _text(1, names[0]) + _text(2, names[1])
+        if len(head) <= _LONGEST_HEAD:
+            _keep(_heads, names, head)
+    tail = b"\x20" + _signed(request.timeout_nano, 64) if request.timeout_nano else b""
+    if request.metadata:
+        tail += b"".join(
+            [field(5, _text(1, key) + _text(2, value)) for key, value in request.metadata]
+        )
+    payload = request.payload
+    if not payload:
+        return head + tail
+    return b"".join((head, b"\x1a", varint(len(payload)), payload, tail))
 
 
 def encode_ok(payload: bytes) -> bytes:
-    """Return the body of a RESPONSE for success: shorter than `encode_response`, and the same."""
-    return field(2, payload) if payload else b""
+    """Return the body of a RESPONSE for success: as `encode_response` does, but faster."""
+    size = len(payload)
+    if size < 128:
+        return _PAYLOAD[size] + payload
+    return b"".join((b"\x12", varint(size), payload))
 
 
 def encode_response(response: Response) -> bytes:
@@ -138,6 +97,12 @@ def encode_response(response: Response) -> bytes:
         value = field(2, detail.value) if detail.value else b""
         parts.append(field(3, _text(1, detail.type_url) + value))
     return field(1, b"".join(parts)) + encode_ok(response.payload)
+
+
+def _keep(kept: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = value
 
 
 def _text(number: int, text: str) -> bytes:
@@ -169,54 +134,72 @@ def decode_request(body: bytes, *, max_metadata: int, max_entries: int) -> Reque
         MetadataTooLarge: There is more metadata than the limits allow. Nothing is made of the entry
             that is too much, nor of those behind it.
     """
-    return _any_request(body, max_metadata, max_entries)
+    names = None
+    after = 0
+    try:
+        # Where the method ends, if it and the service come first and are short. If they do not,
+        # this is the end of something else, and that is not among the names that are kept.
+        after = body[1] + 4
+        after += body[after - 1]
+        names = _names.get(body[:after])
+        if names is not None:
+            request = _usual_request(names, body, after, max_metadata, max_entries)
+            if request is not None:
+                return request
+    except (IndexError, ValueError):
+        pass  # It is malformed, and `any_request` says why.
+    request = any_request(body, max_metadata, max_entries)
+    if names is None:
+        head = _text(1, request.service) + _text(2, request.method)
+        if len(head) == after and body.startswith(head):
+            _keep(_names, head, (request.service, request.method))
+    return request
 
 
-def _any_request(body: bytes, max_metadata: int, max_entries: int) -> Request:
-    reader = FieldReader(body, "Request", MAX_FIELDS + max_entries * _FIELDS_OF_AN_ENTRY)
-    service = method = ""
+def _usual_request(
+    names: tuple[str, str], body: bytes, after: int, max_metadata: int, max_entries: int
+) -> Request | None:
+    """Decode the fields from ``after`` on. Return ``None`` if they do not have the usual form.
+
+    Raises:
+        IndexError: They do not.
+        ValueError: They do not.
+    """
+    end = len(body)
     payload = b""
-    timeout_nano = size = 0
+    timeout_nano = 0
+    if after < end and body[after] == 0x1A:
+        start = after + 2
+        size = body[after + 1]
+        if size > 127:
+            size, start = read_varint(body, after + 1)
+        after = start + size
+        payload = body[start:after]
+    if after < end and body[after] == 0x20:
+        timeout_nano, after = read_varint(body, after + 1)
+        if timeout_nano >> 63:
+            timeout_nano -= 1 << 64
+    if after == end:
+        return Request(names[0], names[1], payload, timeout_nano)
     metadata: list[tuple[str, str]] = []
-    while number := reader.next():
-        match number:
-            case 1:
-                service = reader.text("service")
-            case 2:
-                method = reader.text("method")
-            case 3:
-                payload = reader.blob("payload")
-            case 4:
-                timeout_nano = reader.int64("timeout_nano")
-            case 5:
-                if len(metadata) == max_entries:
-                    raise MetadataTooLarge(
-                        f"more than {max_entries} entries of metadata (max_entries)"
-                    )
-                outer = reader.enter("metadata")
-                size += reader.size
-                if size > max_metadata:
-                    raise MetadataTooLarge(
-                        f"more than {max_metadata} bytes of metadata (max_metadata)"
-                    )
-                metadata.append(_entry(reader))
-                reader.leave(outer)
-            case _:
-                reader.skip()
-    return Request(service, method, payload, timeout_nano, tuple(metadata))
-
-
-def _entry(reader: FieldReader) -> tuple[str, str]:
-    key = value = ""
-    while number := reader.next():
-        match number:
-            case 1:
-                key = reader.text("the key of metadata")
-            case 2:
-                value = reader.text("the value of metadata")
-            case _:
-                reader.skip()
-    return key, value
+    while after < end and body[after] == 0x2A and len(metadata) < max_entries:
+        size = body[after + 1]
+        key = after + 4
+        value = key + body[after + 3] + 2
+        after += 2 + size
+        max_metadata -= size
+        if (
+            size > 127
+            or max_metadata < 0
+            or body[key - 2] != 0x0A
+            or body[value - 2] != 0x12
+            or value + body[value - 1] != after
+        ):
+            return None
+        metadata.append((body[key : value - 2].decode(), body[value:after].decode()))
+    if after != end:
+        return None
+    return Request(names[0], names[1], payload, timeout_nano, tuple(metadata))
 
 
 def decode_response(body: bytes) -> Response:
@@ -228,53 +211,17 @@ def decode_response(body: bytes) -> Response:
     Raises:
         MalformedFrame: The body is no Response; the text says where, and why.
     """
-    return _any_response(body)
-
-
-def _any_response(body: bytes) -> Response:
-    reader = FieldReader(body, "Response", MAX_FIELDS)
-    status: Status | None = None
-    payload = b""
-    while number := reader.next():
-        match number:
-            case 1:
-                outer = reader.enter("status")
-                status = _status(reader, status or Status(0))
-                reader.leave(outer)
-            case 2:
-                payload = reader.blob("payload")
-            case _:
-                reader.skip()
-    return Response(status, payload)
-
-
-def _status(reader: FieldReader, before: Status) -> Status:
-    # "Last One Wins": messages of one field are merged.
-    code, message, details = before.code, before.message, list(before.details)
-    while number := reader.next():
-        match number:
-            case 1:
-                code = reader.int32("the code of status")
-            case 2:
-                message = reader.text("the message of status")
-            case 3:
-                outer = reader.enter("a detail of status")
-                details.append(_any_message(reader))
-                reader.leave(outer)
-            case _:
-                reader.skip()
-    return Status(code, message, tuple(details))
-
-
-def _any_message(reader: FieldReader) -> AnyMessage:
-    type_url = ""
-    value = b""
-    while number := reader.next():
-        match number:
-            case 1:
-                type_url = reader.text("the type of a detail")
-            case 2:
-                value = reader.blob("the value of a detail")
-            case _:
-                reader.skip()
-    return AnyMessage(type_url, value)
+    if not body:
+        return Response()
+    if body[0] == 0x12:
+        try:
+            start = 2
+            size = body[1]
+            if size > 127:
+                size, start = read_varint(body, 1)
+        except (IndexError, ValueError):
+            pass  # It is malformed, and `any_response` says why.
+        else:
+            if start + size == len(body):
+                return Response(None, body[start:])
+    return any_response(body)

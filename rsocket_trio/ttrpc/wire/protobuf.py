@@ -12,7 +12,7 @@ from typing import Final
 
 from rsocket_trio.errors import MalformedFrame
 
-__all__ = ["MAX_DEPTH", "FieldReader", "field", "varint"]
+__all__ = ["MAX_DEPTH", "FieldReader", "field", "read_varint", "varint"]
 
 MAX_DEPTH: Final = 100
 """How deep groups may be nested that are skipped. Other implementations have this limit too."""
@@ -37,6 +37,8 @@ def varint(value: int) -> bytes:
     """
     if 0 <= value < 128:
         return _ONE_BYTE[value]
+    if 0 <= value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
     value &= 2**64 - 1
     written = bytearray()
     while value > 127:
@@ -56,6 +58,27 @@ def field(number: int, data: bytes) -> bytes:
     return b"%c%b%b" % (number << 3 | BYTES, varint(len(data)), data)
 
 
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read a varint; return its value and the position behind it.
+
+    Raises:
+        IndexError: The data ends before the varint does.
+        ValueError: It has more than 64 bits. So it has at most ten bytes ("Base 128 Varints"), and
+            the tenth one is 1 at most.
+    """
+    value = shift = 0
+    for byte in data[position : position + 10]:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            if value >> 64:
+                break
+            return value, position + shift // 7
+    if shift < 70:
+        raise IndexError("a varint is cut off")
+    raise ValueError("a varint is longer than 64 bits")
+
+
 class FieldReader:
     """Reads the fields of a message, and of the messages in it.
 
@@ -65,8 +88,8 @@ class FieldReader:
     Args:
         data: The bytes of the message.
         name: What error texts call it.
-        max_fields: How many fields there may be, in all: a field of two bytes costs a hundred times
-            the time that it costs to send it.
+        max_fields: How many fields there may be, in all: the smallest has two bytes, and each takes
+            the time of a call.
 
     Attributes:
         size: The number of bytes in the field that `enter` entered last.
@@ -86,12 +109,17 @@ class FieldReader:
 
     def next(self) -> int:
         """Go to the next field, and return its number; 0 at the end of the message."""
-        if self._position == self._end:
+        position = self._position
+        if position == self._end:
             return 0
         if not self._left:
             raise self._error("too many fields")
         self._left -= 1
-        tag = self._varint()
+        tag = self._data[position]
+        if tag < 128:
+            self._position = position + 1
+        else:
+            tag = self._varint()
         self._number = tag >> 3
         self._type = tag & 7
         if not 0 < self._number <= _LAST_NUMBER:
@@ -188,28 +216,25 @@ class FieldReader:
 
     def _stop(self) -> int:
         """Read a length; return the position behind that many bytes."""
-        size = self._varint()
+        position = self._position
+        if position < self._end and (size := self._data[position]) < 128:
+            self._position = position + 1
+        else:
+            size = self._varint()
         left = self._end - self._position
         if size > left:
             raise self._error(f"field {self._number} has {size} bytes, but {left} are left")
         return self._position + size
 
     def _varint(self) -> int:
-        # "Base 128 Varints": at most ten bytes, and so the last one may only be 0 or 1.
-        data = self._data
-        value = shift = 0
-        for position in range(self._position, min(self._position + 10, self._end)):
-            byte = data[position]
-            value |= (byte & 127) << shift
-            if byte < 128:
-                if value >= 2**64:
-                    break
-                self._position = position + 1
-                return value
-            shift += 7
-        if self._end - self._position < 10:
+        try:
+            value, position = read_varint(self._data, self._position)
+        except (IndexError, ValueError) as error:
+            raise self._error(str(error)) from None
+        if position > self._end:
             raise self._error("a varint is cut off")
-        raise self._error("a varint is longer than 64 bits")
+        self._position = position
+        return value
 
     def _error(self, text: str) -> MalformedFrame:
         return MalformedFrame(f"{self._name}, byte {self._position}: {text}")

@@ -1,0 +1,285 @@
+"""The client: `connect`, `Client`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, final
+
+import attrs
+import trio
+
+from ...errors import ConnectFailed, InternalError, fresh_copy
+from ...interactions.block import Block
+from ...protocol.retry import Retry
+from ...sealed import Sealed, make
+from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.dial import dial
+from ...uri import Uri
+from ..addresses import ttrpc_uri
+from ..carrier import OpenStream, as_byte_stream, carry
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
+from ..inbox import ReplyStream
+from ..metadata import MetadataLike, as_metadata
+from ..methods import Method, MethodKind, Req, Res
+from .connection import ClientConnection
+from .interceptors import ClientInterceptor, OutgoingCall, around_open, around_unary
+from .streams import BidiStream, ClientStream, open_stream
+from .unary import unary
+
+__all__ = ["Client", "ClientStatistics", "connect"]
+
+
+@attrs.frozen(kw_only=True)
+class ClientStatistics:
+    """Numbers about a client's connection.
+
+    Attributes:
+        open_calls: Calls that wait for something.
+        queued_size: Bytes that wait to be sent.
+        unread_size: Bytes of messages that have arrived and are not received yet.
+        ignored_frames: Frames of the server for calls that nobody waits for any more.
+    """
+
+    open_calls: int
+    queued_size: int
+    unread_size: int
+    ignored_frames: int
+
+
+@final
+class Client(metaclass=Sealed, given="connect gives one"):
+    """Calls methods of a server. Any number of tasks may use it at the same time.
+
+    Each call lives in its caller's task. The deadline of the caller's cancel scope leaves with the
+    call, as its timeout. The protocol has no cancellation: the handler of a caller that leaves
+    runs until this deadline, or the end of the connection.
+
+    Attributes:
+        info: Facts about the connection.
+    """
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        info: TransportInfo,
+        interceptors: Sequence[ClientInterceptor],
+    ) -> None:
+        self._connection = connection
+        self.info = info
+        self._unary = around_unary(interceptors, self._send) if interceptors else None
+        self._open = around_open(interceptors, self._open_stream)
+
+    async def unary(
+        self, method: Method[Req, Res], request: Req, *, metadata: MetadataLike | None = None
+    ) -> Res:
+        """Call a method with one request and one answer.
+
+        Args:
+            method: The method.
+            request: The request.
+            metadata: Pairs of text for the handler.
+
+        Raises:
+            CallError: The call has failed, with a class for each code, e.g. `NotFound`. A request
+                that is too long for a frame is a `ResourceExhausted`, and nothing is sent.
+            RemoteProtocolError: The server broke the protocol on this call.
+            ConnectionClosed: The connection is over, or was lost before the answer came.
+            trio.ClosedResourceError: The block of `connect` has ended.
+            TypeError: The method is of another kind, or the request or metadata are of a wrong
+                type.
+
+        Checkpoint: always.
+        If cancelled: the answer is dropped when it comes. The server is not told, see above.
+        """
+        if method.kind is not MethodKind.UNARY:
+            raise _wrong_kind(method, MethodKind.UNARY)
+        pairs = () if metadata is None else as_metadata(metadata)
+        if self._unary is None:
+            return await unary(self._connection, method, request, pairs)
+        answer: Res = await self._unary(OutgoingCall(method, pairs), request)
+        return answer
+
+    def server_stream(
+        self, method: Method[Req, Res], request: Req, *, metadata: MetadataLike | None = None
+    ) -> AbstractAsyncContextManager[ReplyStream[Res]]:
+        """Call a method with one request and a stream of answers.
+
+        ``async with client.server_stream(TICKS, request) as ticks: async for tick in ticks: ...``
+
+        Args:
+            method: The method.
+            request: The request.
+            metadata: Pairs of text for the handler.
+
+        Raises:
+            TypeError: The method is of another kind, or metadata are of a wrong type; entering
+                raises the errors of `unary` besides.
+
+        Entering is a cancellation point. Leaving early drops what still comes.
+        """
+        return self._stream(method, MethodKind.SERVER_STREAM, request, metadata)
+
+    def client_stream(
+        self, method: Method[Req, Res], *, metadata: MetadataLike | None = None
+    ) -> AbstractAsyncContextManager[ClientStream[Req, Res]]:
+        """Call a method with a stream of requests and one answer.
+
+        ``async with client.client_stream(SUM) as call: await call.send(part); await call.reply()``
+
+        Args:
+            method: The method.
+            metadata: Pairs of text for the handler.
+
+        Raises:
+            TypeError: As for `server_stream`.
+
+        Entering is a cancellation point. Leaving early tells the server that no more comes.
+        """
+        return self._stream(method, MethodKind.CLIENT_STREAM, None, metadata)
+
+    def bidi_stream(
+        self, method: Method[Req, Res], *, metadata: MetadataLike | None = None
+    ) -> AbstractAsyncContextManager[BidiStream[Req, Res]]:
+        """Call a method with streams in both directions.
+
+        Args:
+            method: The method.
+            metadata: Pairs of text for the handler.
+
+        Raises:
+            TypeError: As for `server_stream`.
+
+        Entering is a cancellation point. Leaving early tells the server that no more comes, and
+        drops what still comes from there.
+        """
+        return self._stream(method, MethodKind.BIDI_STREAM, None, metadata)
+
+    def _stream(
+        self, method: Method[Any, Any], kind: MethodKind, request: Any, metadata: Any
+    ) -> AbstractAsyncContextManager[Any]:
+        if method.kind is not kind:
+            raise _wrong_kind(method, kind)
+        return self._open(OutgoingCall(method, as_metadata(metadata)), request)
+
+    async def _send(self, call: OutgoingCall, request: Any) -> Any:
+        return await unary(self._connection, call.method, request, call.metadata)
+
+    def _open_stream(self, call: OutgoingCall, request: Any) -> AbstractAsyncContextManager[Any]:
+        return open_stream(self._connection, call.method, request, call.metadata)
+
+    async def wait_closed(self) -> Exception:
+        """Wait until the connection is over, and return the reason.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        lifecycle = self._connection.lifecycle
+        await lifecycle.ended.wait()
+        assert lifecycle.failure is not None
+        return fresh_copy(lifecycle.failure)
+
+    def statistics(self) -> ClientStatistics:
+        """Return numbers about this connection."""
+        connection = self._connection
+        return ClientStatistics(
+            open_calls=len(connection.calls),
+            queued_size=connection.room.used + connection.outbox.control_size,
+            unread_size=connection.unread.size,
+            ignored_frames=connection.ignored,
+        )
+
+
+@asynccontextmanager
+async def connect(
+    target: str | Uri | OpenStream,
+    *,
+    config: TtrpcConfig = DEFAULT_CONFIG,
+    interceptors: Sequence[ClientInterceptor] = (),
+    retry: Retry | None = None,
+) -> AsyncIterator[Client]:
+    """Connect to a server.
+
+    ``async with connect("unix:///run/x.sock") as client: ...``
+
+    The connection lives as long as the block. Leaving the block sends what is queued and closes
+    the connection; calls that are still open then raise `trio.ClosedResourceError`.
+
+    Args:
+        target: An address, see `rsocket_trio.ttrpc.addresses`; or an open stream, a connected
+            socket or the number of its descriptor, which is closed with the block.
+        config: Times, sizes and limits.
+        interceptors: Code around every call, the outermost first.
+        retry: If no connection can be made, try again by this schedule, e.g. because the server
+            is still starting. By default there is one attempt. A connection that is lost later is
+            not made again: calls may have been handled, and only the application knows which ones
+            may be repeated.
+
+    Yields:
+        The client. The protocol has no handshake, so a server that is none shows only with the
+        first call.
+
+    Raises:
+        ConnectFailed: No connection could be made; ``__cause__`` holds the error.
+        OSError: The target is a socket that is not connected.
+        TypeError: An argument is of a wrong type.
+        ValueError: The address is wrong.
+        InternalError: On leaving: a task of the connection crashed. Please report it.
+
+    Checkpoint: entering and leaving, always.
+    If cancelled: the connection is closed.
+    """
+    check_config(config)
+    for each in interceptors:
+        if not isinstance(each, ClientInterceptor):
+            raise TypeError(
+                f"an interceptor must be an object of a ClientInterceptor, not {each!r}"
+            )
+    block = Block()
+    with block.around():
+        async with await _open(target, config, retry) as stream:
+            transport = carry(stream, config.limits.max_message_size)
+            connection = ClientConnection(transport, config)
+            try:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(connection.run)
+                    with block.body():
+                        yield make(Client, connection, stream.info, tuple(interceptors))
+                    await connection.flush()
+                    connection.lifecycle.close()
+            except BaseExceptionGroup as group:
+                crash, _ = group.split(Exception)
+                if crash is None or block.error is not None:
+                    raise
+                raise InternalError("a task of the connection crashed") from group
+
+
+async def _open(
+    target: str | Uri | OpenStream, config: TtrpcConfig, retry: Retry | None
+) -> ByteStream:
+    if not isinstance(target, str | Uri):
+        if retry is not None:
+            raise TypeError("retry= goes with an address: an open stream cannot be dialled again")
+        return as_byte_stream(target)
+    uri = ttrpc_uri(target)
+    waits = iter(()) if retry is None else retry.delays(random.random)
+    while True:
+        try:
+            return await dial(uri, _as_it_is, handshake_timeout=config.connect_timeout)
+        except ConnectFailed:
+            wait = next(waits, None)
+            if wait is None:
+                raise
+        await trio.sleep(wait)
+
+
+async def _as_it_is(stream: ByteStream) -> ByteStream:
+    return stream
+
+
+def _wrong_kind(method: Method[Any, Any], wanted: MethodKind) -> TypeError:
+    return TypeError(
+        f"{method.path} is of the kind {method.kind.value}, not {wanted.value}: call "
+        f"Client.{method.kind.value}"
+    )

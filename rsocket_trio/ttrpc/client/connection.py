@@ -1,0 +1,299 @@
+"""The tasks of a client's connection, and its table of calls: `ClientConnection`.
+
+    ClientConnection.run
+    ├─ writer    the only caller of send_frames
+    └─ reader    dispatches frames to the calls; never waits for a caller
+
+A call waits in its caller's task, so the caller's cancel scope is its timeout. The protocol has no
+frame for cancellation: a caller that leaves is forgotten here, and its deadline ends the handler.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import trio
+
+from ...connection.engine import write_frames
+from ...connection.lifecycle import Lifecycle
+from ...connection.outbox import Outbox
+from ...connection.reader import READ_ERRORS
+from ...errors import (
+    ConnectionClosed,
+    ConnectionLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    fresh_copy,
+)
+from ..errors import ResourceExhausted
+from ..inbox import MessageInbox, Unread
+from ..reader import CallReader, Overrun
+from ..wire.envelopes import Metadata, Request, encode_request
+from ..wire.frames import HEADER, HEADER_SIZE, MessageType
+from ..wire.protobuf import varint
+
+if TYPE_CHECKING:
+    from ...transports.byte_stream import ByteStreamTransport
+    from ..config import TtrpcConfig
+    from ..methods import Method
+
+__all__ = ["ClientCall", "ClientConnection", "request_body", "timeout_left"]
+
+_RESPONSE: Final = MessageType.RESPONSE.value
+_REQUEST: Final = MessageType.REQUEST.value
+_DATA: Final = MessageType.DATA.value
+_pack: Final = HEADER.pack
+_unpack: Final = HEADER.unpack_from
+_LAST_ID: Final = 0xFFFFFFFF
+_LONGEST: Final = 2**63 - 1
+
+
+class ClientCall(Protocol):
+    """One call, for the reader of its connection. All methods are synchronous."""
+
+    def receive_response(self, body: bytes) -> None:
+        """Receive the RESPONSE: the call is over."""
+
+    def receive_data(self, flags: int, body: bytes) -> None:
+        """Receive a DATA frame."""
+
+    def fail(self, error: Exception) -> None:
+        """End with an error: of the connection, or of a frame of the server."""
+
+
+def timeout_left() -> int:
+    """Return how long the caller waits, in nanoseconds; 0 if there is no limit.
+
+    It is at least 1: a deadline that is over is for the caller's own cancel scope to notice.
+    """
+    deadline = trio.current_effective_deadline()
+    if deadline == inf:
+        return 0
+    left = int((deadline - trio.current_time()) * 1e9)
+    return min(max(1, left), _LONGEST)
+
+
+def request_body(
+    method: Method[Any, Any], payload: bytes, timeout: int, metadata: Metadata
+) -> bytes:
+    """Return the body of a REQUEST.
+
+    Raises:
+        LocalProtocolError: Metadata cannot be written as UTF-8.
+    """
+    body = method.head
+    if payload:
+        size = len(payload)
+        body += (b"\x1a%c" % size if size < 0x80 else b"\x1a" + varint(size)) + payload
+    if timeout:
+        body += b"\x20" + varint(timeout)
+    if metadata:
+        body += encode_request(Request("", "", metadata=metadata))
+    return body
+
+
+class ClientConnection:
+    """One connection of a client.
+
+    Attributes:
+        lifecycle: Whether it is over, and how to end it.
+        outbox: The frames that wait to be sent.
+        calls: The calls that wait for something, by stream id.
+        unread: Counts the messages of all streams that are not received.
+        max_size: The longest body of a frame, in bytes.
+        limits: The limits.
+        ignored: How many frames came for calls that nobody waits for any more.
+    """
+
+    def __init__(self, transport: ByteStreamTransport, config: TtrpcConfig) -> None:
+        limits = config.limits
+        self.limits = limits
+        self._transport = transport
+        self._config = config
+        self.lifecycle = lifecycle = Lifecycle(
+            established=True, peer=lambda: transport.info.peer or transport.info.scheme
+        )
+        self.outbox = Outbox(
+            limits.max_outbox_size, limits.max_control_size, limits.max_unsent_control_size
+        )
+        self.room = self.outbox.room
+        self.calls: dict[int, ClientCall] = {}
+        self.unread = Unread(limits.max_unread_size)
+        self.max_size = limits.max_message_size
+        self.ignored = 0
+        self._next_id = 1
+        self._reader = CallReader(transport, self._dispatch, lifecycle, self._peer_ended, config)
+        lifecycle.on_end.append(self._end)
+        self.outbox.on_overrun = self._overrun
+
+    # -- the tasks --------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Drive the connection until it is over; then `Lifecycle.failure` says why.
+
+        Checkpoint: always.
+        If cancelled: every call fails; frames that are queued leave within ``close_timeout``.
+        """
+        outbox = self.outbox
+        self._transport.wake_writer = outbox.wake_writer
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(write_frames, outbox, self._transport, self.lifecycle)
+                task_status.started()
+                await self.lifecycle.ended.wait()
+                nursery.cancel_scope.cancel(reason="the connection is over")
+        finally:
+            self.lifecycle.close()
+            outbox.room.fail_waiting()
+            outbox.discard()
+            self._reader.forget()
+            # Now, not with the block: the server sees that nobody will call it any more.
+            await self._transport.aclose()
+
+    async def _read(self) -> None:
+        reader = self._reader
+        try:
+            while True:
+                await (
+                    reader.wait()
+                    if reader.frames or reader.wait_received is None
+                    else reader.wait_received()
+                )
+                reader.deliver()
+        except READ_ERRORS as error:
+            reader.failed(error)
+
+    async def flush(self) -> None:
+        """Wait until what is queued has left, for ``close_timeout`` at most.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        with trio.move_on_after(self._config.close_timeout):
+            await self.outbox.wait_idle()
+
+    # -- for calls --------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise the reason why there can be no more calls, if there is one."""
+        failure = self.lifecycle.failure
+        if failure is not None:
+            raise fresh_copy(failure)
+
+    def check_size(self, size: int) -> None:
+        """Refuse a body that is too long for a frame.
+
+        Raises:
+            ResourceExhausted: It is; nothing is sent.
+        """
+        if size > self.max_size:
+            raise ResourceExhausted(
+                f"message length {size} exceed maximum message size of {self.max_size}; "
+                "nothing was sent"
+            )
+
+    async def open(self, call: ClientCall, flags: int, body: bytes) -> int:
+        """Queue a REQUEST, when there is room, and return the id of its stream.
+
+        Ids leave in order: the call gets its id when its frame is queued.
+
+        Raises:
+            ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
+            LocalProtocolError: The ids of this connection are used up.
+            ResourceExhausted: The body is too long for a frame.
+
+        Checkpoint: only if there is no room.
+        If cancelled: nothing is queued.
+        """
+        self.check()
+        size = len(body)
+        if size > self.max_size:
+            self.check_size(size)
+        room = self.room
+        reserved = room.used >= room.limit
+        if reserved:
+            await self.outbox.reserve(HEADER_SIZE + size)
+        stream_id = self._next_id
+        if stream_id > _LAST_ID:
+            if reserved:
+                self.outbox.release(HEADER_SIZE + size)
+            raise LocalProtocolError("all stream ids of this connection are used up: connect again")
+        self._next_id = stream_id + 2
+        self.calls[stream_id] = call
+        frame = _pack(size, stream_id, _REQUEST, flags) + body
+        if reserved:
+            self.outbox.put_reserved(frame)
+        else:
+            self.outbox.put(frame)
+        return stream_id
+
+    async def send_data(self, stream_id: int, body: bytes) -> None:
+        """Queue a DATA frame with a message, when there is room.
+
+        Raises:
+            ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
+            ResourceExhausted: The message is too long for a frame.
+
+        Checkpoint: only if there is no room.
+        If cancelled: nothing is queued.
+        """
+        self.check()
+        self.check_size(len(body))
+        frame = _pack(len(body), stream_id, _DATA, 0) + body
+        room = self.room
+        if room.used < room.limit:
+            self.outbox.put(frame)
+        else:
+            await self.outbox.reserve(len(frame))
+            self.outbox.put_reserved(frame)
+
+    def send_control(self, frame: bytes) -> None:
+        """Queue a frame that never waits."""
+        if self.lifecycle.failure is None:
+            self.outbox.put_control(frame)
+
+    def forget(self, stream_id: int) -> None:
+        """Nobody waits for this call any more. Safe to call twice."""
+        self.calls.pop(stream_id, None)
+
+    def hold(self, inbox: MessageInbox, overrun: Overrun) -> None:
+        """Pause the reading: an inbox is full."""
+        self._reader.hold(inbox, overrun)
+
+    # -- from the reader --------------------------------------------------------------------
+
+    def _dispatch(self, frame: bytes) -> None:
+        length, stream_id, kind, flags = _unpack(frame)
+        call = self.calls.get(stream_id)
+        if call is None:
+            self.ignored += 1  # its caller has left, or it has ended
+        elif length > self.max_size:
+            del self.calls[stream_id]
+            text = f"message length {length} exceed maximum message size of {self.max_size}"
+            call.fail(ResourceExhausted(text))
+        elif kind == _RESPONSE:
+            del self.calls[stream_id]
+            call.receive_response(frame[HEADER_SIZE:])
+        elif kind == _DATA:
+            call.receive_data(flags, frame[HEADER_SIZE:])
+        elif kind == _REQUEST:
+            del self.calls[stream_id]
+            call.fail(RemoteProtocolError("the server sent a REQUEST on the stream of a call"))
+        # Other types are of a later version of the protocol: ignored.
+
+    def _peer_ended(self) -> None:
+        self.lifecycle.end(ConnectionLost("the peer closed the connection"))
+
+    def _overrun(self, size: int) -> None:
+        self.lifecycle.end(
+            ConnectionClosed(f"{size} bytes are unsent, as the peer does not read them")
+        )
+
+    def _end(self, error: Exception, _last_words: bytes | None) -> None:
+        calls, self.calls = self.calls, {}
+        for call in calls.values():
+            call.fail(fresh_copy(error))
+        self.outbox.close(error)
+        self.outbox.room.fail_waiting()

@@ -1,0 +1,114 @@
+"""A call with one answer: `unary`.
+
+The caller waits in its own task, which is resumed directly with the outcome.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from trio.lowlevel import (
+    Abort,
+    checkpoint_if_cancelled,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
+
+from ...errors import MalformedFrame, RemoteProtocolError
+from ..errors import call_error
+from ..inbox import decoded
+from ..wire.envelopes import decode_response
+from .connection import request_body, timeout_left
+
+if TYPE_CHECKING:
+    import trio
+    from outcome import Outcome
+
+    from ..metadata import Metadata
+    from ..methods import Method, Res
+    from .connection import ClientConnection
+
+__all__ = ["answer_in", "unary"]
+
+
+async def unary(
+    connection: ClientConnection, method: Method[Any, Res], request: Any, metadata: Metadata
+) -> Res:
+    """Send a call and wait for its answer; see `rsocket_trio.ttrpc.Client.unary`."""
+    payload = method.request.encode(request)
+    await checkpoint_if_cancelled()  # else the request would leave, although nobody waits for it
+    call = _UnaryCall(connection)
+    body = request_body(method, payload, timeout_left(), metadata)
+    call.stream_id = await connection.open(call, 0, body)
+    if call.result is not None:
+        answer = call.unwrap()  # the connection has ended meanwhile
+    else:
+        call.task = current_task()
+        answer = await wait_task_rescheduled(call.abort)
+    return decoded(method.response, answer_in(answer))
+
+
+def answer_in(body: bytes) -> bytes:
+    """Return the message in the body of a RESPONSE.
+
+    Raises:
+        CallError: The call has failed.
+        RemoteProtocolError: The body cannot be read.
+    """
+    try:
+        response = decode_response(body)
+    except MalformedFrame as error:
+        raise RemoteProtocolError(f"the answer cannot be read: {error}") from error
+    status = response.status
+    if status is not None and status.code:
+        raise call_error(status)
+    return response.payload
+
+
+class _UnaryCall:
+    """Waits for the RESPONSE. It is also the outcome with which its caller's task is resumed."""
+
+    __slots__ = ("connection", "result", "stream_id", "task")
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.stream_id = 0
+        self.task: trio.lowlevel.Task | None = None
+        self.result: bytes | Exception | None = None
+
+    def unwrap(self) -> bytes:
+        """Return the body of the RESPONSE, or raise the error. Only once."""
+        result = self.result
+        if isinstance(result, bytes):
+            return result
+        self.result = b""
+        assert result is not None
+        try:
+            raise result
+        finally:
+            del result
+
+    def abort(self, _raise_cancel: Any) -> Abort:
+        """The caller is cancelled. The protocol cannot tell the server."""
+        self.task = None
+        self.connection.forget(self.stream_id)
+        return Abort.SUCCEEDED
+
+    def receive_response(self, body: bytes) -> None:
+        self._settle(body)
+
+    def receive_data(self, flags: int, body: bytes) -> None:
+        # PROTOCOL.md, "Data": not allowed on a unary stream.
+        self.connection.forget(self.stream_id)
+        self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
+
+    def fail(self, error: Exception) -> None:
+        self._settle(error)
+
+    def _settle(self, result: bytes | Exception) -> None:
+        self.result = result
+        task = self.task
+        if task is not None:
+            self.task = None
+            reschedule(task, cast("Outcome[bytes]", self))

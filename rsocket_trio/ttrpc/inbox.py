@@ -1,0 +1,209 @@
+"""The messages that have arrived on one stream: `MessageInbox`, and its view `MessageStream`.
+
+The protocol has no flow control. So what waits to be received is limited, for each stream and for
+the connection; `rsocket_trio.ttrpc.reader` says what happens at the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar, final
+
+import trio
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
+
+from ..interactions.inbox import UNREAD_COST, Inbox
+from ..sealed import Sealed
+from .codec import MessageCodec
+from .errors import Internal, ResourceExhausted
+
+__all__ = ["MessageInbox", "MessageStream", "Messages", "ReplyStream", "Unread", "decoded"]
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+_IN_A_ROW: Final = 64
+
+
+class Unread:
+    """The bytes that have arrived on all streams of a connection and are not received.
+
+    Attributes:
+        size: These bytes.
+        limit: The most (`TtrpcLimits.max_unread_size`).
+    """
+
+    __slots__ = ("limit", "size")
+
+    def __init__(self, limit: int) -> None:
+        self.size = 0
+        self.limit = limit
+
+
+class MessageInbox(Inbox[bytes]):
+    """The messages of one stream that nobody has received yet.
+
+    Args:
+        unread: Counts those of the connection.
+        limit: The most bytes for this stream (`TtrpcLimits.max_stream_size`).
+
+    Attributes:
+        size: The bytes of the messages in the queue.
+    """
+
+    __slots__ = ("_drained", "_limit", "_unread", "size")
+
+    def __init__(self, unread: Unread, limit: int) -> None:
+        super().__init__()
+        self._unread = unread
+        self._limit = limit
+        self.size = 0
+        self._drained: trio.Event | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether a limit is reached; one message may go past it."""
+        return self.size >= self._limit or self._unread.size >= self._unread.limit
+
+    def deliver(self, body: bytes) -> bool:
+        """Add a message; return whether there is room for more. A closed inbox drops it."""
+        if self.closed or self.ended:
+            return True
+        size = len(body) + UNREAD_COST
+        self.size += size
+        self._unread.size += size
+        self.queue.append(body)
+        if self._task is not None:
+            self._wake()
+        return not self.full
+
+    def pop(self) -> bytes:
+        """Take the next message; there is one."""
+        body = self.queue.popleft()
+        size = len(body) + UNREAD_COST
+        self.size -= size
+        self._unread.size -= size
+        if self._drained is not None and 2 * self.size <= self._limit:
+            self._drained.set()
+        return body
+
+    def close(self) -> None:
+        """Drop the messages: nobody will receive them."""
+        if self.closed:
+            return
+        self.drop()
+        self._unread.size -= self.size
+        self.size = 0
+        self._wake()
+        if self._drained is not None:
+            self._drained.set()
+
+    async def wait_drained(self) -> None:
+        """Wait until half of the room is free, or the inbox is closed.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        self._drained = trio.Event()
+        try:
+            if self.closed or 2 * self.size <= self._limit:
+                self._drained.set()
+            await self._drained.wait()
+        finally:
+            self._drained = None
+
+    def overflow(self) -> ResourceExhausted:
+        """Return the error of a stream that nobody reads."""
+        return ResourceExhausted(
+            "the messages of this stream arrive faster than they are received "
+            f"({self.size} bytes wait)"
+        )
+
+
+def decoded(codec: MessageCodec[T], body: bytes) -> T:
+    """Return a message that has arrived.
+
+    Raises:
+        Internal: It cannot be read; the reason is its cause, and is not for the peer.
+    """
+    try:
+        return codec.decode(body)
+    except Exception as error:  # a codec of the application may raise anything
+        raise Internal(f"a message of {len(body)} bytes is no {codec.name}") from error
+
+
+class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
+    """The messages that the peer sends on one stream, in order; iterate over it.
+
+    One task reads it at a time.
+    """
+
+    __slots__ = ("_burst", "_codec", "_inbox")
+
+    def __init__(self, inbox: MessageInbox, codec: MessageCodec[T_co]) -> None:
+        self._inbox = inbox
+        self._codec = codec
+        self._burst = 0
+
+    def __aiter__(self) -> Messages[T_co]:
+        return self
+
+    async def __anext__(self) -> T_co:
+        """Return the next message.
+
+        Checkpoint: every message is a cancellation point; other tasks run whenever this has to
+        wait, and after every 64 messages at least.
+        If cancelled: no message is lost.
+        """
+        inbox = self._inbox
+        if inbox.queue and self._burst < _IN_A_ROW:
+            await checkpoint_if_cancelled()
+            self._burst += 1
+            return decoded(self._codec, inbox.pop())
+        try:
+            return await self.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> T_co:
+        """Receive the next message.
+
+        Raises:
+            trio.EndOfChannel: The peer has sent its last message, and all have been received.
+            CallError: The call has failed; INTERNAL if a message cannot be read.
+            ConnectionClosed: The connection ended before the stream did.
+            trio.ClosedResourceError: It was closed here.
+            trio.BusyResourceError: Another task is receiving.
+
+        Checkpoint: always.
+        If cancelled: no message is lost.
+        """
+        self._burst = 0
+        await self._inbox.wait(type(self).__name__)
+        return decoded(self._codec, self._inbox.pop())
+
+    def close(self) -> None:
+        """Read no more: what arrives is dropped. The protocol cannot tell the peer."""
+        self._inbox.close()
+
+    async def aclose(self) -> None:
+        """`close`, and a checkpoint.
+
+        Checkpoint: always.
+        If cancelled: closed all the same.
+        """
+        self.close()
+        await checkpoint()
+
+
+@final
+class MessageStream(Messages[T_co], metaclass=Sealed, given="handlers of streams are given one"):
+    """The messages of a client, for a handler; see `Messages`."""
+
+    __slots__ = ()
+
+
+@final
+class ReplyStream(Messages[T_co], metaclass=Sealed, given="Client.server_stream gives one"):
+    """The messages of a server, for the caller of `Client.server_stream`; see `Messages`."""
+
+    __slots__ = ()

@@ -1,0 +1,274 @@
+"""Serve a `rsocket_trio.Router` over ttrpc: `accept_router`.
+
+The route of a call is ``package.Service/Method``. A request_response (or fire_and_forget) handler
+answers unary calls, a request_stream handler those with a stream of answers, and a request_channel
+handler those with streams in both directions. The router treats the peer as a client whose SETUP
+has no metadata: guards are asked about the connection, and about each call. The metadata key
+``authorization`` (``Bearer ...`` or ``Basic ...``) is the authentication of a call; all metadata
+are an entry of `METADATA_TYPE`.
+
+Another `Responder` works too; then the flags of a request say which handler is meant.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import AsyncIterable, Awaitable, Callable
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from ..errors import SetupError, single_error
+from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
+from ..log_policy import logger
+from ..metadata.authentication import (
+    Authentication,
+    BearerAuthentication,
+    SimpleAuthentication,
+)
+from ..metadata.builder import Metadata
+from ..metadata.mime_types import MIME, WellKnownMimeType
+from ..payload import Payload
+from ..protocol.interaction import Interaction
+from ..responder import Responder, Setup, accept_with
+from ..routing.bound import BoundRouter
+from ..routing.mute import mute_requester
+from ..sockets.byte_stream import TransportInfo
+from ..streamed import AnyPayload, StreamedPayload
+from .codec import BYTES
+from .errors import Unauthenticated
+from .inbox import MessageStream
+from .methods import Method, MethodKind
+from .server.bound import Methods, ServedMethod
+from .server.call import Call
+from .wire.frames import REMOTE_CLOSED, REMOTE_OPEN
+
+__all__ = ["METADATA_TYPE", "accept_router"]
+
+METADATA_TYPE: Final = "message/x.ttrpc.metadata.v0"
+"""The MIME type of the entry with the metadata of a call: a JSON array of pairs of text."""
+
+_KINDS: Final = {
+    Interaction.REQUEST_RESPONSE: MethodKind.UNARY,
+    Interaction.FIRE_AND_FORGET: MethodKind.UNARY,
+    Interaction.REQUEST_STREAM: MethodKind.SERVER_STREAM,
+    Interaction.REQUEST_CHANNEL: MethodKind.BIDI_STREAM,
+}
+
+
+def accept_router(
+    responder: Responder, data_mime_type: str | None, patience: float
+) -> Callable[[TransportInfo], Awaitable[Methods | None]]:
+    """Return a function that asks a responder about a connection.
+
+    Args:
+        responder: The router.
+        data_mime_type: The MIME type of messages; by default that of protobuf.
+        patience: The time for the guards, in seconds.
+
+    Returns:
+        The function. It returns the methods of the connection, or ``None`` if the connection is
+        refused, which is logged.
+    """
+    mime_type = WellKnownMimeType.PROTOBUF.mime_type if data_mime_type is None else data_mime_type
+
+    async def accept(info: TransportInfo) -> Methods | None:
+        setup = Setup(
+            data_mime_type=str(mime_type),
+            metadata_mime_type=str(MIME.COMPOSITE_METADATA),
+            keepalive_interval=inf,
+            max_lifetime=inf,
+            transport=info,
+        )
+        accepted: Responder | None = None
+
+        async def ask() -> None:
+            nonlocal accepted
+            accepted = await accept_with(responder, setup, mute_requester(info))
+
+        with trio.move_on_after(patience):
+            error = await isolated(ask)
+            if error is None and accepted is not None:
+                return _Routes(accepted)
+            if error is not None:
+                _judge(error, info)
+            return None
+        logger.error("refused a connection: the guards of the Router did not answer in time")
+        return None
+
+    return accept
+
+
+def _judge(error: BaseException, info: TransportInfo) -> None:
+    """Log that a connection is refused.
+
+    Raises:
+        trio.Cancelled: The connection is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+    """
+    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+    if rest is not None:
+        peer = info.peer or info.scheme
+        alone = single_error(rest)
+        if isinstance(alone, SetupError):
+            alone.with_traceback(None)  # a guard may raise one object again and again
+            logger.info("refused the connection of %s: %s", peer, alone)
+        else:
+            logger.error(
+                "refused the connection of %s, because a guard of the Router failed",
+                peer,
+                exc_info=outcome_of(rest),
+            )
+    if cancelled is not None:
+        raise cancelled
+
+
+class _Routes:
+    """The routes of a responder as methods; see `rsocket_trio.ttrpc.server.bound.Methods`."""
+
+    def __init__(self, responder: Responder) -> None:
+        self._responder = responder
+        self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
+
+    def has_service(self, service: str) -> bool:
+        return not isinstance(self._responder, BoundRouter)
+
+    def find(self, service: str, method: str, flags: int) -> ServedMethod | None:
+        if not service or not method:
+            return None
+        interaction = self._interaction(f"{service}/{method}", flags)
+        if interaction is None:
+            return None
+        key = (service, method, _KINDS[interaction])
+        served = self._known.get(key)
+        if served is None:
+            served = self._serve(*key, interaction)
+            if isinstance(self._responder, BoundRouter):  # it has a limited number of routes
+                self._known[key] = served
+        return served
+
+    def _interaction(self, route: str, flags: int) -> Interaction | None:
+        meant = Interaction.REQUEST_RESPONSE
+        if flags & REMOTE_OPEN:
+            meant = Interaction.REQUEST_CHANNEL
+        elif flags & REMOTE_CLOSED:
+            meant = Interaction.REQUEST_STREAM
+        if not isinstance(self._responder, BoundRouter):
+            return meant
+        there = [each for each in _KINDS if each in self._responder.interactions(route)]
+        return meant if meant in there else there[0] if there else None
+
+    def _serve(
+        self, service: str, name: str, kind: MethodKind, interaction: Interaction
+    ) -> ServedMethod:
+        method = Method(service, name, kind, BYTES, BYTES)
+        route = f"{service}/{name}"
+        plain = Metadata(route=route).encode()
+        responder = self._responder
+
+        def payload(data: bytes, call: Call) -> Payload:
+            if not call.metadata:
+                return Payload(data, plain)
+            pairs = json.dumps(call.metadata).encode()
+            metadata = Metadata(
+                route=route, auth=_authentication(call), extra=[(METADATA_TYPE, pairs)]
+            )
+            return Payload(data, metadata.encode())
+
+        async def reply(data: bytes, call: Call) -> AnyPayload | None:
+            answer = await responder.request_response(payload(data, call))
+            if isinstance(answer, StreamedPayload):
+                return Payload(b"".join([chunk async for chunk in answer.data]))
+            return answer
+
+        async def take(data: bytes, call: Call) -> None:
+            await responder.fire_and_forget(payload(data, call))
+
+        def stream(data: bytes, call: Call) -> Any:
+            return responder.request_stream(payload(data, call))
+
+        async def channel(messages: MessageStream[bytes], call: Call) -> AsyncIterable[AnyPayload]:
+            payloads = _Payloads(messages)
+            first = await payloads.first()
+            items = responder.request_channel(payload(first, call), payloads)
+            return await items if isinstance(items, Awaitable) else items
+
+        start: Any = {
+            Interaction.REQUEST_RESPONSE: reply,
+            Interaction.FIRE_AND_FORGET: take,
+            Interaction.REQUEST_STREAM: stream,
+            Interaction.REQUEST_CHANNEL: channel,
+        }[interaction]
+        return ServedMethod(
+            path=method.path,
+            kind=kind,
+            is_unary=kind is MethodKind.UNARY,
+            sends_stream=kind.sends_stream,
+            receives_stream=kind.receives_stream,
+            method=method,
+            start=start,
+            wants_call=True,
+            decode=BYTES.decode,
+            encode=_data_of,
+        )
+
+
+def _data_of(answer: AnyPayload | None) -> bytes:
+    if answer is None:
+        return b""
+    if isinstance(answer, StreamedPayload):
+        raise TypeError("an item of a stream over ttrpc cannot be a StreamedPayload")
+    return bytes(answer.data)
+
+
+def _authentication(call: Call) -> Authentication | None:
+    """Return the authentication in the metadata of a call.
+
+    Raises:
+        Unauthenticated: It cannot be read.
+    """
+    value = next((each for key, each in call.metadata if key.lower() == "authorization"), None)
+    if value is None:
+        return None
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() == "bearer":
+        return BearerAuthentication(rest.strip())
+    if scheme.lower() == "basic":
+        try:
+            user, _, password = b64decode(rest, validate=True).decode().partition(":")
+        except ValueError:
+            raise Unauthenticated("the basic authorization cannot be read") from None
+        return SimpleAuthentication(user, password)
+    raise Unauthenticated("the authorization must be Bearer or Basic")
+
+
+class _Payloads(trio.abc.ReceiveChannel[Payload]):
+    """The messages of a client as payloads, the first one included."""
+
+    def __init__(self, messages: MessageStream[bytes]) -> None:
+        self._messages = messages
+        self._first: list[Payload] = []
+
+    async def first(self) -> bytes:
+        """Wait for the first message; the stream may have none.
+
+        Checkpoint: always.
+        If cancelled: no message is lost.
+        """
+        try:
+            data = await self._messages.receive()
+        except trio.EndOfChannel:
+            return b""
+        self._first.append(Payload(data))
+        return data
+
+    async def receive(self) -> Payload:
+        if self._first:
+            await trio.lowlevel.checkpoint()
+            return self._first.pop()
+        return Payload(await self._messages.receive())
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()

@@ -1,0 +1,69 @@
+"""What an exception of a handler becomes on the wire: `status_of`.
+
+A `CallError` is sent as it is. For some exceptions of Python there is a code that says the same,
+but their texts stay in this process, as they may have paths and secrets. Any other exception is
+UNKNOWN with a text without details, and is logged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from ...errors import ConnectionClosed, ErrorCode, StreamError, single_error
+from ...log_policy import logger
+from ..errors import CallError, StatusCode
+from ..wire.envelopes import Status
+
+__all__ = ["HANDLER_FAILED", "status_of"]
+
+HANDLER_FAILED: Final = "the handler failed"
+
+_BY_TYPE: Final[tuple[tuple[type[BaseException], StatusCode, str], ...]] = (
+    (FileExistsError, StatusCode.ALREADY_EXISTS, "already exists"),
+    (FileNotFoundError, StatusCode.NOT_FOUND, "not found"),
+    (PermissionError, StatusCode.PERMISSION_DENIED, "permission denied"),
+    (trio.TooSlowError, StatusCode.DEADLINE_EXCEEDED, "the handler was too slow"),
+    (TimeoutError, StatusCode.DEADLINE_EXCEEDED, "the handler was too slow"),
+    (NotImplementedError, StatusCode.UNIMPLEMENTED, "not implemented"),
+    (EOFError, StatusCode.OUT_OF_RANGE, "end of file"),
+)
+"""As the Go implementation maps the same errors."""
+
+_BY_STREAM_CODE: Final[dict[int, StatusCode]] = {
+    ErrorCode.REJECTED: StatusCode.PERMISSION_DENIED,
+    ErrorCode.CANCELED: StatusCode.CANCELLED,
+    ErrorCode.INVALID: StatusCode.INVALID_ARGUMENT,
+}
+"""For handlers of a `rsocket_trio.Router`; guards raise REJECTED."""
+
+
+def status_of(error: Exception, path: str, *, quiet: bool = False) -> Status:
+    """Return the status for an exception of a handler, and log what the peer is not told.
+
+    Args:
+        error: The exception; if it is a group with one exception, that one counts.
+        path: The method, for the log.
+        quiet: Log at a lower level, because nobody waits for the answer any more.
+    """
+    try:
+        alone = single_error(error)
+        if isinstance(alone, CallError):
+            if alone.__cause__ is not None:
+                logger.info("%s: %s", path, alone, exc_info=alone)
+            return alone.status
+        if isinstance(alone, StreamError):
+            text = alone.data.decode("utf-8", "replace")
+            return Status(_BY_STREAM_CODE.get(alone.code, StatusCode.UNKNOWN), text)
+        for kind, code, text in _BY_TYPE:
+            if isinstance(alone, kind):
+                logger.info("%s: the handler raised %s", path, type(alone).__name__, exc_info=error)
+                return Status(code, text)
+        if quiet or isinstance(alone, ConnectionClosed):
+            logger.debug("%s: the handler failed", path, exc_info=error)
+        else:
+            logger.error("%s: the handler failed", path, exc_info=error)
+    except Exception:  # of a class whose own methods fail
+        logger.exception("%s: the handler raised an error that cannot be sent", path)
+    return Status(StatusCode.UNKNOWN, HANDLER_FAILED)

@@ -1,0 +1,134 @@
+"""Send the frames of calls: `Replies`, and `StreamOutbound` for the messages of one stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import ResourceExhausted, StatusCode
+from ..wire.envelopes import Response, Status, encode_ok, encode_response
+from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...connection.outbox import Outbox
+    from ...connection.room import Room
+
+__all__ = ["Replies", "StreamOutbound", "too_long"]
+
+_RESPONSE: Final = MessageType.RESPONSE.value
+_DATA: Final = MessageType.DATA.value
+_LAST: Final = REMOTE_CLOSED | NO_DATA
+_pack: Final = HEADER.pack
+
+_LONGEST_TEXT: Final = 16 * 2**10
+"""The longest text of a status, in characters: it leaves without waiting for room."""
+
+_LARGEST_DETAILS: Final = 64 * 2**10
+"""The most bytes of a status; with more, its details are left out."""
+
+
+def too_long(size: int, limit: int) -> ResourceExhausted:
+    """Return the error for a message that is longer than a frame may be."""
+    return ResourceExhausted(f"message length {size} exceed maximum message size of {limit}")
+
+
+class Replies:
+    """Sends the frames of a server's calls.
+
+    Attributes:
+        outbox: The queue of frames.
+        room: The room for answers and messages.
+        max_size: The longest body of a frame, in bytes.
+    """
+
+    __slots__ = ("max_size", "outbox", "room")
+
+    def __init__(self, outbox: Outbox, max_size: int) -> None:
+        self.outbox = outbox
+        self.room: Room = outbox.room
+        self.max_size = max_size
+
+    def frame(self, stream_id: int, reply: bytes) -> bytes:
+        """Return the frame of an answer.
+
+        Raises:
+            ResourceExhausted: It is too long for a frame.
+        """
+        body = encode_ok(reply)
+        if len(body) > self.max_size:
+            raise too_long(len(body), self.max_size)
+        return _pack(len(body), stream_id, _RESPONSE, 0) + body
+
+    async def send(self, frame: bytes) -> None:
+        """Queue a frame, when there is room.
+
+        Raises:
+            Exception: The error with which the connection ended.
+
+        Checkpoint: only if there is no room.
+        If cancelled: nothing is queued.
+        """
+        await self.outbox.reserve(len(frame))
+        self.outbox.put_reserved(frame)
+
+    def fail(self, stream_id: int, status: Status) -> None:
+        """Queue the answer of a call that has failed; it never waits."""
+        if len(status.message) > _LONGEST_TEXT:
+            message = status.message[: _LONGEST_TEXT - 3] + "..."
+            status = Status(status.code, message, status.details)
+        body = encode_response(Response(status))
+        if len(body) > min(self.max_size, _LARGEST_DETAILS):
+            body = encode_response(Response(Status(status.code, status.message)))
+        self.outbox.put_control(encode_frame(stream_id, MessageType.RESPONSE, 0, body))
+
+    def refuse(self, stream_id: int, code: StatusCode, text: str) -> None:
+        """Queue a refusal."""
+        self.fail(stream_id, Status(code, text))
+
+    def complete(self, stream_id: int) -> None:
+        """Queue the end of a stream of messages."""
+        self.outbox.put_control(encode_frame(stream_id, MessageType.DATA, _LAST, b""))
+
+
+class StreamOutbound:
+    """Sends the messages of one stream; see `rsocket_trio.interactions.sending.Carrier`.
+
+    Attributes:
+        room: The room for messages.
+        max_whole: Not in use: each message is encoded first.
+    """
+
+    __slots__ = ("_encode", "_replies", "max_whole", "room")
+
+    def __init__(self, replies: Replies, encode: Callable[[Any], bytes]) -> None:
+        self._replies = replies
+        self._encode = encode
+        self.room = replies.room
+        self.max_whole = 0
+
+    def put(self, frame: bytes) -> None:
+        """Queue a frame; there is room."""
+        self._replies.outbox.put(frame)
+
+    def _frame(self, stream_id: int, message: Any) -> bytes:
+        body = self._encode(message)
+        if len(body) > self._replies.max_size:
+            raise too_long(len(body), self._replies.max_size)
+        return _pack(len(body), stream_id, _DATA, 0) + body
+
+    def try_send_payload(self, stream_id: int, flags: int, payload: Any) -> bool:
+        """Queue a message at once; return False if `send_payload` has to wait for room."""
+        room = self.room
+        if room.used >= room.limit:
+            return False
+        self._replies.outbox.put(self._frame(stream_id, payload))
+        return True
+
+    async def send_payload(self, stream_id: int, flags: int, payload: Any) -> None:
+        """Queue a message, when there is room.
+
+        Checkpoint: only if there is no room.
+        If cancelled: nothing is queued.
+        """
+        await self._replies.send(self._frame(stream_id, payload))

@@ -1,0 +1,254 @@
+"""The server: `serve`, and `serve_stream` for an open stream."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeAlias, final
+
+import attrs
+import trio
+
+from ...interactions.isolation import being_cancelled, outcome_of, split
+from ...log_policy import logger
+from ...responder import Responder
+from ...sealed import Sealed, make
+from ...sockets.allowed import Allowed, check_allowed
+from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.connection_limit import counts_of
+from ...sockets.listen import Arrivals, listen_for
+from ...sockets.serving import RunningServer, Serving
+from ...uri import Uri
+from ..addresses import ttrpc_uri
+from ..carrier import OpenStream, as_byte_stream, carry
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
+from ..routed import accept_router
+from .bound import Methods, ServiceMethods
+from .connection import ServerConnection
+from .interceptors import ServerInterceptor
+from .service import Service, ServiceBase, as_services
+
+__all__ = ["Served", "TtrpcServer", "TtrpcStatistics", "serve", "serve_stream"]
+
+Served: TypeAlias = Service | ServiceBase | Responder | Iterable[Service | ServiceBase]
+"""What can be served: services, or a `rsocket_trio.Router` (or another `Responder`)."""
+
+Accept: TypeAlias = Callable[[TransportInfo], Awaitable[Methods | None]]
+
+
+@attrs.frozen(kw_only=True)
+class TtrpcStatistics:
+    """Numbers about a server.
+
+    Attributes:
+        connections: Connections that are open.
+        accepted: Connections since the start.
+        active_calls: Calls that wait or run.
+        calls: Calls since the start; refused ones do not count.
+    """
+
+    connections: int
+    accepted: int
+    active_calls: int
+    calls: int
+
+
+class _Registry:
+    """The connections of a server."""
+
+    def __init__(self, accept: Accept, config: TtrpcConfig) -> None:
+        self.accept: Final = accept
+        self.config: Final = config
+        self.connections: set[ServerConnection] = set()
+        self.accepted = 0
+        self.ended_calls = 0
+        self.stopping = False
+
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve one connection to its end; errors are logged and not raised.
+
+        Raises:
+            trio.Cancelled: The server is being cancelled.
+            KeyboardInterrupt: Also `SystemExit`: they end the program.
+        """
+        try:
+            methods = await self.accept(stream.info)
+            if methods is not None and not self.stopping:
+                await self._run(stream, methods)
+        except BaseException as error:  # `outcome_of` re-raises those that end the program
+            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+            if rest is not None:
+                crash = outcome_of(rest)
+                peer = stream.info.peer or stream.info.scheme
+                logger.error(
+                    "the connection to %s crashed; please report this", peer, exc_info=crash
+                )
+            if cancelled is not None:
+                raise cancelled from None
+
+    async def _run(self, stream: ByteStream, methods: Methods) -> None:
+        transport = carry(stream, self.config.limits.max_message_size)
+        connection = ServerConnection(transport, methods, self.config)
+        self.connections.add(connection)
+        self.accepted += 1
+        try:
+            await connection.run()
+        finally:
+            self.connections.discard(connection)
+            self.ended_calls += connection.incoming.served
+
+    def stop(self) -> None:
+        """Accept no more calls; connections end with their last call."""
+        self.stopping = True
+        for connection in list(self.connections):
+            connection.stop()
+
+    def statistics(self) -> TtrpcStatistics:
+        return TtrpcStatistics(
+            connections=len(self.connections),
+            accepted=self.accepted,
+            active_calls=sum(each.workload.active for each in self.connections),
+            calls=self.ended_calls + sum(each.incoming.served for each in self.connections),
+        )
+
+
+@final
+class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
+    """A running server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it refuses new calls with UNAVAILABLE, and calls that run finish.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self, serving: Serving, registry: _Registry) -> None:
+        super().__init__(serving)
+        self._registry = registry
+
+    def statistics(self) -> TtrpcStatistics:
+        """Return numbers about this server."""
+        return self._registry.statistics()
+
+    def _stop_connections(self) -> None:
+        self._registry.stop()
+
+
+async def serve(
+    services: Served,
+    *uris: str | Uri,
+    config: TtrpcConfig = DEFAULT_CONFIG,
+    interceptors: Sequence[ServerInterceptor] = (),
+    allow: Allowed | None = None,
+    max_connections: int | None = None,
+    data_mime_type: str | None = None,
+    task_status: trio.TaskStatus[TtrpcServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until stopped.
+
+    ``await serve(service, "unix:///run/x.sock")`` runs until it is cancelled. When
+    ``server = await nursery.start(serve, service, uri)`` returns, the server accepts connections,
+    and ``server`` has its addresses and can stop it.
+
+    Args:
+        services: A `Service`, an object of a generated base class, a list of these, or a
+            `rsocket_trio.Router`, whose handlers answer by the route ``package.Service/Method``.
+        uris: Where to listen; see `rsocket_trio.ttrpc.addresses`. E.g. ``unix:///path``,
+            ``tcp://host:port``, ``vsock://cid:port``. Port 0 of TCP is any free port.
+        config: Times, sizes and limits.
+        interceptors: Code around every handler, the outermost first; not with a Router, which has
+            guards and middleware of its own.
+        allow: Whom to let in: an `Allow` with users, groups or machines, or a function of the
+            `TransportInfo` that returns a bool. Others are disconnected at once. By default all.
+        max_connections: The connections that may be open at once over all addresses. One more is
+            closed at once. By default only the system limits them.
+        data_mime_type: For a Router: the MIME type of the messages; by default that of protobuf.
+        task_status: Gets the `TtrpcServer` when every address accepts connections.
+
+    Raises:
+        OSError: An address cannot be listened on.
+        TypeError: An argument is of a wrong type.
+        ValueError: An address is wrong or there is none, two services have one name, or
+            ``max_connections`` is less than 1.
+
+    Checkpoint: always.
+    If cancelled: at once, handlers are cancelled and connections closed. `TtrpcServer.aclose` is
+    the graceful way.
+    """
+    if not uris:
+        raise ValueError('name an address to listen on, e.g. "unix:///run/my.sock"')
+    registry = _registry(services, config, interceptors, data_mime_type)
+    check_allowed(allow)
+    parsed = [ttrpc_uri(uri) for uri in uris]
+    arrivals = Arrivals(
+        shake_hands=_as_it_is,
+        handle=registry.serve,
+        ssl_context=None,
+        handshake_timeout=config.connect_timeout,
+        counts=counts_of(max_connections),
+        allow=allow,
+    )
+    serving = Serving()
+    server = make(TtrpcServer, serving, registry)
+    listen = partial(listen_for, arrivals)
+    await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))
+
+
+async def serve_stream(
+    services: Served,
+    stream: OpenStream,
+    *,
+    config: TtrpcConfig = DEFAULT_CONFIG,
+    interceptors: Sequence[ServerInterceptor] = (),
+    data_mime_type: str | None = None,
+) -> None:
+    """Serve one connection over an open stream, until it is over; then close the stream.
+
+    Args:
+        services: As for `serve`.
+        stream: A stream, a connected socket or the number of its descriptor; e.g. one of a trunk.
+        config: Times, sizes and limits.
+        interceptors: As for `serve`.
+        data_mime_type: As for `serve`.
+
+    Raises:
+        OSError: It is a socket that is not connected.
+        TypeError: An argument is of a wrong type.
+        ValueError: Two services have one name.
+
+    Checkpoint: always.
+    If cancelled: handlers are cancelled and the stream is closed.
+    """
+    registry = _registry(services, config, interceptors, data_mime_type)
+    async with as_byte_stream(stream) as carrier:
+        await registry.serve(carrier)
+
+
+def _registry(
+    services: Served,
+    config: TtrpcConfig,
+    interceptors: Sequence[ServerInterceptor],
+    data_mime_type: str | None,
+) -> _Registry:
+    check_config(config)
+    for each in interceptors:
+        if not isinstance(each, ServerInterceptor):
+            raise TypeError(
+                f"an interceptor must be an object of a ServerInterceptor, not {each!r}"
+            )
+    if isinstance(services, Responder):
+        if interceptors:
+            raise TypeError("a Router has no use for interceptors=: it has guards of its own")
+        return _Registry(accept_router(services, data_mime_type, config.connect_timeout), config)
+    if data_mime_type is not None:
+        raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
+    methods = ServiceMethods(as_services(services), interceptors)
+
+    async def accept(_info: TransportInfo) -> Methods | None:
+        return methods
+
+    return _Registry(accept, config)
+
+
+async def _as_it_is(stream: ByteStream) -> ByteStream:
+    return stream
