@@ -22,6 +22,12 @@ def installed():
 
 
 @pytest.fixture(scope="session")
+def programs():
+    """The module ``../support/processes.py``."""
+    return _support("processes")
+
+
+@pytest.fixture(scope="session")
 def peers():
     """The module ``../support/ttrpc.py``."""
     return _support("ttrpc")
