@@ -17,13 +17,15 @@ The modules, in reading order:
 - ``carrier``: frames over a byte stream
 - ``client``: `connect`, and the calls of a connection
 - ``server``: `serve`, services, and the calls of a connection
+- ``mux``: several streams over one, for NRI
 - ``routed``: serves a `rsocket_trio.Router`
 """
 
 from __future__ import annotations
 
-from ..sockets.adopt import adopt
-from ..sockets.allowed import Allow
+from ..sockets.adopt import OpenSocket, adopt
+from ..sockets.allowed import Allow, Allowed
+from ..sockets.byte_stream import ByteStream
 from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
 from .client.client import Client, ClientStatistics, connect
@@ -54,6 +56,7 @@ from .errors import (
 from .inbox import MessageStream, ReplyStream
 from .metadata import Metadata, MetadataLike
 from .methods import Method, MethodKind
+from .mux import PLUGIN_SERVICE, RUNTIME_SERVICE, MultiplexedStream, Trunk, multiplexed
 from .server.call import Call
 from .server.interceptors import ServerInterceptor
 from .server.server import TtrpcServer, TtrpcStatistics, serve, serve_stream
@@ -63,11 +66,15 @@ from .wire.envelopes import AnyMessage, Status
 __all__ = [
     "BYTES",
     "EMPTY",
+    "PLUGIN_SERVICE",
+    "RUNTIME_SERVICE",
     "Aborted",
     "Allow",
+    "Allowed",
     "AlreadyExists",
     "AnyMessage",
     "BidiStream",
+    "ByteStream",
     "Call",
     "CallCancelled",
     "CallError",
@@ -86,7 +93,9 @@ __all__ = [
     "MetadataLike",
     "Method",
     "MethodKind",
+    "MultiplexedStream",
     "NotFound",
+    "OpenSocket",
     "OutOfRange",
     "OutgoingCall",
     "PeerCredentials",
@@ -98,6 +107,7 @@ __all__ = [
     "ServiceBase",
     "Status",
     "StatusCode",
+    "Trunk",
     "TtrpcConfig",
     "TtrpcLimits",
     "TtrpcServer",
@@ -109,6 +119,7 @@ __all__ = [
     "adopt",
     "codec_for",
     "connect",
+    "multiplexed",
     "serve",
     "serve_stream",
     "ttrpc_uri",
