@@ -123,6 +123,7 @@ func (here *runtime) obey(what command) {
 		request := &adaptation.CreateContainerRequest{Pod: pod, Container: container}
 		if reply, err = here.nri.CreateContainer(ctx, request); err == nil {
 			result["adjust"], result["updates"] = reply.GetAdjust(), reply.GetUpdate()
+			here.adjust(container, reply.GetAdjust())
 		}
 	case "post_create":
 		err = here.nri.PostCreateContainer(ctx, event)
@@ -173,4 +174,19 @@ func (here *runtime) addContainer(what command) {
 		Env:         []string{"PATH=/bin"},
 		Linux:       linux(what.Shares),
 	})
+}
+
+// adjust does to a container what the plugins want; they see it when they synchronise the next time.
+func (here *runtime) adjust(container *adaptation.Container, adjustment *adaptation.ContainerAdjustment) {
+	here.lock.Lock()
+	defer here.lock.Unlock()
+	for key, value := range adjustment.GetAnnotations() {
+		if container.Annotations == nil {
+			container.Annotations = map[string]string{}
+		}
+		container.Annotations[key] = value
+	}
+	if shares := adjustment.GetLinux().GetResources().GetCpu().GetShares(); shares != nil {
+		container.Linux = linux(shares.GetValue())
+	}
 }
