@@ -58,8 +58,18 @@ class ClientCall(Protocol):
     def receive_data(self, flags: int, body: bytes) -> None:
         """Receive a DATA frame."""
 
+    @property
+    def unread_size(self) -> int:
+        """The bytes that have arrived and that are not received."""
+
     def fail(self, error: Exception) -> None:
-        """End with an error: of the connection, or of a frame of the server."""
+        """End with an error: the server has ended the call, or the connection is over."""
+
+    def break_off(self, error: Exception) -> None:
+        """End with an error of our own; the server may be waiting for messages."""
+
+    def overrun(self) -> None:
+        """End the call, because nobody receives what arrives."""
 
 
 def timeout_left() -> int:
@@ -70,8 +80,10 @@ def timeout_left() -> int:
     deadline = trio.current_effective_deadline()
     if deadline == inf:
         return 0
-    left = int((deadline - trio.current_time()) * 1e9)
-    return min(max(1, left), _LONGEST)
+    left = deadline - trio.current_time()
+    if left <= 0:
+        return 1
+    return max(1, int(left * 1e9)) if left < _LONGEST / 1e9 else _LONGEST
 
 
 def request_body(
@@ -215,6 +227,10 @@ class ClientConnection:
         reserved = room.used >= room.limit
         if reserved:
             await self.outbox.reserve(HEADER_SIZE + size)
+            if self.lifecycle.failure is not None:
+                # It has ended after this task got the room and before it ran.
+                self.outbox.release(HEADER_SIZE + size)
+                self.check()
         stream_id = self._next_id
         if stream_id > _LAST_ID:
             if reserved:
@@ -259,8 +275,14 @@ class ClientConnection:
         self.calls.pop(stream_id, None)
 
     def hold(self, inbox: MessageInbox, overrun: Overrun) -> None:
-        """Pause the reading: an inbox is full."""
-        self._reader.hold(inbox, overrun)
+        """Pause the reading: an inbox, or those of all calls together, are full."""
+        self._reader.hold(inbox, overrun if inbox.hoards else self._overrun_largest)
+
+    def _overrun_largest(self) -> None:
+        """End the call with the most bytes that nobody receives: the others may be quick."""
+        call = max(self.calls.values(), key=lambda each: each.unread_size, default=None)
+        if call is not None:
+            call.overrun()
 
     # -- from the reader --------------------------------------------------------------------
 
@@ -272,7 +294,11 @@ class ClientConnection:
         elif length > self.max_size:
             del self.calls[stream_id]
             text = f"message length {length} exceed maximum message size of {self.max_size}"
-            call.fail(ResourceExhausted(text))
+            error = ResourceExhausted(text)
+            if kind == _RESPONSE:
+                call.fail(error)
+            else:
+                call.break_off(error)
         elif kind == _RESPONSE:
             del self.calls[stream_id]
             call.receive_response(frame[HEADER_SIZE:])
@@ -280,7 +306,8 @@ class ClientConnection:
             call.receive_data(flags, frame[HEADER_SIZE:])
         elif kind == _REQUEST:
             del self.calls[stream_id]
-            call.fail(RemoteProtocolError("the server sent a REQUEST on the stream of a call"))
+            text = "the server sent a REQUEST on the stream of a call"
+            call.break_off(RemoteProtocolError(text))
         # Other types are of a later version of the protocol: ignored.
 
     def _peer_ended(self) -> None:

@@ -97,7 +97,8 @@ class _StreamCall:
     def receive_data(self, flags: int, body: bytes) -> None:
         if not self.kind.receives_stream:
             self.connection.forget(self.stream_id)
-            self.fail(RemoteProtocolError("the server sent a DATA frame where one answer is due"))
+            error = RemoteProtocolError("the server sent a DATA frame where one answer is due")
+            self.break_off(error)
             return
         # With "no data", bytes are ignored. Without it, no bytes are an empty message; but a last
         # frame without bytes is only the end, as Go and Rust take it.
@@ -106,24 +107,30 @@ class _StreamCall:
             and (body or not flags & REMOTE_CLOSED)
             and not self.inbox.deliver(body)
         ):
-            self.connection.hold(self.inbox, self._overrun)
+            self.connection.hold(self.inbox, self.overrun)
         if flags & REMOTE_CLOSED:
             self.connection.forget(self.stream_id)
             self._end(None)
 
     def fail(self, error: Exception) -> None:
-        """End with an error."""
         self._end(error)
+
+    def break_off(self, error: Exception) -> None:
+        self._close_sending()
+        self._end(error)
+
+    @property
+    def unread_size(self) -> int:
+        return self.inbox.size
 
     def _end(self, error: Exception | None) -> None:
         self.over = True
         self.failure = error
         self.inbox.end(error)
 
-    def _overrun(self) -> None:
+    def overrun(self) -> None:
         self.connection.forget(self.stream_id)
-        self._close_sending()
-        self._end(self.inbox.overflow())
+        self.break_off(self.inbox.overflow())
 
     # -- from the user ----------------------------------------------------------------------
 

@@ -103,8 +103,18 @@ class _UnaryCall:
         self.connection.forget(self.stream_id)
         self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
 
+    @property
+    def unread_size(self) -> int:
+        return 0
+
     def fail(self, error: Exception) -> None:
         self._settle(error)
+
+    def break_off(self, error: Exception) -> None:
+        self._settle(error)
+
+    def overrun(self) -> None:
+        """There is nothing that could overflow."""
 
     def _settle(self, result: bytes | Exception) -> None:
         self.result = result

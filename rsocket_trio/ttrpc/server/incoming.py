@@ -1,8 +1,8 @@
 """From a frame to its call: `IncomingCalls` accepts calls or refuses them, and delivers messages.
 
 PROTOCOL.md, "Message Frame", "Mesage Types" and "Streaming". What the text leaves open is decided
-as the Go implementation does it, except where that harms other calls (docs/howto/ttrpc.md has the
-table). A refusal never waits, so a peer that does not read cannot stop the reading.
+as the Go implementation does it, except where that harms other calls: docs/howto/ttrpc-compared.md
+has the table. A refusal never waits, so a peer that does not read cannot stop the reading.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class IncomingCalls:
                 transport=self._info,
             )
         if method.sends_stream:
-            self._begin_stream(stream_id, flags, request.payload, method, facts, deadline)
+            size = len(body) - len(request.payload)  # the payload goes to the inbox
+            self._begin_stream(stream_id, flags, request.payload, method, facts, deadline, size)
             return
         try:
             message: Any = method.decode(request.payload)
@@ -193,15 +194,17 @@ class IncomingCalls:
         method: ServedMethod,
         facts: Call | None,
         deadline: float,
+        size: int,
     ) -> None:
         inbox = MessageInbox(self._unread, self._limits.max_stream_size)
-        if payload:
-            # A client in Go or Rust sends none; the Go server takes it for the first message.
-            inbox.deliver(payload)
+        messages: Any = make(MessageStream, inbox, method.method.request)
+        call = StreamCall(self, stream_id, method, messages, facts, deadline, inbox)
+        self._add(call, size)
+        # A client in Go or Rust sends none; the Go server takes it for the first message.
+        if payload and not inbox.deliver(payload):
+            self.hold(call)
         if flags & REMOTE_CLOSED:
             inbox.end()
-        messages: Any = make(MessageStream, inbox, method.method.request)
-        self._add(StreamCall(self, stream_id, method, messages, facts, deadline, inbox), 0)
 
     def _add(self, call: ServerCall, size: int) -> None:
         self.calls[call.stream_id] = call
@@ -233,9 +236,17 @@ class IncomingCalls:
         if self.calls.get(call.stream_id) is call:
             del self.calls[call.stream_id]
 
-    def hold(self, inbox: MessageInbox, overrun: Any) -> None:
-        """Pause the reading: an inbox is full."""
-        self.reader.hold(inbox, overrun)
+    def hold(self, call: StreamCall) -> None:
+        """Pause the reading: the inbox of a call, or those of all calls together, are full."""
+        inbox = call.inbox
+        assert inbox is not None
+        self.reader.hold(inbox, call.overrun if inbox.hoards else self._overrun_largest)
+
+    def _overrun_largest(self) -> None:
+        """End the call with the most bytes that nobody receives: the others may be quick."""
+        call = max(self.calls.values(), key=lambda each: each.unread_size, default=None)
+        if call is not None:
+            call.overrun()
 
     def end(self, _error: Exception, _last_words: bytes | None) -> None:
         """The connection is over: no call sends anything more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ...log_policy import logger
 from ..errors import ResourceExhausted, StatusCode
 from ..wire.envelopes import Response, Status, encode_ok, encode_response
 from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from ...connection.outbox import Outbox
     from ...connection.room import Room
+    from .calls import ServerCall
 
 __all__ = ["Replies", "StreamOutbound", "too_long"]
 
@@ -60,8 +62,8 @@ class Replies:
             raise too_long(len(body), self.max_size)
         return _pack(len(body), stream_id, _RESPONSE, 0) + body
 
-    async def send(self, frame: bytes) -> None:
-        """Queue a frame, when there is room.
+    async def send(self, call: ServerCall, frame: bytes) -> None:
+        """Queue a frame of a call, when there is room, and if the call is not over by then.
 
         Raises:
             Exception: The error with which the connection ended.
@@ -70,17 +72,30 @@ class Replies:
         If cancelled: nothing is queued.
         """
         await self.outbox.reserve(len(frame))
-        self.outbox.put_reserved(frame)
+        if call.live:
+            self.outbox.put_reserved(frame)
+        else:
+            # The call has ended after this task got the room and before it ran. Its last frame is
+            # queued already, and nothing may follow.
+            self.outbox.release(len(frame))
 
     def fail(self, stream_id: int, status: Status) -> None:
         """Queue the answer of a call that has failed; it never waits."""
-        if len(status.message) > _LONGEST_TEXT:
-            message = status.message[: _LONGEST_TEXT - 3] + "..."
-            status = Status(status.code, message, status.details)
-        body = encode_response(Response(status))
-        if len(body) > min(self.max_size, _LARGEST_DETAILS):
-            body = encode_response(Response(Status(status.code, status.message)))
+        body = self._body(status)
         self.outbox.put_control(encode_frame(stream_id, MessageType.RESPONSE, 0, body))
+
+    def _body(self, status: Status) -> bytes:
+        message = status.message
+        if len(message) > _LONGEST_TEXT:
+            message = message[: _LONGEST_TEXT - 3] + "..."
+        try:
+            body = encode_response(Response(Status(status.code, message, status.details)))
+            if len(body) <= min(self.max_size, _LARGEST_DETAILS):
+                return body
+        except Exception:  # details may be anything; a text may have half of a surrogate pair
+            logger.exception("a status cannot be sent as it is")
+        message = message.encode("utf-8", "replace").decode()
+        return encode_response(Response(Status(status.code, message)))
 
     def refuse(self, stream_id: int, code: StatusCode, text: str) -> None:
         """Queue a refusal."""
@@ -99,9 +114,10 @@ class StreamOutbound:
         max_whole: Not in use: each message is encoded first.
     """
 
-    __slots__ = ("_encode", "_replies", "max_whole", "room")
+    __slots__ = ("_call", "_encode", "_replies", "max_whole", "room")
 
-    def __init__(self, replies: Replies, encode: Callable[[Any], bytes]) -> None:
+    def __init__(self, call: ServerCall, replies: Replies, encode: Callable[[Any], bytes]) -> None:
+        self._call = call
         self._replies = replies
         self._encode = encode
         self.room = replies.room
@@ -131,4 +147,4 @@ class StreamOutbound:
         Checkpoint: only if there is no room.
         If cancelled: nothing is queued.
         """
-        await self._replies.send(self._frame(stream_id, payload))
+        await self._replies.send(self._call, self._frame(stream_id, payload))
