@@ -78,7 +78,8 @@ class Methods(Protocol):
             of its service and its name. It need not have all of them.
     """
 
-    unary: Mapping[bytes, ServedMethod]
+    @property
+    def unary(self) -> Mapping[bytes, ServedMethod]: ...
 
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
