@@ -71,15 +71,14 @@ class ServedMethod:
 
 
 class Methods(Protocol):
-    """The methods that are served on a connection.
-
-    Attributes:
-        unary: Unary methods whatever the flags of a request, by the first bytes of its body: those
-            of its service and its name. It need not have all of them.
-    """
+    """The methods that are served on a connection."""
 
     @property
-    def unary(self) -> Mapping[bytes, ServedMethod]: ...
+    def unary(self) -> Mapping[bytes, ServedMethod]:
+        """Unary methods whatever the flags of a request, by the first bytes of its body.
+
+        They are those of its service and its name. It need not have all methods.
+        """
 
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
