@@ -217,7 +217,7 @@ def pair(over: str = "memory") -> tuple[trio.abc.Stream, trio.abc.Stream]:
 async def stranger_to(services, *, over: str = "memory", **settings) -> AsyncIterator[Stranger]:
     """Serve one connection; the test is its client."""
     here, there = pair(over)
-    async with trio.open_nursery() as nursery:
+    async with here, trio.open_nursery() as nursery:
         nursery.start_soon(partial(serve_stream, services, there, **settings))
         stranger = Stranger(here)
         nursery.start_soon(stranger.read)
@@ -230,7 +230,7 @@ async def stranger_to(services, *, over: str = "memory", **settings) -> AsyncIte
 async def client_of_stranger(*, over: str = "memory", **settings):
     """Connect a client; the test is its server. Yields the client and the stranger."""
     here, there = pair(over)
-    async with trio.open_nursery() as nursery:
+    async with there, trio.open_nursery() as nursery:
         stranger = Stranger(there)
         nursery.start_soon(stranger.read)
         async with connect(here, **settings) as client:
