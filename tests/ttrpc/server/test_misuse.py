@@ -220,16 +220,17 @@ async def test_a_finally_that_awaits(kind, autojump_clock):
             ended.append(trio.current_time())
 
     service = Service(SERVICE)
-    service.add(
-        Method.raw(SERVICE, "Echo", kind), stream if kind.receives_stream else answer
-    )
+    service.add(Method.raw(SERVICE, "Echo", kind), stream if kind.receives_stream else answer)
     flags = 0x02 if kind.sends_stream else 0
     async with stranger_to(service) as stranger:
         await stranger.send(request(1, flags=flags))
         await stranger.send(request(3, timeout=5 * 10**8, flags=flags))
         await trio.sleep(5)
-        codes = {each.stream_id: each.code if each.kind == 2 else 0
-                 for each in await stranger.drain() if each.is_last}
+        codes = {
+            each.stream_id: each.code if each.kind == 2 else 0
+            for each in await stranger.drain()
+            if each.is_last
+        }
         assert codes == {1: 0, 3: StatusCode.DEADLINE_EXCEEDED}
         assert ended == [pytest.approx(1.5), pytest.approx(2)]
 
