@@ -202,8 +202,8 @@ class Stranger:
 def pair(over: str = "memory") -> tuple[trio.abc.Stream, trio.abc.Stream]:
     """Both ends of a connection.
 
-    By ``memory`` or ``socket``: two ways to read in the engine. ``lockstep`` has no buffer: what one
-    end sends has left when the other end has read it.
+    By ``memory`` or ``socket``: two ways to read in the engine. ``lockstep`` has no buffer: what
+    one end sends has left when the other end has read it.
     """
     if over == "memory":
         return trio.testing.memory_stream_pair()
