@@ -107,6 +107,17 @@ class MessageInbox(Inbox[bytes]):
         self._unread.free(size)
         self._wake()
 
+    def overflow(self) -> ResourceExhausted:
+        """Drop the messages, and return the error of a stream that nobody reads."""
+        error = ResourceExhausted(
+            "the messages of this stream arrive faster than they are received "
+            f"({self.size} bytes wait)"
+        )
+        self.queue.clear()
+        size, self.size = self.size, 0
+        self._unread.free(size)
+        return error
+
     async def wait_drained(self) -> None:
         """Wait until half of the room is free, and the connection has room; or `release` is called.
 
@@ -131,13 +142,6 @@ class MessageInbox(Inbox[bytes]):
         """End `wait_drained`."""
         if self._drained is not None:
             self._drained.set()
-
-    def overflow(self) -> ResourceExhausted:
-        """Return the error of a stream that nobody reads."""
-        return ResourceExhausted(
-            "the messages of this stream arrive faster than they are received "
-            f"({self.size} bytes wait)"
-        )
 
 
 def decoded(codec: MessageCodec[T], body: bytes) -> T:
