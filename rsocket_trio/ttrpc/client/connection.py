@@ -34,6 +34,8 @@ from ..wire.frames import HEADER, HEADER_SIZE, MessageType
 from ..wire.protobuf import varint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
     from ..methods import Method
@@ -137,7 +139,9 @@ class ClientConnection:
         self.max_size = limits.max_message_size
         self.ignored = 0
         self._next_id = 1
-        self._reader = CallReader(transport, self._dispatch, lifecycle, self._peer_ended, config)
+        self._reader = CallReader(
+            transport, self._dispatch_all, lifecycle, self._peer_ended, config
+        )
         lifecycle.on_end.append(self._end)
         self.outbox.on_overrun = self._overrun
 
@@ -308,16 +312,25 @@ class ClientConnection:
 
     # -- from the reader --------------------------------------------------------------------
 
-    def _dispatch(self, frame: bytes) -> None:
-        length, stream_id, kind, flags = _unpack(frame)
-        if kind == _RESPONSE and length <= self.max_size:
-            call = self.calls.pop(stream_id, None)
-            if call is None:
-                self.ignored += 1
-            else:
-                call.receive_response(frame[HEADER_SIZE:])
-            return
-        call = self.calls.get(stream_id)
+    def _dispatch_all(self, frames: Iterator[bytes]) -> None:
+        for frame in frames:
+            length, stream_id, kind, flags = _unpack(frame)
+            call = self.calls.get(stream_id)
+            if call is not None and length <= self.max_size:
+                # Nearly every frame is of these kinds; this saves a call.
+                if kind == _RESPONSE:
+                    del self.calls[stream_id]
+                    call.receive_response(frame[HEADER_SIZE:])
+                    continue
+                if kind == _DATA:
+                    call.receive_data(flags, frame[HEADER_SIZE:])
+                    continue
+            self._dispatch_rare(call, length, stream_id, kind)
+
+    def _dispatch_rare(
+        self, call: ClientCall | None, length: int, stream_id: int, kind: int
+    ) -> None:
+        """Deliver a frame that is no RESPONSE and no DATA, or too long, or of no call."""
         if call is None:
             self.ignored += 1  # its caller has left, or it has ended
         elif length > self.max_size:
@@ -328,8 +341,6 @@ class ClientConnection:
                 call.fail(error)
             else:
                 call.break_off(error)
-        elif kind == _DATA:
-            call.receive_data(flags, frame[HEADER_SIZE:])
         elif kind == _REQUEST:
             del self.calls[stream_id]
             text = "the server sent a REQUEST on the stream of a call"
