@@ -1,8 +1,8 @@
 """From a frame to its call: `IncomingCalls` accepts calls or refuses them, and delivers messages.
 
 PROTOCOL.md, "Message Frame", "Mesage Types" and "Streaming". What the text leaves open is decided
-as the Go implementation does it, except where that harms other calls (docs/howto/ttrpc.md has the
-table). A refusal never waits, so a peer that does not read cannot stop the reading.
+as the Go implementation does it, except where that harms other calls: docs/howto/ttrpc-compared.md
+has the table. A refusal never waits, so a peer that does not read cannot stop the reading.
 """
 
 from __future__ import annotations

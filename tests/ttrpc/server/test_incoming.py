@@ -38,8 +38,16 @@ async def test_ids_must_be_odd_and_increase(over):
         got = [(frame.stream_id, frame.code) for frame in await stranger.drain()]
         wrong = StatusCode.INVALID_ARGUMENT
         assert sorted(got) == sorted(
-            [(2, wrong), (0, wrong), (5, 0), (3, wrong), (5, wrong), (9, 0)]
-            + [(2**32 - 1, 0), (11, wrong)]
+            [
+                (2, wrong),
+                (0, wrong),
+                (5, 0),
+                (3, wrong),
+                (5, wrong),
+                (9, 0),
+                (2**32 - 1, 0),
+                (11, wrong),
+            ]
         )
 
 
