@@ -271,6 +271,15 @@ class ClientConnection:
             self.outbox.put(frame)
         return stream_id
 
+    def try_send_data(self, stream_id: int, body: bytes) -> bool:
+        """Do the same as `send_data`, at once; return False if that has to wait or raises."""
+        size = len(body)
+        room = self.room
+        if room.used >= room.limit or size > self.max_size or self.lifecycle.failure is not None:
+            return False
+        self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
+        return True
+
     async def send_data(self, stream_id: int, body: bytes) -> None:
         """Queue a DATA frame with a message, when there is room.
 
