@@ -16,7 +16,15 @@ from ..sealed import Sealed
 from .codec import MessageCodec
 from .errors import Internal, ResourceExhausted
 
-__all__ = ["MessageInbox", "MessageStream", "Messages", "ReplyStream", "Unread", "decoded"]
+__all__ = [
+    "MessageInbox",
+    "MessageStream",
+    "Messages",
+    "ReplyStream",
+    "Unread",
+    "decoded",
+    "unreadable",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -150,10 +158,11 @@ def decoded(codec: MessageCodec[T], body: bytes) -> T:
     try:
         return codec.decode(body)
     except Exception as error:  # a codec of the application may raise anything
-        raise _unreadable(codec, body) from error
+        raise unreadable(codec, body) from error
 
 
-def _unreadable(codec: MessageCodec[Any], body: bytes) -> Internal:
+def unreadable(codec: MessageCodec[Any], body: bytes) -> Internal:
+    """Return the error for a message that the codec cannot read."""
     return Internal(f"a message of {len(body)} bytes is no {codec.name}")
 
 
@@ -196,7 +205,7 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
             try:
                 return self._decode(body)
             except Exception as error:  # a codec of the application may raise anything
-                raise _unreadable(self._codec, body) from error
+                raise unreadable(self._codec, body) from error
         try:
             return await self.receive()
         except trio.EndOfChannel:

@@ -101,7 +101,12 @@ def request_body(
     body = method.head
     if payload:
         size = len(payload)
-        body += (b"\x1a%c" % size if size < 0x80 else b"\x1a" + varint(size)) + payload
+        if size < 0x80:
+            body += b"\x1a%c" % size + payload
+        elif size < 0x4000:
+            body += b"\x1a%c%c" % (size & 0x7F | 0x80, size >> 7) + payload  # saves a call
+        else:
+            body += b"\x1a" + varint(size) + payload
     if timeout:
         body += b"\x20" + varint(timeout)
     if metadata:
