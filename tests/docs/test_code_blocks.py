@@ -4,7 +4,7 @@ A page is gone through from top to bottom, in a directory of its own. By the lan
 and by what the HTML comment above it says:
 
     python                     a program: it runs, and ends with status 0
-    python  <!-- file: x.py -->  it is written to that file
+    python  <!-- file: x.py -->  it is written to that file; protobuf likewise
     python  <!-- server -->    a program that serves: it runs until the next server or the end
     python  <!-- pytest -->    tests: they pass
     text    <!-- output -->    what the program above printed; ``...`` stands for anything
@@ -52,13 +52,20 @@ NOT_RUN = {
     "pip install .": "tests install nothing",
     "pip install '.[spark]'": "tests install nothing",
     "pip install '.[test]'": "tests install nothing",
+    "pip install '.[ttrpc]'": "tests install nothing",
+    "pip install grpcio-tools": "tests install nothing",
     "pip install trustme": "tests install nothing",
     "pip install venv-pack": "tests install nothing",
     "venv-pack --output environment.tar.gz": "it packs 700 MB",
     "export PYSPARK_PYTHON=./environment/bin/python": "as the next line",
     "spark-submit --master yarn --archives environment.tar.gz#environment report.py": "no cluster",
 }
-SERVING = ("rsocket-trio serve", "rsocket-trio lumberjack serve", "rsocket-trio collect --spool")
+SERVING = (
+    "rsocket-trio serve",
+    "rsocket-trio lumberjack serve",
+    "rsocket-trio collect --spool",
+    "rsocket-trio ttrpc serve",
+)
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -112,7 +119,7 @@ class Runner:
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
                 self.output = self.execute("python block.py", patience=patience)
                 self.output = self.output.removeprefix(JAVA_SAYS)
-            case "python", "file":
+            case "python" | "protobuf", "file":
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)
