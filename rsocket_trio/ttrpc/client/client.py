@@ -207,7 +207,7 @@ async def connect(
     the connection; calls that are still open then raise `trio.ClosedResourceError`.
 
     Args:
-        target: An address, see `rsocket_trio.ttrpc.addresses`; or an open stream, a connected
+        target: An address, see `ttrpc_uri`; or an open stream, a connected
             socket or the number of its descriptor, which is closed with the block.
         config: Times, sizes and limits.
         interceptors: Code around every call, the outermost first.

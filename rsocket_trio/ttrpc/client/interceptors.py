@@ -65,7 +65,7 @@ class ClientInterceptor:
             proceed: Opens the stream, as an asynchronous context manager.
 
         Returns:
-            What the caller enters: the stream, or your own object in its place.
+            The context manager that the caller enters.
         """
         return proceed(call, request)
 
