@@ -117,7 +117,9 @@ class Client(metaclass=Sealed, given="connect gives one"):
             TypeError: The method is of another kind, or metadata are of a wrong type; entering
                 raises the errors of `unary` besides.
 
-        Entering is a cancellation point. Leaving early drops what still comes.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: what still comes is dropped.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.SERVER_STREAM, request, metadata)
 
@@ -135,7 +137,9 @@ class Client(metaclass=Sealed, given="connect gives one"):
         Raises:
             TypeError: As for `server_stream`.
 
-        Entering is a cancellation point. Leaving early tells the server that no more comes.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: the server is told that no more comes.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.CLIENT_STREAM, None, metadata)
 
@@ -151,8 +155,10 @@ class Client(metaclass=Sealed, given="connect gives one"):
         Raises:
             TypeError: As for `server_stream`.
 
-        Entering is a cancellation point. Leaving early tells the server that no more comes, and
-        drops what still comes from there.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: the server is told that no more comes, and what still comes from
+            there is dropped.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.BIDI_STREAM, None, metadata)
 

@@ -57,7 +57,7 @@ class ClientInterceptor:
     def stream(
         self, call: OutgoingCall, request: Any, proceed: Open
     ) -> AbstractAsyncContextManager[Any]:
-        """Run around a call with a stream; usually an `contextlib.asynccontextmanager`.
+        """Run around a call with a stream; usually a `contextlib.asynccontextmanager`.
 
         Args:
             call: Method and metadata.
@@ -66,6 +66,9 @@ class ClientInterceptor:
 
         Returns:
             The context manager that the caller enters.
+
+        Checkpoint: entering and leaving wait as the stream does.
+        If cancelled: as the stream is.
         """
         return proceed(call, request)
 
