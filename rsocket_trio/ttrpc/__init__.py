@@ -19,6 +19,10 @@ The modules, in reading order:
 - ``server``: `serve`, services, and the calls of a connection
 - ``mux``: several streams over one, for NRI
 - ``routed``: serves a `rsocket_trio.Router`
+- ``descriptors``: services and messages of descriptor sets, with the extra ``ttrpc``
+- ``comments``: the comments of .proto files
+- ``codegen``: the plugin of protoc, ``protoc-gen-trio-ttrpc``
+- ``extras``: imports protobuf, with an error that says how to install it
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from ..sockets.allowed import Allow, Allowed
 from ..sockets.byte_stream import ByteStream
 from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
+from .carrier import OpenStream
 from .client.client import Client, ClientStatistics, connect
 from .client.interceptors import ClientInterceptor, OutgoingCall
 from .client.streams import BidiStream, ClientStream
@@ -59,7 +64,7 @@ from .methods import Method, MethodKind
 from .mux import PLUGIN_SERVICE, RUNTIME_SERVICE, MultiplexedStream, Trunk, multiplexed
 from .server.call import Call
 from .server.interceptors import ServerInterceptor
-from .server.server import TtrpcServer, TtrpcStatistics, serve, serve_stream
+from .server.server import Served, TtrpcServer, TtrpcStatistics, serve, serve_stream
 from .server.service import Service, ServiceBase
 from .wire.envelopes import AnyMessage, Status
 
@@ -96,12 +101,14 @@ __all__ = [
     "MultiplexedStream",
     "NotFound",
     "OpenSocket",
+    "OpenStream",
     "OutOfRange",
     "OutgoingCall",
     "PeerCredentials",
     "PermissionDenied",
     "ReplyStream",
     "ResourceExhausted",
+    "Served",
     "ServerInterceptor",
     "Service",
     "ServiceBase",

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import Message
 
-    Found: TypeAlias = ServiceDescriptor | MethodDescriptor | Descriptor | EnumDescriptor
+__all__ = ["DescriptorError", "Descriptors", "Found", "kind_of"]
 
-__all__ = ["DescriptorError", "Descriptors", "kind_of"]
+Found: TypeAlias = "ServiceDescriptor | MethodDescriptor | Descriptor | EnumDescriptor"
+"""What a full name can stand for."""
 
 M = TypeVar("M", bound="Message")
 

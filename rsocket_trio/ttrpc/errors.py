@@ -76,6 +76,10 @@ class CallError(RSocketError):
         code: The status code; by default that of the class.
         details: Messages with more facts, as google.rpc.Status has them.
 
+    Raises:
+        TypeError: The message is not text.
+        ValueError: The code is OK (0), or has more than 32 bits.
+
     Attributes:
         code: The status code: a `StatusCode`, or another number.
         message: The text.
@@ -87,6 +91,10 @@ class CallError(RSocketError):
     def __init__(
         self, message: str = "", *, code: int | None = None, details: Iterable[AnyMessage] = ()
     ) -> None:
+        if not isinstance(message, str):
+            raise TypeError(f"the message must be text, not {type(message).__name__}")
+        if code is not None and not -(2**31) <= code < 2**31:
+            raise ValueError(f"{code} does not fit into the 32 bits of a status code")
         super().__init__(message)
         self.code: int = self.default_code if code is None else _known(code)
         if self.code == StatusCode.OK:

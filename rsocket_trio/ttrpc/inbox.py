@@ -30,13 +30,21 @@ class Unread:
     Attributes:
         size: These bytes.
         limit: The most (`TtrpcLimits.max_unread_size`).
+        held: The inbox for whose room the reading waits, if it does.
     """
 
-    __slots__ = ("limit", "size")
+    __slots__ = ("held", "limit", "size")
 
     def __init__(self, limit: int) -> None:
         self.size = 0
         self.limit = limit
+        self.held: MessageInbox | None = None
+
+    def free(self, size: int) -> None:
+        """Count bytes that were received or dropped."""
+        self.size -= size
+        if self.held is not None:
+            self.held.look()
 
 
 class MessageInbox(Inbox[bytes]):
@@ -60,9 +68,14 @@ class MessageInbox(Inbox[bytes]):
         self._drained: trio.Event | None = None
 
     @property
+    def hoards(self) -> bool:
+        """Whether the limit of this stream is reached; a single message of any size is no hoard."""
+        return self.size >= self._limit and len(self.queue) > 1
+
+    @property
     def full(self) -> bool:
-        """Whether a limit is reached; one message may go past it."""
-        return self.size >= self._limit or self._unread.size >= self._unread.limit
+        """Whether a limit is reached, of this stream or of the connection."""
+        return self.hoards or self._unread.size >= self._unread.limit
 
     def deliver(self, body: bytes) -> bool:
         """Add a message; return whether there is room for more. A closed inbox drops it."""
@@ -70,20 +83,19 @@ class MessageInbox(Inbox[bytes]):
             return True
         size = len(body) + UNREAD_COST
         self.size += size
-        self._unread.size += size
+        unread = self._unread
+        unread.size += size
         self.queue.append(body)
         if self._task is not None:
             self._wake()
-        return not self.full
+        return unread.size < unread.limit and (self.size < self._limit or not self.hoards)
 
     def pop(self) -> bytes:
         """Take the next message; there is one."""
         body = self.queue.popleft()
         size = len(body) + UNREAD_COST
         self.size -= size
-        self._unread.size -= size
-        if self._drained is not None and 2 * self.size <= self._limit:
-            self._drained.set()
+        self._unread.free(size)
         return body
 
     def close(self) -> None:
@@ -91,25 +103,34 @@ class MessageInbox(Inbox[bytes]):
         if self.closed:
             return
         self.drop()
-        self._unread.size -= self.size
-        self.size = 0
+        size, self.size = self.size, 0
+        self._unread.free(size)
         self._wake()
-        if self._drained is not None:
-            self._drained.set()
 
     async def wait_drained(self) -> None:
-        """Wait until half of the room is free, or the inbox is closed.
+        """Wait until half of the room is free, and the connection has room; or `release` is called.
 
         Checkpoint: always.
         If cancelled: nothing changes.
         """
         self._drained = trio.Event()
+        self._unread.held = self
         try:
-            if self.closed or 2 * self.size <= self._limit:
-                self._drained.set()
+            self.look()
             await self._drained.wait()
         finally:
-            self._drained = None
+            self._drained = self._unread.held = None
+
+    def look(self) -> None:
+        """End `wait_drained` if there is room; an inbox that is closed needs none."""
+        has_room = 2 * self.size <= self._limit or len(self.queue) <= 1
+        if self.closed or (has_room and self._unread.size < self._unread.limit):
+            self.release()
+
+    def release(self) -> None:
+        """End `wait_drained`."""
+        if self._drained is not None:
+            self._drained.set()
 
     def overflow(self) -> ResourceExhausted:
         """Return the error of a stream that nobody reads."""

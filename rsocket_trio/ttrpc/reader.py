@@ -70,6 +70,7 @@ class CallReader:
         self._rest: Sequence[bytes] = ()  # the frames behind `_WAIT`
         self._held: tuple[MessageInbox, Overrun] | None = None
         self._ended = False
+        lifecycle.on_end.append(self._release)
 
     def wait(self) -> Awaitable[None]:
         """Wait until `deliver` has something to do. The caller awaits it at once.
@@ -100,8 +101,13 @@ class CallReader:
         with trio.move_on_after(self._patience):
             await inbox.wait_drained()
         self._held = None
-        if inbox.full and not inbox.closed:
+        if inbox.full and not inbox.closed and self._lifecycle.failure is None:
             overrun()
+
+    def _release(self, _error: Exception, _last_words: bytes | None) -> None:
+        # Cancellation would end the wait too, unless a handler has left a shielded scope open.
+        if self._held is not None:
+            self._held[0].release()
 
     def hold(self, inbox: MessageInbox, overrun: Overrun) -> None:
         """Pause behind the frame that is being dispatched, because an inbox is full.

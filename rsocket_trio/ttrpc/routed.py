@@ -130,6 +130,7 @@ class _Routes:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
+        self.unary: dict[bytes, ServedMethod] = {}  # the flags of a request may matter
         self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
 
     def has_service(self, service: str) -> bool:

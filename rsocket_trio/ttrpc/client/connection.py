@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..config import TtrpcConfig
     from ..methods import Method
 
-__all__ = ["ClientCall", "ClientConnection", "request_body", "timeout_left"]
+__all__ = ["ClientCall", "ClientConnection", "request_body", "timeout_until"]
 
 _RESPONSE: Final = MessageType.RESPONSE.value
 _REQUEST: Final = MessageType.REQUEST.value
@@ -58,20 +58,34 @@ class ClientCall(Protocol):
     def receive_data(self, flags: int, body: bytes) -> None:
         """Receive a DATA frame."""
 
+    @property
+    def unread_size(self) -> int:
+        """The bytes that have arrived and that are not received."""
+
     def fail(self, error: Exception) -> None:
-        """End with an error: of the connection, or of a frame of the server."""
+        """End with an error: the server has ended the call, or the connection is over."""
+
+    def break_off(self, error: Exception) -> None:
+        """End with an error of our own; the server may be waiting for messages."""
+
+    def overrun(self) -> None:
+        """End the call, because nobody receives what arrives."""
 
 
-def timeout_left() -> int:
+def timeout_until(deadline: float) -> int:
     """Return how long the caller waits, in nanoseconds; 0 if there is no limit.
 
     It is at least 1: a deadline that is over is for the caller's own cancel scope to notice.
+
+    Args:
+        deadline: `trio.current_effective_deadline`.
     """
-    deadline = trio.current_effective_deadline()
     if deadline == inf:
         return 0
-    left = int((deadline - trio.current_time()) * 1e9)
-    return min(max(1, left), _LONGEST)
+    left = deadline - trio.current_time()
+    if left <= 0:
+        return 1
+    return max(1, int(left * 1e9)) if left < _LONGEST / 1e9 else _LONGEST
 
 
 def request_body(
@@ -194,6 +208,26 @@ class ClientConnection:
                 "nothing was sent"
             )
 
+    def try_open(self, call: ClientCall, flags: int, body: bytes) -> int:
+        """Do the same as `open`, at once; return 0, and do nothing, if that has to wait or raises.
+
+        This saves a coroutine, and some calls, for nearly every call.
+        """
+        size = len(body)
+        room = self.room
+        stream_id = self._next_id
+        if (
+            room.used >= room.limit
+            or size > self.max_size
+            or stream_id > _LAST_ID
+            or self.lifecycle.failure is not None
+        ):
+            return 0
+        self._next_id = stream_id + 2
+        self.calls[stream_id] = call
+        self.outbox.put(_pack(size, stream_id, _REQUEST, flags) + body)
+        return stream_id
+
     async def open(self, call: ClientCall, flags: int, body: bytes) -> int:
         """Queue a REQUEST, when there is room, and return the id of its stream.
 
@@ -215,6 +249,10 @@ class ClientConnection:
         reserved = room.used >= room.limit
         if reserved:
             await self.outbox.reserve(HEADER_SIZE + size)
+            if self.lifecycle.failure is not None:
+                # It has ended after this task got the room and before it ran.
+                self.outbox.release(HEADER_SIZE + size)
+                self.check()
         stream_id = self._next_id
         if stream_id > _LAST_ID:
             if reserved:
@@ -259,28 +297,43 @@ class ClientConnection:
         self.calls.pop(stream_id, None)
 
     def hold(self, inbox: MessageInbox, overrun: Overrun) -> None:
-        """Pause the reading: an inbox is full."""
-        self._reader.hold(inbox, overrun)
+        """Pause the reading: an inbox, or those of all calls together, are full."""
+        self._reader.hold(inbox, overrun if inbox.hoards else self._overrun_largest)
+
+    def _overrun_largest(self) -> None:
+        """End the call with the most bytes that nobody receives: the others may be quick."""
+        call = max(self.calls.values(), key=lambda each: each.unread_size, default=None)
+        if call is not None:
+            call.overrun()
 
     # -- from the reader --------------------------------------------------------------------
 
     def _dispatch(self, frame: bytes) -> None:
         length, stream_id, kind, flags = _unpack(frame)
+        if kind == _RESPONSE and length <= self.max_size:
+            call = self.calls.pop(stream_id, None)
+            if call is None:
+                self.ignored += 1
+            else:
+                call.receive_response(frame[HEADER_SIZE:])
+            return
         call = self.calls.get(stream_id)
         if call is None:
             self.ignored += 1  # its caller has left, or it has ended
         elif length > self.max_size:
             del self.calls[stream_id]
             text = f"message length {length} exceed maximum message size of {self.max_size}"
-            call.fail(ResourceExhausted(text))
-        elif kind == _RESPONSE:
-            del self.calls[stream_id]
-            call.receive_response(frame[HEADER_SIZE:])
+            error = ResourceExhausted(text)
+            if kind == _RESPONSE:
+                call.fail(error)
+            else:
+                call.break_off(error)
         elif kind == _DATA:
             call.receive_data(flags, frame[HEADER_SIZE:])
         elif kind == _REQUEST:
             del self.calls[stream_id]
-            call.fail(RemoteProtocolError("the server sent a REQUEST on the stream of a call"))
+            text = "the server sent a REQUEST on the stream of a call"
+            call.break_off(RemoteProtocolError(text))
         # Other types are of a later version of the protocol: ignored.
 
     def _peer_ended(self) -> None:

@@ -20,7 +20,7 @@ from ...sealed import Sealed, make
 from ..inbox import MessageInbox, Messages, ReplyStream, decoded
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
-from .connection import request_body, timeout_left
+from .connection import request_body, timeout_until
 from .unary import answer_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def open_stream(
     payload = b"" if sends else method.request.encode(request)
     await checkpoint_if_cancelled()
     call = _StreamCall(connection, method.kind)
-    body = request_body(method, payload, timeout_left(), metadata)
+    body = request_body(method, payload, timeout_until(trio.current_effective_deadline()), metadata)
     call.sending = sends
     try:
         call.stream_id = await connection.open(call, _OPEN if sends else REMOTE_CLOSED, body)
@@ -97,7 +97,8 @@ class _StreamCall:
     def receive_data(self, flags: int, body: bytes) -> None:
         if not self.kind.receives_stream:
             self.connection.forget(self.stream_id)
-            self.fail(RemoteProtocolError("the server sent a DATA frame where one answer is due"))
+            error = RemoteProtocolError("the server sent a DATA frame where one answer is due")
+            self.break_off(error)
             return
         # With "no data", bytes are ignored. Without it, no bytes are an empty message; but a last
         # frame without bytes is only the end, as Go and Rust take it.
@@ -106,24 +107,30 @@ class _StreamCall:
             and (body or not flags & REMOTE_CLOSED)
             and not self.inbox.deliver(body)
         ):
-            self.connection.hold(self.inbox, self._overrun)
+            self.connection.hold(self.inbox, self.overrun)
         if flags & REMOTE_CLOSED:
             self.connection.forget(self.stream_id)
             self._end(None)
 
     def fail(self, error: Exception) -> None:
-        """End with an error."""
         self._end(error)
+
+    def break_off(self, error: Exception) -> None:
+        self._close_sending()
+        self._end(error)
+
+    @property
+    def unread_size(self) -> int:
+        return self.inbox.size
 
     def _end(self, error: Exception | None) -> None:
         self.over = True
         self.failure = error
         self.inbox.end(error)
 
-    def _overrun(self) -> None:
+    def overrun(self) -> None:
         self.connection.forget(self.stream_id)
-        self._close_sending()
-        self._end(self.inbox.overflow())
+        self.break_off(self.inbox.overflow())
 
     # -- from the user ----------------------------------------------------------------------
 

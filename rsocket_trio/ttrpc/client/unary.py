@@ -5,8 +5,10 @@ The caller waits in its own task, which is resumed directly with the outcome.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from trio import current_effective_deadline
 from trio.lowlevel import (
     Abort,
     checkpoint_if_cancelled,
@@ -18,8 +20,9 @@ from trio.lowlevel import (
 from ...errors import MalformedFrame, RemoteProtocolError
 from ..errors import call_error
 from ..inbox import decoded
-from ..wire.envelopes import decode_response
-from .connection import request_body, timeout_left
+from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
+from ..wire.protobuf import only_field
+from .connection import request_body, timeout_until
 
 if TYPE_CHECKING:
     import trio
@@ -37,16 +40,22 @@ async def unary(
 ) -> Res:
     """Send a call and wait for its answer; see `rsocket_trio.ttrpc.Client.unary`."""
     payload = method.request.encode(request)
-    await checkpoint_if_cancelled()  # else the request would leave, although nobody waits for it
+    deadline = current_effective_deadline()
+    timeout = 0
+    if deadline != inf:
+        # If the caller is cancelled, its deadline is -inf: so this is no call without a deadline.
+        await checkpoint_if_cancelled()  # else the request would leave, but nobody waits for it
+        timeout = timeout_until(deadline)
     call = _UnaryCall(connection)
-    body = request_body(method, payload, timeout_left(), metadata)
-    call.stream_id = await connection.open(call, 0, body)
+    body = request_body(method, payload, timeout, metadata)
+    call.stream_id = connection.try_open(call, 0, body) or await connection.open(call, 0, body)
     if call.result is not None:
         answer = call.unwrap()  # the connection has ended meanwhile
     else:
         call.task = current_task()
         answer = await wait_task_rescheduled(call.abort)
-    return decoded(method.response, answer_in(answer))
+    reply = only_field(answer, 0, RESPONSE_PAYLOAD)
+    return decoded(method.response, answer_in(answer) if reply is None else reply)
 
 
 def answer_in(body: bytes) -> bytes:
@@ -103,8 +112,18 @@ class _UnaryCall:
         self.connection.forget(self.stream_id)
         self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
 
+    @property
+    def unread_size(self) -> int:
+        return 0
+
     def fail(self, error: Exception) -> None:
         self._settle(error)
+
+    def break_off(self, error: Exception) -> None:
+        self._settle(error)
+
+    def overrun(self) -> None:
+        """There is nothing that could overflow."""
 
     def _settle(self, result: bytes | Exception) -> None:
         self.result = result

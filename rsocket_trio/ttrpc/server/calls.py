@@ -128,6 +128,14 @@ class ServerCall:
                 error.with_traceback(None)  # an application may raise one object again and again
         self.finish()
 
+    @property
+    def unread_size(self) -> int:
+        """The bytes that have arrived and that the handler has not received."""
+        return 0
+
+    def overrun(self) -> None:
+        """End the call, because its handler does not receive what arrives."""
+
     def finish(self) -> None:
         """Leave the table: the last frame is queued, or nobody waits for it."""
         self.live = False
@@ -183,7 +191,7 @@ class UnaryCall(ServerCall):
         if replies.room.used < replies.room.limit:
             replies.outbox.put(frame)
         else:
-            await replies.send(frame)
+            await replies.send(self, frame)
         self.live = False
 
 
@@ -208,7 +216,7 @@ class StreamCall(UnaryCall):
     ) -> None:
         super().__init__(incoming, stream_id, method, request, facts, deadline)
         self.inbox = inbox
-        self.outbound = StreamOutbound(incoming.replies, method.encode)
+        self.outbound = StreamOutbound(self, incoming.replies, method.encode)
 
     async def answer(self) -> None:
         """Run the handler, and send its answer or its messages."""
@@ -241,7 +249,7 @@ class StreamCall(UnaryCall):
         # With "no data", bytes are ignored; otherwise no bytes are an empty message. But a last
         # frame without bytes is only the end, as Go and Rust take it.
         if not flags & NO_DATA and (body or not flags & REMOTE_CLOSED) and not inbox.deliver(body):
-            self.incoming.hold(inbox, self._overrun)
+            self.incoming.hold(self)
         if flags & REMOTE_CLOSED:
             inbox.end()
 
@@ -250,6 +258,12 @@ class StreamCall(UnaryCall):
         if self.inbox is not None:
             self.inbox.end(ConnectionLost("the peer closed the connection inside of a stream"))
 
-    def _overrun(self) -> None:
+    @property
+    def unread_size(self) -> int:
+        """The bytes that have arrived and that the handler has not received."""
+        return 0 if self.inbox is None else self.inbox.size
+
+    def overrun(self) -> None:
+        """End the call, because its handler does not receive what arrives."""
         if self.live and self.inbox is not None:
             self.end_with(self.inbox.overflow())

@@ -143,5 +143,5 @@ async def _rest(call: UnaryCall, handler: Awaitable[Any]) -> None:
 
 
 async def _send(call: UnaryCall, frame: bytes) -> None:
-    await call.incoming.replies.send(frame)
+    await call.incoming.replies.send(call, frame)
     call.live = False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+from ...log_policy import logger
 from ..errors import ResourceExhausted, StatusCode
-from ..wire.envelopes import Response, Status, encode_ok, encode_response
+from ..wire.envelopes import RESPONSE_PAYLOAD, Response, Status, encode_ok, encode_response
 from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...connection.outbox import Outbox
     from ...connection.room import Room
+    from .calls import ServerCall
 
 __all__ = ["Replies", "StreamOutbound", "too_long"]
 
@@ -20,6 +23,8 @@ _RESPONSE: Final = MessageType.RESPONSE.value
 _DATA: Final = MessageType.DATA.value
 _LAST: Final = REMOTE_CLOSED | NO_DATA
 _pack: Final = HEADER.pack
+_pack_short: Final = Struct(f"{HEADER.format}BB").pack  # with the tag and a length of one byte
+_pack_long: Final = Struct(f"{HEADER.format}BBB").pack  # with the tag and a length of two bytes
 
 _LONGEST_TEXT: Final = 16 * 2**10
 """The longest text of a status, in characters: it leaves without waiting for room."""
@@ -55,13 +60,22 @@ class Replies:
         Raises:
             ResourceExhausted: It is too long for a frame.
         """
+        size = len(reply)
+        if 0 < size < 1 << 14 and size + 3 <= self.max_size:
+            # Nearly every answer is like this: header, tag and length are packed at once.
+            if size < 128:
+                head = _pack_short(size + 2, stream_id, _RESPONSE, 0, RESPONSE_PAYLOAD, size)
+            else:
+                high, low = size >> 7, size & 127 | 128
+                head = _pack_long(size + 3, stream_id, _RESPONSE, 0, RESPONSE_PAYLOAD, low, high)
+            return head + reply
         body = encode_ok(reply)
         if len(body) > self.max_size:
             raise too_long(len(body), self.max_size)
         return _pack(len(body), stream_id, _RESPONSE, 0) + body
 
-    async def send(self, frame: bytes) -> None:
-        """Queue a frame, when there is room.
+    async def send(self, call: ServerCall, frame: bytes) -> None:
+        """Queue a frame of a call, when there is room, and if the call is not over by then.
 
         Raises:
             Exception: The error with which the connection ended.
@@ -70,17 +84,30 @@ class Replies:
         If cancelled: nothing is queued.
         """
         await self.outbox.reserve(len(frame))
-        self.outbox.put_reserved(frame)
+        if call.live:
+            self.outbox.put_reserved(frame)
+        else:
+            # The call has ended after this task got the room and before it ran. Its last frame is
+            # queued already, and nothing may follow.
+            self.outbox.release(len(frame))
 
     def fail(self, stream_id: int, status: Status) -> None:
         """Queue the answer of a call that has failed; it never waits."""
-        if len(status.message) > _LONGEST_TEXT:
-            message = status.message[: _LONGEST_TEXT - 3] + "..."
-            status = Status(status.code, message, status.details)
-        body = encode_response(Response(status))
-        if len(body) > min(self.max_size, _LARGEST_DETAILS):
-            body = encode_response(Response(Status(status.code, status.message)))
+        body = self._body(status)
         self.outbox.put_control(encode_frame(stream_id, MessageType.RESPONSE, 0, body))
+
+    def _body(self, status: Status) -> bytes:
+        message = status.message
+        if len(message) > _LONGEST_TEXT:
+            message = message[: _LONGEST_TEXT - 3] + "..."
+        try:
+            body = encode_response(Response(Status(status.code, message, status.details)))
+            if len(body) <= min(self.max_size, _LARGEST_DETAILS):
+                return body
+        except Exception:  # details may be anything; a text may have half of a surrogate pair
+            logger.exception("a status cannot be sent as it is")
+        message = message.encode("utf-8", "replace").decode()
+        return encode_response(Response(Status(status.code, message)))
 
     def refuse(self, stream_id: int, code: StatusCode, text: str) -> None:
         """Queue a refusal."""
@@ -99,9 +126,10 @@ class StreamOutbound:
         max_whole: Not in use: each message is encoded first.
     """
 
-    __slots__ = ("_encode", "_replies", "max_whole", "room")
+    __slots__ = ("_call", "_encode", "_replies", "max_whole", "room")
 
-    def __init__(self, replies: Replies, encode: Callable[[Any], bytes]) -> None:
+    def __init__(self, call: ServerCall, replies: Replies, encode: Callable[[Any], bytes]) -> None:
+        self._call = call
         self._replies = replies
         self._encode = encode
         self.room = replies.room
@@ -131,4 +159,4 @@ class StreamOutbound:
         Checkpoint: only if there is no room.
         If cancelled: nothing is queued.
         """
-        await self._replies.send(self._frame(stream_id, payload))
+        await self._replies.send(self._call, self._frame(stream_id, payload))

@@ -12,7 +12,14 @@ from ..errors import Unimplemented
 from ..methods import Method
 from .signature import HandlerSignature, read_handler, takes_call
 
-__all__ = ["BoundMethod", "Handler", "Service", "ServiceBase", "as_services"]
+__all__ = [
+    "BoundMethod",
+    "Handler",
+    "Service",
+    "ServiceBase",
+    "as_services",
+    "not_implemented",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
