@@ -124,7 +124,7 @@ class MessageInbox(Inbox[bytes]):
         )
         self.queue.clear()
         size, self.size = self.size, 0
-        self._unread.free(size)
+        self.unread.free(size)
         return error
 
     async def wait_drained(self) -> None:
@@ -248,13 +248,13 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
 
 @final
 class MessageStream(Messages[T_co], metaclass=Sealed, given="handlers of streams are given one"):
-    """The messages of a client, for a handler; see `Messages`."""
+    """The messages of a client, in order, for a handler. One task reads it at a time."""
 
     __slots__ = ()
 
 
 @final
 class ReplyStream(Messages[T_co], metaclass=Sealed, given="Client.server_stream gives one"):
-    """The messages of a server, for the caller of `Client.server_stream`; see `Messages`."""
+    """The messages of a server, in order. One task reads it at a time."""
 
     __slots__ = ()
