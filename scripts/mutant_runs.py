@@ -83,7 +83,9 @@ def stages(file: str, kind: str = "", root: Path = ROOT) -> list[list[str]]:
     if kind == "checkpoint":
         near.append(root / "tests/test_checkpoints.py")
     done = [str(path.relative_to(root)) for path in near]
-    rest = [f"tests/{name}" for name in ("connection", "interactions") if name != package]
+    # The draft shares the engine, and has transports with other abilities.
+    users = ("connection", "interactions", "reactivesocket")
+    rest = [f"tests/{name}" for name in users if name != package]
     rules = [
         path for at in ("tests/rules", "tests") for path in sorted((root / at).glob("test_*.py"))
     ]

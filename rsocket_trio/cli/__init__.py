@@ -5,6 +5,7 @@ The modules, in reading order. Every run uses these:
 - ``main``: dispatch, error messages and exit statuses
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
+- ``ttrpc_grammar``: those of the group ``ttrpc``
 - ``spool_options``: those of commands that keep events in a spool
 - ``collect_grammar``: those of ``collect``
 - ``spool_grammar``: those of the group ``spool``
@@ -29,13 +30,18 @@ The commands. Each module is imported when its command runs:
 - ``spool_info``: print what a spool holds
 - ``spool_forget``: forget a consumer of a spool
 - ``spool_read``: print the events of a spool
+- ``ttrpc_list``: print the services and methods of .proto files
+- ``ttrpc_describe``: print a service, a method, a message or an enum
+- ``ttrpc_call``: call a unary method
+- ``ttrpc_stream``: call a streaming method
+- ``ttrpc_serve``: serve services by ttrpc until a signal stops it
 
 The commands share these:
 
 - ``client``: connection, errors and signals of the commands that connect
 - ``interrupt``: Ctrl-C and SIGTERM
 - ``serving``: run a server until a signal stops it
-- ``target``: import the object that ``serve`` serves
+- ``target``: import the object that a server serves
 - ``payloads``: read payloads from arguments, files and standard input
 - ``metadata``: metadata entries, authentication and a trace from the options
 - ``certificates``: load the certificates that the options name
@@ -55,6 +61,13 @@ The parts of ``bench``:
 - ``bench_operations``: one operation for each interaction
 - ``tally``: the counts and latencies
 - ``histogram``: latencies in bounded memory
+
+The parts of the group ``ttrpc``:
+
+- ``ttrpc_schema``: load the services of .proto files or descriptor sets
+- ``ttrpc_definitions``: definitions as text and as JSON
+- ``ttrpc_messages``: messages from arguments, and to lines of output
+- ``ttrpc_client``: connection, errors and signals of a call
 
 The parts of ``lumberjack ship``:
 

@@ -31,6 +31,7 @@ from .options import (
     seconds,
 )
 from .spool_grammar import add_spool
+from .ttrpc_grammar import add_ttrpc
 from .wire_formats import summaries
 
 __all__ = ["build_parser"]
@@ -44,14 +45,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rsocket-trio",
         description="RSocket from the command line: serve, send requests, measure, decode frames;"
-        " and log events by Lumberjack.",
+        " log events by Lumberjack; calls by ttrpc.",
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
         '  rsocket-trio decode "00000001 1000 70696e67"\n'
         "  rsocket-trio lumberjack serve --listen lumberjack://127.0.0.1:5044\n"
         "  rsocket-trio lumberjack ship app.log --to lumberjack://127.0.0.1:5044\n"
-        "  rsocket-trio collect --spool events --listen lumberjack://127.0.0.1:5044\n\n"
+        "  rsocket-trio collect --spool events --listen lumberjack://127.0.0.1:5044\n"
+        "  rsocket-trio ttrpc list --proto orders.proto\n\n"
         f"{STATUSES}{DASH_HINT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -71,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_lumberjack(commands)
     add_collect(commands)
     add_spool(commands)
+    add_ttrpc(commands)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Import what ``serve`` serves: ``package.module:name`` or ``path/file.py:name``."""
+"""Import what a server serves: ``package.module:name`` or ``path/file.py:name``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from rsocket_trio.responder import Responder
 
@@ -18,16 +18,32 @@ from .exits import USAGE, Failure
 if TYPE_CHECKING:
     from rsocket_trio.responder import Acceptor
 
-__all__ = ["load_target"]
+__all__ = ["load_object", "load_target"]
+
+T = TypeVar("T")
 
 DEFAULT_NAMES: Final = ("app", "router")
 
 
 def load_target(target: str) -> Responder | Acceptor:
+    """Import a Responder or an acceptor function.
+
+    Raises:
+        Failure: As for `load_object`.
+    """
+    return load_object(target, _check)
+
+
+def load_object(target: str, check: Callable[[object, str], T]) -> T:
     """Import the object that ``target`` names.
 
     Python looks for a module in the working directory first, as ``python -m`` does. It looks for
     the imports of a file in the directory of that file first, as ``python file.py`` does.
+
+    Args:
+        target: ``package.module[:name]`` or ``path/file.py[:name]``.
+        check: Returns the object, or raises `Failure` if it cannot be served. It also gets the
+            name, for the message.
 
     Raises:
         Failure: There is no such module, file or name; the import failed (``__cause__`` is its
@@ -36,10 +52,10 @@ def load_target(target: str) -> Responder | Acceptor:
     where, name = _split(target)
     module = _load_file(where) if _is_path(where) else _load_module(where)
     if name is not None:
-        return _check(_find(module, where, name), target)
+        return check(_find(module, where, name), target)
     for default in DEFAULT_NAMES:
         if hasattr(module, default):
-            return _check(getattr(module, default), f"{where}:{default}")
+            return check(getattr(module, default), f"{where}:{default}")
     text = f"{where!r} has neither 'app' nor 'router'; name the object to serve: {where}:NAME"
     raise Failure(text, USAGE)
 

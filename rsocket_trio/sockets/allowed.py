@@ -17,11 +17,15 @@ from ..errors import ConnectFailed
 from .byte_stream import TransportInfo
 from .peer import PeerCredentials
 
-__all__ = ["Allow", "Allowed", "admit", "check_allowed"]
+__all__ = ["Allow", "Allowed", "NotAllowed", "admit", "check_allowed"]
 
 Allowed: TypeAlias = Callable[[TransportInfo], bool | Awaitable[bool]]
 """Answers whether the peer of a connection may use the server: an `Allow`, or your own function or
 async function. An exception refuses the peer, and is logged."""
+
+
+class NotAllowed(ConnectFailed):
+    """The peer of a connection may not use the server."""
 
 
 def _ids(values: Iterable[int]) -> frozenset[int]:
@@ -95,7 +99,7 @@ async def admit(allow: Allowed, info: TransportInfo) -> None:
         info: The facts about the connection.
 
     Raises:
-        ConnectFailed: It may not; the text says who the peer is.
+        NotAllowed: It may not; the text says who the peer is.
         TypeError: The answer is not a bool.
 
     Checkpoint: as ``allow`` if it is async; else never.
@@ -109,7 +113,7 @@ async def admit(allow: Allowed, info: TransportInfo) -> None:
         # coroutine's truth must not admit, without a word.
         raise TypeError(f"allow must return a bool, not {type(answer).__name__}")
     if not answer:
-        raise ConnectFailed(f"{_name(info)} may not connect")
+        raise NotAllowed(f"{_name(info)} may not connect")
 
 
 def _name(info: TransportInfo) -> str:

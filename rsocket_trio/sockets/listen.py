@@ -17,7 +17,7 @@ from ..errors import ConnectFailed
 from ..log_policy import logger
 from ..uri import AddressKind, Uri, kind_of
 from .adopt import adopt_listener
-from .allowed import Allowed, admit
+from .allowed import Allowed, NotAllowed, admit
 from .byte_stream import ByteStream, connected
 from .connection_limit import ConnectionCounts
 from .dial import describe_failure
@@ -202,6 +202,9 @@ class _ConnectionHandler(Generic[T]):
                 if arrivals.allow is not None:
                     await admit(arrivals.allow, ready.info)
                 return await arrivals.shake_hands(ready)
+            except NotAllowed as error:
+                logger.warning("%s: closed a connection: %s", self.uri, error)
+                return None
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
         if not self.stopped:

@@ -1,6 +1,20 @@
 """Tools for tests: in-memory pairs, scripted peers, faults, a conformance suite for transports.
 
 `strategies` needs hypothesis and `pytest_plugin` needs pytest, so import these modules by name.
+
+The modules, in reading order:
+
+- ``in_memory``: connections between two ends in one process
+- ``memory``: how much memory something takes
+- ``frame_peer``: a peer that sends and receives single frames
+- ``faulty``: streams and transports with faults
+- ``cancel_everywhere``: cancels code at each of its checkpoints
+- ``leaks``: whether connections leave anything behind
+- ``transport_suite``: a conformance suite for transports
+- ``peer``: an RSocket server with known answers
+- ``ttrpc_peer``: a ttrpc server with known answers
+- ``strategies``: strategies of hypothesis for frames and payloads
+- ``pytest_plugin``: fixtures for pytest
 """
 
 from ..transports.memory import memory_transport_pair

@@ -29,7 +29,19 @@ from trio.abc import ReceiveChannel
 from ..ttrpc import Call, CallError, Metadata, Service
 from ..ttrpc.wire.protobuf import FieldReader, field, varint
 
-__all__ = ["EchoPayload", "Part", "Sum", "app"]
+__all__ = [
+    "EchoPayload",
+    "Part",
+    "Sum",
+    "app",
+    "divide_stream",
+    "echo",
+    "echo_null",
+    "echo_null_stream",
+    "echo_stream",
+    "empty_payload_stream",
+    "sum_stream",
+]
 
 SERVICE: Final = "ttrpc.integration.streaming.Streaming"
 _BIG: Final = 5 * 2**20

@@ -17,15 +17,22 @@ The modules, in reading order:
 - ``carrier``: frames over a byte stream
 - ``client``: `connect`, and the calls of a connection
 - ``server``: `serve`, services, and the calls of a connection
+- ``mux``: several streams over one, for NRI
 - ``routed``: serves a `rsocket_trio.Router`
+- ``descriptors``: services and messages of descriptor sets, with the extra ``ttrpc``
+- ``comments``: the comments of .proto files
+- ``codegen``: the plugin of protoc, ``protoc-gen-trio-ttrpc``
+- ``extras``: imports protobuf, with an error that says how to install it
 """
 
 from __future__ import annotations
 
-from ..sockets.adopt import adopt
-from ..sockets.allowed import Allow
+from ..sockets.adopt import OpenSocket, adopt
+from ..sockets.allowed import Allow, Allowed
+from ..sockets.byte_stream import ByteStream
 from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
+from .carrier import OpenStream
 from .client.client import Client, ClientStatistics, connect
 from .client.interceptors import ClientInterceptor, OutgoingCall
 from .client.streams import BidiStream, ClientStream
@@ -54,20 +61,25 @@ from .errors import (
 from .inbox import MessageStream, ReplyStream
 from .metadata import Metadata, MetadataLike
 from .methods import Method, MethodKind
+from .mux import PLUGIN_SERVICE, RUNTIME_SERVICE, MultiplexedStream, Trunk, multiplexed
 from .server.call import Call
 from .server.interceptors import ServerInterceptor
-from .server.server import TtrpcServer, TtrpcStatistics, serve, serve_stream
+from .server.server import Served, TtrpcServer, TtrpcStatistics, serve, serve_stream
 from .server.service import Service, ServiceBase
 from .wire.envelopes import AnyMessage, Status
 
 __all__ = [
     "BYTES",
     "EMPTY",
+    "PLUGIN_SERVICE",
+    "RUNTIME_SERVICE",
     "Aborted",
     "Allow",
+    "Allowed",
     "AlreadyExists",
     "AnyMessage",
     "BidiStream",
+    "ByteStream",
     "Call",
     "CallCancelled",
     "CallError",
@@ -86,18 +98,23 @@ __all__ = [
     "MetadataLike",
     "Method",
     "MethodKind",
+    "MultiplexedStream",
     "NotFound",
+    "OpenSocket",
+    "OpenStream",
     "OutOfRange",
     "OutgoingCall",
     "PeerCredentials",
     "PermissionDenied",
     "ReplyStream",
     "ResourceExhausted",
+    "Served",
     "ServerInterceptor",
     "Service",
     "ServiceBase",
     "Status",
     "StatusCode",
+    "Trunk",
     "TtrpcConfig",
     "TtrpcLimits",
     "TtrpcServer",
@@ -109,6 +126,7 @@ __all__ = [
     "adopt",
     "codec_for",
     "connect",
+    "multiplexed",
     "serve",
     "serve_stream",
     "ttrpc_uri",

@@ -170,3 +170,37 @@ def start_cli(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]
             return process
 
         yield start
+
+
+PROTOS = Path(__file__).parent / "protos"
+
+
+@pytest.fixture(scope="session")
+def ttrpc_server() -> Iterator[str]:
+    """A process that serves `tests.cli.ttrpc_app`; its address."""
+    arguments = ("ttrpc", "serve", "tests.cli.ttrpc_app", "--listen")
+    with (
+        TemporaryDirectory() as directory,
+        subprocess.Popen(
+            [*COMMAND, *arguments, f"unix://{directory}/socket"],
+            stdout=subprocess.PIPE,
+            env=_environment(),
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert line.startswith("listening on ")
+            yield line.removeprefix("listening on ").rstrip("\n")
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="session")
+def descriptor_set(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with the services of the .proto files in ``protos``."""
+    path = tmp_path_factory.mktemp("descriptors") / "set.binpb"
+    options = (f"-I{PROTOS}", "--include_imports", f"--descriptor_set_out={path}")
+    protoc = (sys.executable, "-m", "grpc_tools.protoc")
+    subprocess.run([*protoc, *options, "failing.proto"], check=True)
+    return str(path)

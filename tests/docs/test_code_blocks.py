@@ -4,7 +4,7 @@ A page is gone through from top to bottom, in a directory of its own. By the lan
 and by what the HTML comment above it says:
 
     python                     a program: it runs, and ends with status 0
-    python  <!-- file: x.py -->  it is written to that file
+    python  <!-- file: x.py -->  it is written to that file; so is a block of proto
     python  <!-- server -->    a program that serves: it runs until the next server or the end
     python  <!-- pytest -->    tests: they pass
     text    <!-- output -->    what the program above printed; ``...`` stands for anything
@@ -13,7 +13,8 @@ and by what the HTML comment above it says:
                                and others of `SERVING` go on in the background
     sh                         not run: every line is in NOT_RUN, with the reason
 
-The ports 7878 and 7879 of the pages become free ones.
+The ports 7878 and 7879 of the pages become free ones, and sockets such as ``/tmp/app.sock`` are
+in the directory of the page.
 """
 
 from __future__ import annotations
@@ -52,13 +53,20 @@ NOT_RUN = {
     "pip install .": "tests install nothing",
     "pip install '.[spark]'": "tests install nothing",
     "pip install '.[test]'": "tests install nothing",
+    "pip install '.[ttrpc]'": "tests install nothing",
+    "pip install grpcio-tools": "tests install nothing",
     "pip install trustme": "tests install nothing",
     "pip install venv-pack": "tests install nothing",
     "venv-pack --output environment.tar.gz": "it packs 700 MB",
     "export PYSPARK_PYTHON=./environment/bin/python": "as the next line",
     "spark-submit --master yarn --archives environment.tar.gz#environment report.py": "no cluster",
 }
-SERVING = ("rsocket-trio serve", "rsocket-trio lumberjack serve", "rsocket-trio collect --spool")
+SERVING = (
+    "rsocket-trio serve",
+    "rsocket-trio lumberjack serve",
+    "rsocket-trio ttrpc serve",
+    "rsocket-trio collect --spool",
+)
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]+?) -->\n+)?^```(?P<language>[\w{}-]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -82,6 +90,13 @@ def free_ports(count: int) -> list[str]:
         return [str(listener.getsockname()[1]) for listener in listeners]
 
 
+def connects(address: tuple[str, int] | str) -> bool:
+    """Return whether somebody listens at a TCP address, or at the path of a Unix socket."""
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    with socket.socket(family) as probe:
+        return probe.connect_ex(address) == 0
+
+
 class Runner:
     """Runs the blocks of one page."""
 
@@ -92,7 +107,12 @@ class Runner:
         self.output = ""
         programs = directory / "bin"
         programs.mkdir()
-        for name, arguments in {"rsocket-trio": "-m rsocket_trio", "python": ""}.items():
+        commands = {
+            "python": "",
+            "rsocket-trio": "-m rsocket_trio",
+            "protoc-gen-trio-ttrpc": "-m rsocket_trio.ttrpc.codegen.plugin",
+        }
+        for name, arguments in commands.items():
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             program.chmod(0o755)
@@ -106,13 +126,14 @@ class Runner:
     def run(self, language: str, mark: str, text: str) -> None:
         for printed, free in self.ports.items():
             text = text.replace(printed, free)
+        text = re.sub(r"/tmp(?=/[\w-]+\.sock)", str(self.directory), text)
         match language, mark.partition(":")[0]:
             case "python", "":
                 self.write("block.py", text)
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
                 self.output = self.execute("python block.py", patience=patience)
                 self.output = self.output.removeprefix(JAVA_SAYS)
-            case "python", "file":
+            case (("python" | "proto" | "protobuf"), "file"):
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)
@@ -136,7 +157,9 @@ class Runner:
                 pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")
 
     def write(self, name: str, text: str) -> None:
-        (self.directory / name).write_text(text)
+        file = self.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
     def execute(self, command: str, *, status: int | None = 0, patience: float = PATIENCE) -> str:
         done = subprocess.run(
@@ -188,15 +211,12 @@ class Runner:
         # A small server program does not print when it listens, so the test asks.
         assert self.server is not None
         deadline = time.monotonic() + PATIENCE
-        for port in self.ports.values():
-            while port in text:
+        addresses = [("127.0.0.1", int(port)) for port in self.ports.values() if port in text]
+        for address in [*addresses, *re.findall(r"/[\w/-]+\.sock\b[.\w]*", text)]:
+            while not connects(address):
                 assert self.server.poll() is None, self.stop()
                 assert time.monotonic() < deadline, "the server does not listen"
-                try:
-                    socket.create_connection(("127.0.0.1", int(port))).close()
-                    break
-                except ConnectionRefusedError:
-                    time.sleep(0.02)
+                time.sleep(0.02)
 
     def stop(self) -> str:
         if self.server is None:

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'"}
-OF_OTHERS = {"trustme", "venv-pack"}
+FROM_A_CHECKOUT = {".", "-e .", "'.[spark]'", "'.[test]'", "'.[ttrpc]'"}
+OF_OTHERS = {"grpcio-tools", "trustme", "venv-pack"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the interoperability tests need beside Python: Node, Chromium and the npm modules,
-# Java and its libraries, and the programs in Go: Filebeat takes two minutes, once for all checkouts
-# (go/build.sh). What cannot be installed is named at the end, the rest is there then. Says nothing
-# where all is there. (The Python peers come with the extra: pip install '.[peers]'.)
+# Java and its libraries, containerd's programs, and the programs in Go and Rust: Filebeat and the peer
+# in Rust take two minutes each, once for all checkouts (go/build.sh, rust/build.sh). What cannot be
+# installed is named at the end, the rest is there then. Says nothing where all is there. (The Python
+# peers come with the extra: pip install '.[peers]'.)
 set -eu
 cd "$(dirname "$0")"
 
@@ -55,11 +56,22 @@ if have javac && have mvn &&
         -cp "$PWD/java/target/peer.jar" peer.Rehearsal
 fi
 
-# Debian's Go is too old for Filebeat, so apt-get cannot help.
+# Debian's Go and Rust are too old for these, so apt-get cannot help.
 if have go; then
     ./go/build.sh
 else
-    absent="$absent go(1.22.12)"
+    absent="$absent go(1.24.3)"
+fi
+if have cargo; then
+    ./rust/build.sh
+else
+    absent="$absent cargo(1.85)"
+fi
+
+if have apt-get && have dpkg; then
+    ./containerd/unpack.sh
+else
+    absent="$absent containerd(Debian's package)"
 fi
 
 if [ -n "$absent" ]; then

@@ -12,7 +12,10 @@ from rsocket_trio.errors import ApplicationError, Invalid
 from rsocket_trio.testing.in_memory import connected_pair
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-KNOWN = "application/cbor, application/json, application/octet-stream, text/plain"
+KNOWN = (
+    "application/cbor, application/json, application/octet-stream, "
+    "application/vnd.google.protobuf, text/plain"
+)
 
 
 async def lookup():

@@ -119,6 +119,7 @@ async def test_a_server_asks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert f"of user {os.getuid()}, group {os.getgid()}, may not connect" in record.getMessage()
+    assert ": closed a connection: process " in record.getMessage()
 
 
 async def test_a_server_on_tcp_lets_nobody_in() -> None:

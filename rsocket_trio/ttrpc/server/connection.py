@@ -72,7 +72,7 @@ class ServerConnection:
         self.incoming = incoming = IncomingCalls(methods, replies, workload, limits, transport.info)
         self._steps = incoming.steps = CallSteps(incoming, replies, outbox, workload)
         self._reader = incoming.reader = CallReader(
-            transport, incoming.dispatch, lifecycle, self._half_closed, config
+            transport, incoming.dispatch_all, lifecycle, self._half_closed, config
         )
         self._engine = Engine(
             transport, lifecycle, outbox, workload, self._crew, config.close_timeout

@@ -6,5 +6,6 @@
 - ``envelopes``: these messages, from bytes and to bytes
 - ``any_form``: decodes envelopes that other implementations do not send, but may
 - ``protobuf``: as much of protobuf as the envelopes need
+- ``trunk``: several streams in one, as NRI has them
 - ``dump``: frames as readable text
 """

@@ -43,13 +43,13 @@ def any_request(body: bytes, max_metadata: int, max_entries: int) -> Request:
             case 5:
                 if len(metadata) == max_entries:
                     raise MetadataTooLarge(
-                        f"more than {max_entries} entries of metadata (max_entries)"
+                        f"more than {max_entries} entries of metadata (max_metadata_entries)"
                     )
                 outer = reader.enter("metadata")
                 size += reader.size
                 if size > max_metadata:
                     raise MetadataTooLarge(
-                        f"more than {max_metadata} bytes of metadata (max_metadata)"
+                        f"more than {max_metadata} bytes of metadata (max_metadata_size)"
                     )
                 metadata.append(_entry(reader))
                 reader.leave(outer)

@@ -32,4 +32,6 @@ build() {
 
 tools=github.com/elastic/go-lumber/cmd
 build lumber 0.2.0 . $tools/tst-lj $tools/tst-send
+build ttrpc 1.2.8 .
+build nri 0.10.0 .
 build filebeat 7.17.28 .

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,21 +15,40 @@ HERE = Path(__file__).parent.parent
 JS = HERE / "js"
 JAVA = HERE / "java/target"
 GO = HERE / "go"
+RUST = HERE / "rust/ttrpc"
+CONTAINERD_SCRIPT = HERE / "containerd/unpack.sh"
 PY = HERE / "py_peer"
 SETUP = "tests/interop/setup.sh"
 
 
+def _cached(name: str, files: Sequence[Path]) -> Path:
+    """Return the directory that a script has made from these files."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    checksum = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
+    return Path(cache) / "rsocket_trio/peers" / f"{name}-{checksum[:8]}"
+
+
 def built(name: str, version: str) -> Path:
     """Return the directory where ``go/build.sh`` puts the programs of that module."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     source = GO / name
     files = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
-    checksum = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
-    return Path(cache) / "rsocket_trio/peers" / f"{name}-{version}-{checksum[:8]}"
+    return _cached(f"{name}-{version}", files)
+
+
+def _built_by_cargo() -> Path:
+    """Return the directory where ``rust/build.sh`` puts its program."""
+    names = ("Cargo.lock", "Cargo.toml", "build.rs", "streaming.proto")
+    files = [*(RUST / name for name in names), *sorted(RUST.glob("src/*.rs"))]
+    return _cached("ttrpc-rust-0.9.0", files)
 
 
 LUMBER = built("lumber", "0.2.0")
 FILEBEAT = built("filebeat", "7.17.28") / "filebeat"
+TTRPC_GO = built("ttrpc", "1.2.8") / "ttrpc"
+TTRPC_RUST = _built_by_cargo() / "ttrpc-peer"
+NRI = built("nri", "0.10.0") / "nri"
+CONTAINERD = _cached("containerd-debian", [CONTAINERD_SCRIPT])
+"""The directory of ``containerd``, its shim, ``ctr`` and ``runc``."""
 
 
 def _distribution(name: str) -> str | None:
@@ -57,6 +77,15 @@ def missing(name: str) -> str | None:
             return None if LUMBER.is_dir() else f"not built: run {SETUP}; it needs Go"
         case "filebeat":
             return None if FILEBEAT.is_file() else f"not built: run {SETUP}; it needs Go"
+        case "ttrpc (Go)":
+            return None if TTRPC_GO.is_file() else f"not built: run {SETUP}; it needs Go"
+        case "ttrpc (Rust)":
+            return None if TTRPC_RUST.is_file() else f"not built: run {SETUP}; it needs Rust"
+        case "NRI":
+            return None if NRI.is_file() else f"not built: run {SETUP}; it needs Go"
+        case "containerd":
+            there = (CONTAINERD / "containerd").is_file()
+            return None if there else f"not unpacked: run {SETUP}; it needs Debian's packages"
         case "chromium":
             return None if shutil.which("chromium") else f"not installed: run {SETUP}"
     raise ValueError(name)

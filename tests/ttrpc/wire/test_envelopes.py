@@ -71,9 +71,13 @@ def test_success_is_a_response_without_status(size):
 def test_metadata_has_two_limits():
     body = encode_request(Request("s", "m", metadata=(("k", "v"), ("k", "w"))))
     assert len(request_of(body, 12, 2).metadata) == 2
-    with pytest.raises(MetadataTooLarge, match=r"more than 11 bytes of metadata \(max_metadata\)"):
+    with pytest.raises(
+        MetadataTooLarge, match=r"more than 11 bytes of metadata \(max_metadata_size\)"
+    ):
         request_of(body, 11, 2)
-    with pytest.raises(MetadataTooLarge, match=r"more than 1 entries of metadata \(max_entries\)"):
+    with pytest.raises(
+        MetadataTooLarge, match=r"more than 1 entries of metadata \(max_metadata_entries\)"
+    ):
         request_of(body, 12, 1)
 
 
@@ -244,7 +248,7 @@ def test_metadata_above_its_limits_makes_no_objects(entry):
     body = HEAD + entry * (2**21 // len(entry)) + b"\xff"
     tracemalloc.start()
     try:
-        with pytest.raises(MetadataTooLarge, match="max_entries"):
+        with pytest.raises(MetadataTooLarge, match="max_metadata_entries"):
             request_of(body, 2**22, 64)
         _, peak = tracemalloc.get_traced_memory()
     finally:

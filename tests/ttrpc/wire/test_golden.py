@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rsocket_trio.errors import MalformedFrame
+from rsocket_trio.ttrpc.wire import envelopes
 from rsocket_trio.ttrpc.wire.decoder import FrameDecoder
 from rsocket_trio.ttrpc.wire.envelopes import (
     AnyMessage,
@@ -96,6 +97,34 @@ def test_what_peers_sent_returns_byte_for_byte(text):
     size, stream_id, number, flags, body = split(bytes.fromhex(text))
     assert size == len(body)
     assert encode_frame(stream_id, number, flags, encoded(envelope_of(body, number))).hex() == text
+
+
+USUAL = [
+    text
+    for text in OBSERVED
+    if text not in BROKEN
+    # A Request with names, or a Response without status.
+    and (text[16:18], text[20:22]) in {("01", "0a"), ("02", ""), ("02", "12")}
+]
+
+
+@pytest.mark.parametrize("text", USUAL)
+def test_what_peers_usually_send_takes_the_fast_way(text, monkeypatch):
+    """From the second time on, as the names are new before."""
+    *_, number, _, body = split(bytes.fromhex(text))
+    before = envelope_of(body, number)
+    monkeypatch.setattr(envelopes, "any_request", None)
+    monkeypatch.setattr(envelopes, "any_response", None)
+    assert envelope_of(body, number) == before
+
+
+def test_there_are_frames_for_the_fast_way():
+    """With metadata, with a timeout, and of both kinds."""
+    made = [envelope_of(split(bytes.fromhex(text))[4], int(text[16:18])) for text in USUAL]
+    assert len(made) > 30
+    assert any(isinstance(each, Response) for each in made)
+    assert any(isinstance(each, Request) and each.metadata for each in made)
+    assert any(isinstance(each, Request) and each.timeout_nano for each in made)
 
 
 @pytest.mark.parametrize("text", BROKEN)

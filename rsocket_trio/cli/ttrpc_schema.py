@@ -1,0 +1,93 @@
+"""Load the services and messages that ``--proto`` or ``--descriptor-set`` name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from rsocket_trio.ttrpc.descriptors import DescriptorError, Descriptors
+
+from .exits import USAGE, Failure
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["has_schema", "load_descriptors"]
+
+_LINES_OF_ERROR: Final = 3
+_INSTALL: Final = "pip install grpcio-tools, or install protoc (Debian: protobuf-compiler)"
+
+
+def has_schema(args: argparse.Namespace) -> bool:
+    """Return whether there are options that name services."""
+    return bool(args.proto or args.descriptor_set)
+
+
+def load_descriptors(args: argparse.Namespace) -> Descriptors:
+    """Return the services and messages that the options name.
+
+    Raises:
+        Failure: A file cannot be read or compiled, or something is not installed.
+    """
+    if args.proto:
+        data = _compile(args.proto, args.proto_path)
+    else:
+        if args.proto_path:
+            raise Failure("-I works only with --proto", USAGE)
+        # Sets in binary form can be put together in this way.
+        data = b"".join(_read(Path(name)) for name in args.descriptor_set)
+    try:
+        return Descriptors.parse(data)
+    except DescriptorError as error:
+        raise Failure(f"{', '.join(args.proto or args.descriptor_set)}: {error}", USAGE) from error
+    except ImportError as error:
+        raise Failure(str(error), USAGE) from error
+
+
+def _compile(files: list[str], paths: list[str]) -> bytes:
+    # protoc looks for a file below these directories only.
+    places = paths or list(dict.fromkeys(str(Path(file).parent) for file in files))
+    with TemporaryDirectory() as directory:
+        result = Path(directory) / "set"
+        command = [
+            *_compiler(),
+            *(f"-I{place}" for place in places),
+            "--include_imports",
+            "--include_source_info",
+            f"--descriptor_set_out={result}",
+            *files,
+        ]
+        done = subprocess.run(  # the command is protoc, and the arguments are no shell text
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            # The first lines say what is wrong, and the others what follows from it.
+            lines = done.stderr.strip().splitlines()[:_LINES_OF_ERROR]
+            reason = "; ".join(lines) or f"protoc ended with status {done.returncode}"
+            raise Failure(f"cannot compile {', '.join(files)}: {reason}", USAGE)
+        return _read(result)
+
+
+def _compiler() -> list[str]:
+    try:
+        if find_spec("grpc_tools") is not None:
+            return [sys.executable, "-m", "grpc_tools.protoc"]
+    except ValueError:  # a module that was hidden
+        pass
+    program = shutil.which("protoc")
+    if program is None:
+        raise Failure(f"--proto needs a compiler of .proto files: {_INSTALL}", USAGE)
+    return [program]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Failure(f"cannot read {str(path)!r}: {reason}", USAGE) from error

@@ -1,0 +1,69 @@
+"""``ttrpc serve``: serve services until a signal stops it. A second signal stops it at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import trio
+
+from rsocket_trio.responder import Responder
+from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
+
+from .exits import USAGE, Failure
+from .logs import log_to_stderr
+from .serving import serve_until_stopped
+from .target import load_object
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+_Served: TypeAlias = Service | ServiceBase | Responder | Sequence[Service | ServiceBase]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the target on every ``--listen`` address.
+
+    Returns:
+        0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
+
+    Raises:
+        Failure: The target cannot be loaded, or an address cannot be used.
+    """
+    log_to_stderr(args, normally=logging.INFO)
+    target = load_object(args.target, _served)
+    start = partial(_serve, args, target)
+    return trio.run(serve_until_stopped, start, args.grace, "running calls")
+
+
+async def _serve(
+    args: argparse.Namespace, target: _Served, *, task_status: trio.TaskStatus[TtrpcServer]
+) -> None:
+    try:
+        await serve(
+            target,
+            *args.listen,
+            max_connections=args.max_connections,
+            task_status=task_status,
+        )
+    except ValueError as error:  # two services have one name
+        raise Failure(f"{args.target!r}: {error}", USAGE) from error
+
+
+def _served(found: object, target: str) -> _Served:
+    if isinstance(found, type) and issubclass(found, Service | ServiceBase | Responder):
+        raise Failure(f"{target!r} is a class; name an instance of that class", USAGE)
+    if isinstance(found, Service | ServiceBase | Responder):
+        return found
+    if isinstance(found, list | tuple) and found:
+        for each in found:
+            if not isinstance(each, Service | ServiceBase):
+                text = f"{target!r} is a list with an object of type {type(each).__name__!r}"
+                raise Failure(f"{text}, which is no service", USAGE)
+        return found
+    text = f"{target!r} is neither a service, nor a list of services, nor a Router"
+    raise Failure(f"{text}, but an object of type {type(found).__name__!r}", USAGE)

@@ -1,0 +1,161 @@
+"""Our client with containerd itself, and with a shim.
+
+Both are started by the tests and end with them; `../support/containerd.py` says what they would
+leave behind. They need root: containerd does not start otherwise, and the shim's socket belongs to
+root.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from rsocket_trio import ttrpc
+from rsocket_trio.ttrpc import Method
+from rsocket_trio.ttrpc.wire.protobuf import FieldReader, field, varint
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+
+FORWARD = Method.raw("containerd.services.events.ttrpc.v1.Events", "Forward")
+NAMESPACE = "interop"
+TASK = "containerd.task.v2.Task"
+CONNECT, STATE, SHUTDOWN = (Method.raw(TASK, name) for name in ("Connect", "State", "Shutdown"))
+
+
+def number(tag, value):
+    """A field that is a number."""
+    return varint(tag << 3) + varint(value)
+
+
+def text(tag, value):
+    return field(tag, value.encode())
+
+
+def forward_request(topic, container, *, timestamp=None):
+    """A ForwardRequest with the event that a task has started."""
+    event = text(1, "containerd.events.TaskStart") + field(2, text(1, container) + number(2, 42))
+    when = field(1, number(1, timestamp)) if timestamp is not None else b""
+    return field(1, when + text(2, NAMESPACE) + text(3, topic) + field(4, event))
+
+
+@pytest.fixture(scope="session")
+def root(installed):
+    """Skips if these programs are missing or cannot run."""
+    if os.geteuid() != 0:
+        pytest.skip("containerd and its shim need root")
+    installed.require("containerd")
+    return importlib.import_module("interop_support.containerd")
+
+
+@pytest.fixture
+def daemon(root, directory):
+    """``async with daemon() as (client, containerd)``."""
+
+    @asynccontextmanager
+    async def run():
+        async with (
+            root.containerd(directory) as containerd,
+            ttrpc.connect(f"unix://{containerd.ttrpc}") as client,
+        ):
+            yield client, containerd
+
+    return run
+
+
+@pytest.fixture
+def shim(root, directory):
+    """``async with shim() as (client, address)``."""
+
+    @asynccontextmanager
+    async def run():
+        async with (
+            root.shim(directory) as address,
+            ttrpc.connect(address) as client,
+        ):
+            yield client, address
+
+    return run
+
+
+async def test_an_event_arrives(daemon, programs):
+    """containerd takes our event, and its own tool reads it back."""
+    async with (
+        daemon() as (client, containerd),
+        programs.running(programs.ends_with_stdin(containerd.ctr("events"))) as reader,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def publish():
+            # The tool does not say from when on it receives events.
+            while True:
+                now = int(time.time())
+                request = forward_request("/tasks/start", "from-python", timestamp=now)
+                assert await client.unary(FORWARD, request) == b""
+                await trio.sleep(0.05)
+
+        nursery.start_soon(publish)
+        line = await reader.line()
+        assert f" {NAMESPACE} /tasks/start " in line
+        assert '"container_id":"from-python","pid":42' in line
+        nursery.cancel_scope.cancel(reason="the event has arrived")
+
+
+async def test_errors_of_containerd(daemon):
+    """Its status codes become our exceptions; the connection goes on."""
+    async with daemon() as (client, _):
+        with pytest.raises(ttrpc.InvalidArgument, match="timestamp"):
+            await client.unary(FORWARD, forward_request("/tasks/start", "x"))
+        with pytest.raises(ttrpc.InvalidArgument, match="topic"):
+            await client.unary(FORWARD, forward_request("", "x", timestamp=1))
+        with pytest.raises(ttrpc.Unimplemented):
+            await client.unary(Method.raw("no.such.Service", "Forward"), b"")
+        assert await client.unary(FORWARD, forward_request("/a", "x", timestamp=1)) == b""
+
+
+async def test_many_events_at_a_time(daemon):
+    """Its server is of a version without streams; 200 calls in flight are answered."""
+    async with daemon() as (client, _), trio.open_nursery() as nursery:
+        request = forward_request("/tasks/start", "x", timestamp=1)
+        for _ in range(200):
+            nursery.start_soon(client.unary, FORWARD, request)
+
+
+async def test_a_shim(shim):
+    """It tells its process, has no container, and ends when told so."""
+    async with shim() as (client, address):
+        pid = number_in(await client.unary(CONNECT, text(1, "one")), 1)
+        program = Path(f"/proc/{pid}/exe").readlink()
+        assert program.name == "containerd-shim-runc-v2"
+        with pytest.raises(ttrpc.NotFound, match="container not created"):
+            await client.unary(STATE, text(1, "one"))
+        with trio.fail_after(10):
+            assert await client.unary(SHUTDOWN, text(1, "one") + number(2, 1)) == b""
+            await client.wait_closed()
+        await until(lambda: not Path(address.removeprefix("unix://")).exists())
+
+
+async def test_a_shim_that_is_asked_for_what_it_cannot(shim):
+    """Unknown methods, and messages that it cannot read, fail their call alone."""
+    async with shim() as (client, _):
+        with pytest.raises(ttrpc.Unimplemented):
+            await client.unary(Method.raw(TASK, "Nothing"), b"")
+        with pytest.raises(ttrpc.CallError):
+            await client.unary(CONNECT, b"\xff\xff")
+        assert number_in(await client.unary(CONNECT, text(1, "one")), 1) > 1
+
+
+def number_in(message, tag):
+    """The number in that field of a message."""
+    reader = FieldReader(message, "the answer", 10)
+    while found := reader.next():
+        if found == tag:
+            return reader.varint("the number")
+        reader.skip()
+    return 0
