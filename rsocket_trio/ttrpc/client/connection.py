@@ -261,11 +261,7 @@ class ClientConnection:
         room = self.room
         reserved = room.used >= room.limit
         if reserved:
-            await self.outbox.reserve(HEADER_SIZE + size)
-            if self.lifecycle.failure is not None:
-                # It has ended after this task got the room and before it ran.
-                self.outbox.release(HEADER_SIZE + size)
-                self.check()
+            await self._reserve(HEADER_SIZE + size)
         stream_id = self._next_id
         if stream_id > _LAST_ID:
             if reserved:
@@ -315,13 +311,20 @@ class ClientConnection:
         if room.used < room.limit:
             self.outbox.put(frame)
         else:
-            await self.outbox.reserve(len(frame))
+            await self._reserve(len(frame))
             try:
                 check_sending()
             except BaseException:  # raised again; the room is for others
                 self.outbox.release(len(frame))
                 raise
             self.outbox.put_reserved(frame)
+
+    async def _reserve(self, size: int) -> None:
+        await self.outbox.reserve(size)
+        if self.lifecycle.failure is not None:
+            # The connection has ended after this task got the room and before it ran.
+            self.outbox.release(size)
+            self.check()
 
     def send_control(self, frame: bytes) -> None:
         """Queue a frame that never waits."""

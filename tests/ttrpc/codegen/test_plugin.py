@@ -144,6 +144,28 @@ def test_relative_imports_of_other_packages() -> None:
     assert "request=ttrpc.codec_for(a_c_b_y_pb2.M3)" in made["a/b/x_ttrpc.py"]
 
 
+def test_message_modules_with_the_same_name() -> None:
+    """Each has a name of its own in the generated module."""
+    request = CodeGeneratorRequest(file_to_generate=["s.proto"])
+    names = ["a/x.proto", "a_x.proto", "b/x.proto", "1/y.proto", "1/__y.proto", "2y.proto"]
+    for number, name in enumerate(names):
+        request.proto_file.add(name=name).message_type.add(name=f"M{number}")
+    service = request.proto_file.add(name="s.proto").service.add(name="S")
+    for number in range(len(names)):
+        service.method.add(name=f"Do{number}", input_type=f".M{number}", output_type=f".M{number}")
+    text = generated_texts(request)["s_ttrpc.py"]
+    lines = [line for line in text.splitlines() if "pb2" in line and "import" in line]
+    assert sorted(lines) == [
+        "from a import x_pb2 as a_x_pb2",
+        "from b import x_pb2 as b_x_pb2",
+        "import a_x_pb2 as a_x_pb2_",
+        'm2y_pb2 = import_module("2y_pb2")',
+        'm__y_pb2 = import_module("1.__y_pb2")',
+        'y_pb2 = import_module("1.y_pb2")',
+    ]
+    compile(text, "s_ttrpc.py", "exec")
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [
