@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
+from trio.lowlevel import checkpoint
 
 from ...connection.engine import write_frames
 from ...connection.lifecycle import Lifecycle
@@ -251,10 +252,12 @@ class ClientConnection:
             LocalProtocolError: The ids of this connection are used up.
             ResourceExhausted: The body is too long for a frame.
 
-        Checkpoint: only if there is no room.
+        Checkpoint: if there is no room, or the connection is over.
         If cancelled: nothing is queued.
         """
-        self.check()
+        if self.lifecycle.failure is not None:
+            await checkpoint()  # a caller may try again and again
+            self.check()
         size = len(body)
         if size > self.max_size:
             self.check_size(size)

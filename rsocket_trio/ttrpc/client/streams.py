@@ -198,7 +198,7 @@ class ClientStream(Generic[Req, Res], metaclass=Sealed, given="Client.client_str
             trio.ClosedResourceError: `end` or `reply` was called, or the connection was closed.
             ConnectionClosed: The connection is over.
 
-        Checkpoint: always a cancellation point; other tasks run if there is no room, and after
+        Checkpoint: a cancellation point always; other tasks run if there is no room, and after
         every 64 messages at least.
         If cancelled: the message is not sent.
         """
@@ -260,7 +260,7 @@ class BidiStream(
             trio.ClosedResourceError: `end` was called, or the connection was closed.
             ConnectionClosed: The connection is over.
 
-        Checkpoint: always a cancellation point; other tasks run if there is no room, and after
+        Checkpoint: a cancellation point always; other tasks run if there is no room, and after
         every 64 messages at least.
         If cancelled: the message is not sent.
         """
