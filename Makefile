@@ -21,6 +21,10 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 PARALLEL := -n $(WORKERS) --dist worksteal
 
+# Compiled code is kept in the environment, even if PYTHONDONTWRITEBYTECODE is set: each of the
+# processes above, and of the hundreds of programs that tests start, would compile all it imports.
+CACHED := env PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache
+
 .PHONY: demo demo-messaging demo-pipeline test test-fast without-peers interop chaos bad-days mutants lint types docs bench wheel peers clean
 .DELETE_ON_ERROR:
 
@@ -39,32 +43,32 @@ demo-pipeline: $(VENV)/.spark
 # come last and one by one: Spark uses all cores itself. Pytest's status 5 says that no test was selected.
 test: $(VENV)/.test peers
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PARALLEL) -m "not (jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
-	$(BIN)/coverage run -m pytest -m "jvm and not bad_days" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/coverage run -m pytest $(PARALLEL) -m "not (jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/coverage run -m pytest -m "jvm and not bad_days" $(PYTEST) || [ $$? = 5 ]
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python scripts/check_coverage.py
 
 test-fast: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or chaos or programs or bad_days)" $(PYTEST)
+	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m "not (interop or chaos or programs or bad_days)" $(PYTEST)
 
 without-peers: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m "not (interop or jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
-	$(BIN)/python -m pytest -m "jvm and not (interop or bad_days)" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m "not (interop or jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/python -m pytest -m "jvm and not (interop or bad_days)" $(PYTEST) || [ $$? = 5 ]
 
 # The tests without peers on Python 3.N, in a separate environment.
 test-3.%:
 	$(MAKE) VENV=.venv-3.$* PYTHON=python3.$* without-peers
 
 interop: $(VENV)/.test peers
-	$(BIN)/python -m pytest $(PARALLEL) -m interop $(PYTEST)
+	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m interop $(PYTEST)
 
 chaos: $(VENV)/.test
-	$(BIN)/python -m pytest $(PARALLEL) -m "chaos and not bad_days" $(PYTEST)
+	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m "chaos and not bad_days" $(PYTEST)
 	@$(MAKE) --no-print-directory bad-days
 
 # One after the other: each of them has several programs, and a gigabyte for Spark.
 bad-days: $(VENV)/.test
-	TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 tests/spark/bad_days $(PYTEST)
+	$(CACHED) TEST_SECONDS=300 $(BIN)/python -m pytest -o faulthandler_timeout=350 tests/spark/bad_days $(PYTEST)
 
 # Makes single changes to the tables of legal events and to copies of the package, and checks that a
 # test fails.

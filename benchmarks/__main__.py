@@ -18,6 +18,7 @@ from .spark.report import absent_lines as spark_absent
 from .spark.report import spark_lines
 from .spark.running import SparkResults, run_spark
 from .stacks import STACKS
+from .ttrpc import memory as ttrpc_memory
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="the case with this name, or all cases whose name contains it; may be repeated: "
         + ", ".join(case.name for case in CASES)
-        + ", memory, "
+        + f", memory, {ttrpc_memory.NAME}, "
         + ", ".join(case.name for case in SPARK_CASES),
     )
     options.add_argument(
@@ -92,7 +93,8 @@ def main(arguments: Sequence[str]) -> int:
         for case in SPARK_CASES
         if (options.only or everything) and is_wanted(case.name, options.only)
     ]
-    if not (cases or spark_cases or is_wanted("memory", options.only)):
+    memories = [name for name in ("memory", ttrpc_memory.NAME) if is_wanted(name, options.only)]
+    if not (cases or spark_cases or memories):
         parser().error(f"no case matches: {', '.join(options.only)}")
     described = machine.describe()
     raise_file_limit()
@@ -108,8 +110,11 @@ def main(arguments: Sequence[str]) -> int:
             warm_up_scale=options.warm_up_scale,
         )
     memory: Memory = {}
-    if is_wanted("memory", options.only):
+    if "memory" in memories:
         memory = run_memory(usable, min(3, options.rounds), options.scale, say)
+    of_ttrpc: Memory = {}
+    if ttrpc_memory.NAME in memories:
+        of_ttrpc = ttrpc_memory.run_memory(usable, min(3, options.rounds), options.scale, say)
     spark: SparkResults = run_spark(spark_cases, options.rounds, options.scale, say)
     command = shlex.join(["python", "-m", "benchmarks", *arguments])
     report = markdown(
@@ -121,8 +126,8 @@ def main(arguments: Sequence[str]) -> int:
         stacks=stacks,
         results=results,
         memory=memory,
-        more=spark_lines(spark_cases, spark),
-        absent=spark_absent(spark_cases, spark),
+        more=[*spark_lines(spark_cases, spark), *ttrpc_memory.memory_lines(usable, of_ttrpc)],
+        absent=[*spark_absent(spark_cases, spark), *ttrpc_memory.absent_lines(usable, of_ttrpc)],
     )
     print(report)
     if options.output is not None:

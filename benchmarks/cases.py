@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from .lumberjack.ends import LUMBERJACK_CASES, LUMBERJACK_GROUPS
 from .model import Case
 from .spark.cases import SPARK_CASES
+from .ttrpc.ends import TTRPC_CASES, TTRPC_GROUPS
 
 LARGE = 16 * 2**20
 
@@ -16,6 +19,7 @@ GROUPS = {
     "ws": "Client and server over WebSocket, each in its own process",
     "server": "The server alone, over TCP, with the same raw client for all",
     **LUMBERJACK_GROUPS,
+    **TTRPC_GROUPS,
 }
 WINDOW = {"window": 256}
 
@@ -148,7 +152,7 @@ CASES = [
         client_args=FRAGMENTS,
     ),
     *_many("tcp"),
-    *_interactions("ws"),
+    *(attrs.evolve(case, scheme="ws") for case in _interactions("ws")),
     _sequential("server"),
     _request_response("server", 64),
     _request_response("server", 1000),
@@ -163,6 +167,7 @@ CASES = [
     ),
     *_many("server"),
     *LUMBERJACK_CASES,
+    *TTRPC_CASES,
 ]
 
 
@@ -174,5 +179,5 @@ def is_wanted(name: str, words: Sequence[str]) -> bool:
         words: The values of ``--only``. The full name of a case selects only this case; any other
             word selects all cases whose name contains it. Without words all cases are selected.
     """
-    names = {case.name for case in (*CASES, *SPARK_CASES)}
+    names = {"memory", *(case.name for case in (*CASES, *SPARK_CASES))}
     return not words or any(name == word if word in names else word in name for word in words)

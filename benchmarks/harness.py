@@ -134,11 +134,10 @@ def server_of(
 @contextmanager
 def pair(case: Case, stack: Stack) -> Iterator[tuple[Program, Program]]:
     """Run the server and the client of a case during the block."""
-    scheme = "ws" if case.group == "ws" else "tcp"
     client = RAW_CLIENT if case.group == "server" else case.client or stack.client
     server_args = case.server_args.get(stack.family, [])
     with (
-        server_of(stack, scheme, server_args, case.server) as (server, uri),
+        server_of(stack, case.scheme, server_args, case.server) as (server, uri),
         program(
             [*client, uri, *case.client_args.get(stack.family, [])], stack.directory
         ) as running,

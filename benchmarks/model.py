@@ -27,6 +27,7 @@ class Case:
         client_args: Further arguments of the client, by the family of the stack.
         server: The command of the server for all stacks, instead of their own.
         client: The command of the client for all stacks, instead of their own.
+        scheme: The kind of the server's address.
         end: The end whose processor time is measured: ``"server"`` or ``"client"``.
         reference: The name of the stack whose figures are divided by those of the others.
         missing: Returns the reason why a program of the case cannot run here, or ``None``.
@@ -44,6 +45,7 @@ class Case:
     client_args: dict[str, list[str]] = attrs.field(factory=dict)
     server: list[str] | None = None
     client: list[str] | None = None
+    scheme: str = "tcp"
     end: str = "server"
     reference: str = "ours"
     missing: Callable[[], str | None] = lambda: None

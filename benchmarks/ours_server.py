@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import AsyncIterable, AsyncIterator
 
@@ -85,19 +86,22 @@ def echo_router() -> Router:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scheme", choices=["tcp", "ws"])
+    parser.add_argument("scheme", choices=["tcp", "ws", "unix"])
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--router", dest="responder", action="store_const", const=echo_router)
     kind.add_argument("--yield", dest="responder", action="store_const", const=Yielding)
     kind.add_argument("--traced", dest="responder", action="store_const", const=Traced)
     parser.set_defaults(responder=Echo)
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        address = f"{directory}/socket" if options.scheme == "unix" else "127.0.0.1:0"
+        await run(options.responder(), f"{options.scheme}://{address}")
+
+
+async def run(responder: Responder, uri: str) -> None:
+    """Serve until the standard input ends."""
     async with trio.open_nursery() as nursery:
-        server = await nursery.start(
-            serve,
-            options.responder(),
-            f"{options.scheme}://127.0.0.1:0",
-        )
+        server = await nursery.start(serve, responder, uri)
         ready(server.uris[0])
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
         nursery.cancel_scope.cancel()

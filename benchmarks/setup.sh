@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs the peers of the benchmark, each exactly as its lock file or its project file says:
-# rsocket-js (npm), rsocket-java (Maven), rsocket-go and go-lumber (the Go module proxy). One whose
-# tools are absent is named and left out, and the report says so, too. (tests/interop/setup.sh
-# installs all of these tools but Go, and builds Filebeat; rsocket-py and pylogbeat come with the
-# extra: pip install '.[peers]'.)
+# rsocket-js (npm), rsocket-java (Maven), rsocket-go, go-lumber and containerd's ttrpc (the Go module
+# proxy). One whose tools are absent is named and left out, and the report says so, too.
+# (tests/interop/setup.sh installs all of these tools but Go, and builds Filebeat; rsocket-py,
+# pylogbeat and grpcio come with the extra: pip install '.[peers]'.)
 # Says nothing where all is there.
 set -eu
 cd "$(dirname "$0")"
@@ -60,4 +60,10 @@ if ! have go; then
     left_out go-lumber "Go 1.22 or newer"
 elif stale lumberjack/go/peer lumberjack/go/go.mod lumberjack/go/go.sum lumberjack/go/*.go; then
     make_peer go-lumber lumberjack/go go build -o peer .
+fi
+
+if ! have go; then
+    left_out "containerd's ttrpc" "Go 1.22 or newer"
+elif stale ttrpc/go/peer ttrpc/go/go.mod ttrpc/go/go.sum ttrpc/go/*.go; then
+    make_peer "containerd's ttrpc" ttrpc/go go build -o peer .
 fi

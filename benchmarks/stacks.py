@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .lumberjack.ends import LUMBERJACK_STACKS
 from .model import Stack
+from .ttrpc.ends import TTRPC_STACKS
 
 HERE = Path(__file__).parent
 PYTHON = [sys.executable, "-m"]
@@ -118,6 +119,7 @@ STACKS = [
         cannot={"tcp/streams": "it has no concurrent streams"},
     ),
     *LUMBERJACK_STACKS,
+    *TTRPC_STACKS,
 ]
 
 RAW_CLIENT = [*PYTHON, "benchmarks.raw_client"]

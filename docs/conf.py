@@ -48,12 +48,12 @@ add_module_names = False
 nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
-    r"(trio|trio_websocket|ssl|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"(trio|trio_websocket|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
     r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(
-    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|.*\.(_\w+|F|T|MemoryTransport)$|HEADER|split_metadata|encode_"
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|F|T|T_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
 )
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 

@@ -14,6 +14,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,27 @@ def page() -> str:
 
 def rules() -> dict[str, Any]:
     """Return the hand-written part: families of rules, tests and reasons."""
-    return tomllib.loads(RULES.read_text())
+    return _toml(RULES)
 
 
 def code() -> dict[str, list[str]]:
     """Return the code that enforces each rule."""
-    return tomllib.loads(CODE.read_text())
+    return _toml(CODE)
 
 
-def names_in(file: str) -> set[str]:
+@cache
+def _toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text())
+
+
+def names_in(file: str) -> frozenset[str]:
     """Return the functions, methods and annotated tables of a module."""
-    return set(_names(ast.parse((PACKAGE / file).read_text())))
+    return _names_at(PACKAGE / file)
+
+
+@cache
+def _names_at(path: Path) -> frozenset[str]:
+    return frozenset(_names(ast.parse(path.read_text())))
 
 
 def _names(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[str]:
@@ -130,8 +141,13 @@ def test_functions() -> dict[str, str]:
         f"{path.relative_to(TESTS).as_posix()}::{name}": docstring
         for path in sorted(TESTS.rglob("test_*.py"))
         if "node_modules" not in path.parts
-        for name, docstring in _functions(ast.parse(path.read_text()))
+        for name, docstring in _functions_at(path)
     }
+
+
+@cache
+def _functions_at(path: Path) -> tuple[tuple[str, str], ...]:
+    return tuple(_functions(ast.parse(path.read_text())))
 
 
 def _functions(scope: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """For all tests: their markers, time limits, Ctrl-C in programs, counted copies."""
 
 import signal
+import sys
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -55,14 +57,34 @@ OF_SPARK = {"application", "spark"}
 """The fixtures that start Spark."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Measure the coverage of the workers only.
+
+    Their main process runs no test, and all workers wait for it.
+    """
+    if "coverage" in sys.modules:
+        measured = sys.modules["coverage"].Coverage.current()
+        if measured is not None:
+            measured.stop()
+
+
+@cache
+def marks_of(file: Path) -> frozenset[str]:
+    """The markers in `PARTS` of all tests in a file."""
+    places = {file, *file.parents}
+    here = Path(__file__).parent
+    return frozenset(
+        mark for mark, paths in PARTS.items() if not places.isdisjoint(here / p for p in paths)
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests before some are selected by their markers."""
     time_limit.limit(items)
-    here = Path(__file__).parent
-    marks = {here / path: mark for mark, paths in PARTS.items() for path in paths}
     for item in items:
-        found = {marks[path] for path in (item.path, *item.path.parents) if path in marks}
+        found = {*marks_of(item.path)}
         fixtures = getattr(item, "fixturenames", ())
         if OF_PROGRAMS.intersection(fixtures):
             found.add("programs")

@@ -10,6 +10,9 @@ import rsocket_trio
 
 ROOT = str(Path(rsocket_trio.__file__).parents[1])
 
+MEASURED = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+"""The variables that have the coverage of programs measured."""
+
 
 def environment(**more: str) -> dict[str, str]:
     """The environment for a program that uses the package under test, wherever it runs.
@@ -17,8 +20,7 @@ def environment(**more: str) -> dict[str, str]:
     It is not measured: under coverage a program takes twice as long to start, and other tests run
     the same parts of the package.
     """
-    measured = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
-    here = {name: value for name, value in os.environ.items() if name not in measured}
+    here = {name: value for name, value in os.environ.items() if name not in MEASURED}
     return here | {"PYTHONPATH": ROOT} | more
 
 

@@ -15,7 +15,7 @@ from benchmarks.cases import CASES
 from benchmarks.harness import pair, takes_part
 from benchmarks.model import Stack
 from benchmarks.stacks import STACKS
-from tests.programs import environment
+from tests.programs import MEASURED, environment
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -63,6 +63,13 @@ def small_run(output: Path, stacks: str, cases: Sequence[str]) -> str:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == output.read_text().strip()
     return output.read_text()
+
+
+@pytest.fixture(autouse=True)
+def programs_without_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness starts programs with the environment that it has."""
+    for name in MEASURED:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")

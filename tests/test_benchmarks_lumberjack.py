@@ -19,7 +19,9 @@ from benchmarks.model import Case, Stack
 from benchmarks.report import update
 from benchmarks.stacks import STACKS
 from rsocket_trio.lumberjack import BatchReader, decode_events
-from tests.test_benchmarks import rows, small_run
+from tests.test_benchmarks import programs_without_coverage, rows, small_run
+
+__all__ = ["programs_without_coverage"]
 
 LUMBERJACK = [case for case in CASES if case.name.startswith("lumberjack/")]
 OURS = {stack.name for stack in STACKS if stack.name.startswith("lj-")} - {"lj-go", "lj-pylogbeat"}

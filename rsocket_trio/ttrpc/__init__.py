@@ -19,6 +19,10 @@ The modules, in reading order:
 - ``server``: `serve`, services, and the calls of a connection
 - ``mux``: several streams over one, for NRI
 - ``routed``: serves a `rsocket_trio.Router`
+- ``descriptors``: services and messages of descriptor sets, with the extra ``ttrpc``
+- ``comments``: the comments of .proto files
+- ``codegen``: the plugin of protoc, ``protoc-gen-trio-ttrpc``
+- ``extras``: imports protobuf, with an error that says how to install it
 """
 
 from __future__ import annotations

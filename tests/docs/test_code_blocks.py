@@ -133,7 +133,7 @@ class Runner:
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
                 self.output = self.execute("python block.py", patience=patience)
                 self.output = self.output.removeprefix(JAVA_SAYS)
-            case (("python" | "proto"), "file"):
+            case (("python" | "proto" | "protobuf"), "file"):
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)
@@ -157,7 +157,9 @@ class Runner:
                 pytest.fail(f"a block of {language!r}, marked {mark!r}, cannot be run")
 
     def write(self, name: str, text: str) -> None:
-        (self.directory / name).write_text(text)
+        file = self.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
     def execute(self, command: str, *, status: int | None = 0, patience: float = PATIENCE) -> str:
         done = subprocess.run(

@@ -36,7 +36,15 @@ values = st.recursive(
 )  # fmt: skip
 
 
-@given(st.lists(st.dictionaries(st.text(st.characters(codec="utf-8")), values), min_size=1))
+# The first event is encoded alone, and those behind it together, so there have to be some of them.
+EVENTS = st.lists(
+    st.dictionaries(st.text(st.characters(codec="utf-8")), values, max_size=3),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(EVENTS)
 def test_mappings_become_json(events):
     """Each is one JSON text that means the same, whichever way is taken."""
     found = encode(*events)

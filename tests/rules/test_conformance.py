@@ -6,7 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
+from tests.rules.sources import none_of
 
 TESTS = Path(__file__).parents[1]
 SCRIPT = runpy.run_path(str(TESTS.parent / "scripts/conformance.py"))
@@ -45,24 +45,38 @@ def test_every_rule_has_a_statement():
         assert len(set(statements)) == len(statements)
 
 
-@pytest.mark.parametrize(("rule", "evidence"), [pytest.param(r, e, id=r) for r, *_, e in ROWS])
-def test_each_rule_has_tests_or_a_reason(rule, evidence):
-    """Each test that is named exists, and a rule without a test has a reason."""
+def wrong_evidence(rule: str, evidence: str):
     names = re.findall(r"`([^`]+)`", evidence)
-    assert all(name.partition("[")[0] in FUNCTIONS for name in names)
-    assert bool(names) is not bool(re.fullmatch(r"\*[^*]{10,}\*", evidence))
+    for name in names:
+        if name.partition("[")[0] not in FUNCTIONS:
+            yield f"{rule} names {name}, which is no test"
+    if bool(names) is bool(re.fullmatch(r"\*[^*]{10,}\*", evidence)):
+        yield f"{rule} needs either tests or a reason, and has {evidence}"
 
 
-@pytest.mark.parametrize(("rule", "where"), [pytest.param(r, c, id=r) for r, _, c, _ in ROWS])
-def test_each_rule_has_code(rule, where):
-    """Each function that is named exists; a rule without code cannot apply, and says so."""
+def test_each_rule_has_tests_or_a_reason():
+    """Each test that is named exists, and a rule without a test has a reason."""
+    none_of(fault for rule, *_, evidence in ROWS for fault in wrong_evidence(rule, evidence))
+
+
+def wrong_code(rule: str, where: str):
     names = re.findall(r"`([^`]+)`", where)
     for name in names:
         file, _, function = name.partition("::")
-        assert (SCRIPT["PACKAGE"] / file).is_file()
-        assert function in SCRIPT["names_in"](file)
-    assert bool(names) is not SCRIPT["rules"]()["reasons"].get(rule, "").startswith("cannot apply")
-    assert bool(names) is not (where == "-")
+        if not (SCRIPT["PACKAGE"] / file).is_file():
+            yield f"{rule} names {file}, which is no module"
+        elif function not in SCRIPT["names_in"](file):
+            yield f"{rule} names {name}, which is not in its module"
+    reason = SCRIPT["rules"]()["reasons"].get(rule, "")
+    if bool(names) is reason.startswith("cannot apply"):
+        yield f"{rule} has code {where}, and as the reason for having no test: {reason}"
+    if bool(names) is (where == "-"):
+        yield f"{rule} has code {where}"
+
+
+def test_each_rule_has_code():
+    """Each function that is named exists; a rule without code cannot apply, and says so."""
+    none_of(fault for rule, _, where, _ in ROWS for fault in wrong_code(rule, where))
 
 
 def test_code_is_named_for_existing_rules_only():

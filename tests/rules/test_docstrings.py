@@ -11,9 +11,8 @@ import inspect
 import re
 from pathlib import Path
 
-import pytest
-
 import rsocket_trio
+from tests.rules.sources import none_of
 
 PUBLIC = [
     "rsocket_trio",
@@ -40,7 +39,9 @@ PUBLIC = [
     "rsocket_trio.testing.pytest_plugin",
     "rsocket_trio.testing.strategies",
     "rsocket_trio.testing.transport_suite",
+    "rsocket_trio.testing.ttrpc_peer",
     "rsocket_trio.transports",
+    "rsocket_trio.ttrpc",
     "rsocket_trio.uri",
 ]
 """The modules that the documentation names."""
@@ -102,31 +103,39 @@ ASYNC = [
 ]
 
 
-@pytest.mark.parametrize("name", THINGS)
-def test_public_things_have_docstrings(name):
+def test_public_things_have_docstrings():
     """Every public thing says what it is, or its base does."""
-    _, doc, _ = THINGS[name]
-    assert (doc or "").strip()
+    none_of(name for name, (_, doc, _) in THINGS.items() if not (doc or "").strip())
 
 
-@pytest.mark.parametrize("name", ASYNC)
-def test_async_callables_say_how_they_wait(name):
-    """The last two paragraphs are "Checkpoint:" and "If cancelled:", in that order."""
-    text = inspect.cleandoc(THINGS[name][1])
+def missing_promises(name: str):
+    text = inspect.cleandoc(THINGS[name][1] or "")
     checkpoint, cancelled = text.rfind("Checkpoint:"), text.rfind("If cancelled:")
-    assert 0 <= checkpoint < cancelled, f"{name} does not say how it waits"
-    assert "\n\n" not in text[checkpoint:].strip(), f"{name} goes on behind its promises"
+    if not 0 <= checkpoint < cancelled:
+        yield f"{name} does not say how it waits"
+    elif "\n\n" in text[checkpoint:].strip():
+        yield f"{name} goes on behind its promises"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_documented_arguments_are_the_real_ones(name):
-    """A docstring that describes arguments describes all of them, and no others."""
+def test_async_callables_say_how_they_wait():
+    """The last two paragraphs are "Checkpoint:" and "If cancelled:", in that order."""
+    none_of(fault for name in ASYNC for fault in missing_promises(name))
+
+
+def wrong_arguments(name: str):
     function, doc, _ = THINGS[name]
-    _, found, rest = inspect.cleandoc(doc).partition("\nArgs:\n")
+    _, found, rest = inspect.cleandoc(doc or "").partition("\nArgs:\n")
     section = rest.split("\n\n")[0]
     told = re.findall(r"^    \*{0,2}(\w+): ", section, re.MULTILINE)
-    parameters = [each for each in inspect.signature(function).parameters if each != "self"]
-    assert not found or told == [each for each in parameters if each != "cls"]
+    parameters = inspect.signature(function).parameters
+    real = [each for each in parameters if each not in {"self", "cls"}]
+    if found and told != real:
+        yield f"{name} describes {told}, and has {real}"
+
+
+def test_documented_arguments_are_the_real_ones():
+    """A docstring that describes arguments describes all of them, and no others."""
+    none_of(fault for name in FUNCTIONS for fault in wrong_arguments(name))
 
 
 def test_every_public_thing_is_checked():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import rsocket_trio
+from tests.rules.sources import FILES, ROOT, none_of, tree_of
 
-ROOT = Path(rsocket_trio.__file__).parent
 PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
@@ -77,22 +78,24 @@ PUBLIC_ONLY = {"cli", "spark"}
 # Pure modules that each wire uses.
 NOT_OF_ONE_WIRE = {"protocol.retry", "uri"}
 
-FILES = sorted(path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
-
 
 def unit_of(module: str) -> str:
     """The unit of a dotted name inside the package; the package itself is ``__init__``."""
     return module.split(".")[0] if module else "__init__"
 
 
-def imports_of(file: Path):
-    """Yield (module, name, line) of every import, wherever it stands in the file.
+@cache
+def imports_of(file: Path) -> list[tuple[str, str | None, int]]:
+    """The (module, name, line) of every import, wherever it stands in the file.
 
     Modules of the package are given as ``.frames.header``, others by their whole name.
     """
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return list(_imports_of(file))
+
+
+def _imports_of(file: Path):
     package = list(file.parent.parts)
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 inside = alias.name == PACKAGE or alias.name.startswith(f"{PACKAGE}.")
@@ -109,7 +112,8 @@ def imports_of(file: Path):
                 yield module, alias.name, node.lineno
 
 
-def targets(module: str, name: str | None):
+@cache
+def targets(module: str, name: str | None) -> str:
     """The module of the package that an import reaches: ``from . import header`` too."""
     inner = module.lstrip(".")
     if name is not None:
@@ -119,27 +123,36 @@ def targets(module: str, name: str | None):
     return inner
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_imports_go_down(file):
-    """No module imports from a higher layer, or from a unit beside its own on the lower rows."""
-    unit = FACES.get(file.as_posix(), file.parts[0].removesuffix(".py"))
+def unit_at(file: Path) -> str:
+    """The unit of a file."""
+    return file.parts[0].removesuffix(".py")
+
+
+def upward_imports(file: Path):
+    unit = FACES.get(file.as_posix(), unit_at(file))
     for module, name, line in imports_of(file):
         if not module.startswith("."):
             continue
         other = unit_of(targets(module, name))
         where = f"{file}:{line} imports {other}"
-        assert other in LEVEL, f"{where}, which is in no layer"
-        assert LEVEL[other] <= LEVEL[unit], f"{where}, which is above it"
+        if other not in LEVEL:
+            yield f"{where}, which is in no layer"
+        elif LEVEL[other] > LEVEL[unit]:
+            yield f"{where}, which is above it"
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_every_module_is_in_a_layer(file):
+def test_every_module_is_in_a_layer():
     """A new unit has to be given a layer."""
-    assert file.parts[0].removesuffix(".py") in LEVEL
+    none_of(str(file) for file in FILES if unit_at(file) not in LEVEL)
+
+
+def test_imports_go_down():
+    """No module imports from a higher layer, or from a unit beside its own on the lower rows."""
+    none_of(fault for file in FILES for fault in upward_imports(file))
 
 
 def is_pure(file: Path) -> bool:
-    unit = file.parts[0].removesuffix(".py")
+    unit = unit_at(file)
     return (
         unit in SANS_IO
         or (unit in WITH_IO and file.name not in WITH_IO[unit])
@@ -148,11 +161,16 @@ def is_pure(file: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if is_pure(file)], ids=str)
-def test_no_io_through_protocol(file):
+def test_no_io_through_protocol():
     """Through ``protocol`` nothing can do I/O, tell the time, roll dice, or log."""
-    for module, _, line in imports_of(file):
-        assert module.split(".")[0] not in FORBIDDEN, f"{file}:{line} imports {module}"
+    pure = [file for file in FILES if is_pure(file)]
+    assert {"frames", "protocol", "reactivesocket", "lumberjack"} <= {*map(unit_at, pure)}
+    none_of(
+        f"{file}:{line} imports {module}"
+        for file in pure
+        for module, _, line in imports_of(file)
+        if module.split(".")[0] in FORBIDDEN
+    )
 
 
 def test_forbidden_names_are_modules():
@@ -171,66 +189,84 @@ def test_frames_and_metadata_do_not_know_each_other(unit, stranger):
                     assert unit_of(targets(module, name)) != stranger, f"{file}:{line}"
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_no_underscored_names_are_imported(file):
+def is_private(name: str) -> bool:
+    """Return whether a name belongs to its own module."""
+    return name.startswith("_") and not name.startswith("__") and name != "_version"
+
+
+def test_no_underscored_names_are_imported():
     """A name that begins with an underscore belongs to its own module."""
-    for module, name, line in imports_of(file):
-        for part in [*module.split("."), name or ""]:
-            private = part.startswith("_") and not part.startswith("__")
-            assert not private or part == "_version", f"{file}:{line} imports {module} {name}"
+    none_of(
+        f"{file}:{line} imports {module} {name}"
+        for file in FILES
+        for module, name, line in imports_of(file)
+        if any(map(is_private, [*module.split("."), name or ""]))
+    )
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.parts[0] in PUBLIC_ONLY], ids=str)
-def test_tools_use_the_public_api(file):
-    """The command line and Spark need only the public API."""
+def internal_imports(file: Path):
     for module, name, line in imports_of(file):
         if not module.startswith(".") or unit_of(targets(module, name)) in PUBLIC_ONLY:
             continue
         inner = targets(module, name)
         if not inner:
-            assert name in rsocket_trio.__all__, f"{file}:{line} imports {name}"
+            if name not in rsocket_trio.__all__:
+                yield f"{file}:{line} imports {name}"
             continue
-        source = ROOT.joinpath(*inner.split("."))
-        source = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
-        exported = _all_of(source)
-        assert name is None or name in {*exported, "__version__"} or inner.endswith(name), (
-            f"{file}:{line} imports {name}, which {inner} does not export"
-        )
-        assert unit_of(inner) not in {"connection", "interactions", "protocol"}, (
-            f"{file}:{line} reaches into {inner}"
-        )
+        source = Path(*inner.split("."))
+        is_package = (ROOT / source).is_dir()
+        source = source / "__init__.py" if is_package else source.with_suffix(".py")
+        exported = {*_all_of(source), "__version__"}
+        if name is not None and name not in exported and not inner.endswith(name):
+            yield f"{file}:{line} imports {name}, which {inner} does not export"
+        if unit_of(inner) in {"connection", "interactions", "protocol"}:
+            yield f"{file}:{line} reaches into {inner}"
 
 
+def test_tools_use_the_public_api():
+    """The command line and Spark need only the public API."""
+    tools = [file for file in FILES if unit_at(file) in PUBLIC_ONLY]
+    assert {*map(unit_at, tools)} == PUBLIC_ONLY
+    none_of(fault for file in tools for fault in internal_imports(file))
+
+
+@cache
 def _all_of(source: Path) -> set[str]:
-    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+    for node in tree_of(source).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
     return set()
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if f.parts[0] == "lumberjack"], ids=str)
-def test_lumberjack_is_a_wire_of_its_own(file):
+def test_lumberjack_is_a_wire_of_its_own():
     """The part of Lumberjack without I/O knows nothing of the frames of RSocket."""
-    for module, name, line in imports_of(file):
-        if module.startswith(".") and is_pure(file):
-            target = targets(module, name)
-            known = unit_of(target) in {"errors", "lumberjack"} or target in NOT_OF_ONE_WIRE
-            assert known, f"{file}:{line} imports {target}"
+    pure = [file for file in FILES if unit_at(file) == "lumberjack" and is_pure(file)]
+    assert pure
+    none_of(
+        f"{file}:{line} imports {targets(module, name)}"
+        for file in pure
+        for module, name, line in imports_of(file)
+        if module.startswith(".")
+        and unit_of(targets(module, name)) not in {"errors", "lumberjack"}
+        and targets(module, name) not in NOT_OF_ONE_WIRE
+    )
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if f.parts[:2] == ("ttrpc", "wire")], ids=str)
-def test_the_wire_of_ttrpc_knows_only_errors(file):
+def test_the_wire_of_ttrpc_knows_only_errors():
     """The part of ttrpc without I/O imports errors, attrs and the standard library."""
-    for module, name, line in imports_of(file):
-        if module.startswith("."):
-            target = targets(module, name)
-            known = target == "errors" or target.startswith("ttrpc.wire")
-            assert known, f"{file}:{line} imports {target}"
-        else:
-            top = module.split(".")[0]
-            assert top == "attrs" or top in sys.stdlib_module_names, f"{file}:{line} imports {top}"
+    pure = [file for file in FILES if file.parts[:2] == ("ttrpc", "wire")]
+    assert len(pure) > 3
+    none_of(
+        f"{file}:{line} imports {module}"
+        for file in pure
+        for module, name, line in imports_of(file)
+        if not _is_of_the_wire(module, name)
+    )
 
 
-def test_there_are_modules_of_the_wire_of_ttrpc():
-    """A name that no file has would check nothing."""
-    assert len([file for file in FILES if file.parts[:2] == ("ttrpc", "wire")]) > 3
+def _is_of_the_wire(module: str, name: str) -> bool:
+    if module.startswith("."):
+        target = targets(module, name)
+        return target == "errors" or target.startswith("ttrpc.wire")
+    top = module.split(".")[0]
+    return top == "attrs" or top in sys.stdlib_module_names

@@ -117,7 +117,9 @@ class Client(metaclass=Sealed, given="connect gives one"):
             TypeError: The method is of another kind, or metadata are of a wrong type; entering
                 raises the errors of `unary` besides.
 
-        Entering is a cancellation point. Leaving early drops what still comes.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: what still comes is dropped.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.SERVER_STREAM, request, metadata)
 
@@ -135,7 +137,9 @@ class Client(metaclass=Sealed, given="connect gives one"):
         Raises:
             TypeError: As for `server_stream`.
 
-        Entering is a cancellation point. Leaving early tells the server that no more comes.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: the server is told that no more comes.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.CLIENT_STREAM, None, metadata)
 
@@ -151,8 +155,10 @@ class Client(metaclass=Sealed, given="connect gives one"):
         Raises:
             TypeError: As for `server_stream`.
 
-        Entering is a cancellation point. Leaving early tells the server that no more comes, and
-        drops what still comes from there.
+        Checkpoint: entering is a cancellation point, and other tasks run if there is no room.
+            Leaving never waits: the server is told that no more comes, and what still comes from
+            there is dropped.
+        If cancelled: on entering, nothing is sent.
         """
         return self._stream(method, MethodKind.BIDI_STREAM, None, metadata)
 
@@ -207,7 +213,7 @@ async def connect(
     the connection; calls that are still open then raise `trio.ClosedResourceError`.
 
     Args:
-        target: An address, see `rsocket_trio.ttrpc.addresses`; or an open stream, a connected
+        target: An address, see `ttrpc_uri`; or an open stream, a connected
             socket or the number of its descriptor, which is closed with the block.
         config: Times, sizes and limits.
         interceptors: Code around every call, the outermost first.

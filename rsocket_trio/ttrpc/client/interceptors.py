@@ -57,7 +57,7 @@ class ClientInterceptor:
     def stream(
         self, call: OutgoingCall, request: Any, proceed: Open
     ) -> AbstractAsyncContextManager[Any]:
-        """Run around a call with a stream; usually an `contextlib.asynccontextmanager`.
+        """Run around a call with a stream; usually a `contextlib.asynccontextmanager`.
 
         Args:
             call: Method and metadata.
@@ -65,7 +65,10 @@ class ClientInterceptor:
             proceed: Opens the stream, as an asynchronous context manager.
 
         Returns:
-            What the caller enters: the stream, or your own object in its place.
+            The context manager that the caller enters.
+
+        Checkpoint: entering and leaving wait as the stream does.
+        If cancelled: as the stream is.
         """
         return proceed(call, request)
 

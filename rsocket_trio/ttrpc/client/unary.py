@@ -5,8 +5,10 @@ The caller waits in its own task, which is resumed directly with the outcome.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
+from trio import current_effective_deadline
 from trio.lowlevel import (
     Abort,
     checkpoint_if_cancelled,
@@ -17,9 +19,10 @@ from trio.lowlevel import (
 
 from ...errors import MalformedFrame, RemoteProtocolError
 from ..errors import call_error
-from ..inbox import decoded
-from ..wire.envelopes import decode_response
-from .connection import request_body, timeout_left
+from ..inbox import unreadable
+from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
+from ..wire.protobuf import only_field
+from .connection import request_body, timeout_until
 
 if TYPE_CHECKING:
     import trio
@@ -37,16 +40,27 @@ async def unary(
 ) -> Res:
     """Send a call and wait for its answer; see `rsocket_trio.ttrpc.Client.unary`."""
     payload = method.request.encode(request)
-    await checkpoint_if_cancelled()  # else the request would leave, although nobody waits for it
+    deadline = current_effective_deadline()
+    timeout = 0
+    if deadline != inf:
+        # If the caller is cancelled, its deadline is -inf: so this is no call without a deadline.
+        await checkpoint_if_cancelled()  # else the request would leave, but nobody waits for it
+        timeout = timeout_until(deadline)
     call = _UnaryCall(connection)
-    body = request_body(method, payload, timeout_left(), metadata)
-    call.stream_id = await connection.open(call, 0, body)
+    body = request_body(method, payload, timeout, metadata)
+    call.stream_id = connection.try_open(call, 0, body) or await connection.open(call, 0, body)
     if call.result is not None:
         answer = call.unwrap()  # the connection has ended meanwhile
     else:
         call.task = current_task()
         answer = await wait_task_rescheduled(call.abort)
-    return decoded(method.response, answer_in(answer))
+    reply = only_field(answer, 0, RESPONSE_PAYLOAD)
+    if reply is None:
+        reply = answer_in(answer)
+    try:
+        return method.response.decode(reply)  # as `decoded`, without its call
+    except Exception as error:  # a codec of the application may raise anything
+        raise unreadable(method.response, reply) from error
 
 
 def answer_in(body: bytes) -> bytes:

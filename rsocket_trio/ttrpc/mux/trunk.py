@@ -65,8 +65,10 @@ async def multiplexed(
     Args:
         target: An address of ttrpc, which is dialled; or an open stream. It is closed with the
             block.
-        max_unread: See `MAX_UNREAD`, in bytes.
-        patience: See `PATIENCE`, in seconds; ``math.inf`` waits without end.
+        max_unread: The bytes that a stream holds for its reader before the trunk waits for it.
+            256 KiB.
+        patience: How long the trunk waits then, in seconds, before it ends this stream alone;
+            ``math.inf`` waits without end. 10 s.
 
     Yields:
         The trunk.

@@ -73,6 +73,13 @@ class ServedMethod:
 class Methods(Protocol):
     """The methods that are served on a connection."""
 
+    @property
+    def unary(self) -> Mapping[bytes, ServedMethod]:
+        """Unary methods whatever the flags of a request, by the first bytes of its body.
+
+        They are those of its service and its name. It need not have all methods.
+        """
+
     def has_service(self, service: str) -> bool:
         """Whether there is a service of this name."""
 
@@ -89,6 +96,12 @@ class ServiceMethods:
         self._services = {
             name: {key: ServedMethod.of(each, interceptors) for key, each in one.methods.items()}
             for name, one in services.items()
+        }
+        self.unary: Mapping[bytes, ServedMethod] = {
+            served.method.head: served
+            for methods in self._services.values()
+            for served in methods.values()
+            if served.is_unary
         }
 
     def has_service(self, service: str) -> bool:

@@ -17,13 +17,16 @@ from ...log_policy import logger
 from ...sealed import make
 from ..errors import StatusCode
 from ..inbox import MessageInbox, MessageStream, Unread
-from ..wire.envelopes import Request, decode_request
+from ..wire.envelopes import REQUEST_PAYLOAD, Request, decode_request
 from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_CLOSED, MessageType
+from ..wire.protobuf import only_field
 from .call import Call
 from .calls import ServerCall, StreamCall, UnaryCall
 from .replies import Replies, too_long
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...connection.workload import Workload
     from ...sockets.byte_stream import TransportInfo
     from ..config import TtrpcLimits
@@ -77,6 +80,7 @@ class IncomingCalls:
         self.over = False
         self.served = 0
         self._methods = methods
+        self._unary = methods.unary
         self._workload = workload
         self._limits = limits
         self._max_size = limits.max_message_size
@@ -86,8 +90,30 @@ class IncomingCalls:
 
     # -- frames -----------------------------------------------------------------------------
 
-    def dispatch(self, frame: bytes) -> None:
-        """Handle one frame."""
+    def dispatch_all(self, frames: Iterator[bytes]) -> None:
+        """Handle the frames of a read, in order."""
+        steps = self.steps
+        max_size = self._max_size
+        for frame in frames:
+            length, stream_id, kind, flags = _unpack(frame)
+            # Nearly every frame is of these kinds; this saves a call.
+            if kind == _REQUEST:
+                if (
+                    steps.left
+                    and stream_id & 1
+                    and stream_id > self._last_id
+                    and length <= max_size
+                    and self._run_at_once(stream_id, frame)
+                ):
+                    continue
+            elif kind == _DATA and length <= max_size:
+                call = self.calls.get(stream_id)
+                if call is not None:
+                    call.receive_data(flags, frame[HEADER_SIZE:])
+                    continue
+            self._dispatch(frame)
+
+    def _dispatch(self, frame: bytes) -> None:
         length, stream_id, kind, flags = _unpack(frame)
         if length > self._max_size:
             self._too_long(length, stream_id, kind)
@@ -95,10 +121,7 @@ class IncomingCalls:
             if self._is_new(stream_id):
                 self._request(stream_id, flags, frame[HEADER_SIZE:])
         elif kind == _DATA:
-            call = self.calls.get(stream_id)
-            if call is not None:
-                call.receive_data(flags, frame[HEADER_SIZE:])
-            elif not stream_id & 1:
+            if not stream_id & 1:
                 self._refuse(stream_id, StatusCode.INVALID_ARGUMENT, _EVEN)
             elif stream_id > self._last_id:
                 self._refuse(stream_id, StatusCode.INVALID_ARGUMENT, _INACTIVE)
@@ -125,6 +148,42 @@ class IncomingCalls:
                 call.end_with(error)
         elif kind == _REQUEST and self._is_new(stream_id):
             self.replies.fail(stream_id, error.status)
+
+    def _run_at_once(self, stream_id: int, frame: bytes) -> bool:
+        """Run the handler of a unary call that consists of service, method and message alone.
+
+        Most calls are like this. It does the same as `_request`, but makes no Request, and finds
+        the method by the bytes of the names.
+
+        Returns:
+            Whether it ran; if not, nothing has changed.
+        """
+        try:
+            # Where the method ends, if it and the service come first, and have less than 128 bytes.
+            # Else this is the end of something else, which is no key of the dict.
+            after = frame[HEADER_SIZE + 1] + HEADER_SIZE + 4
+            after += frame[after - 1]
+        except IndexError:
+            return False
+        method = self._unary.get(frame[HEADER_SIZE:after])
+        if method is None or method.wants_call or self.draining:
+            return False
+        payload = only_field(frame, after, REQUEST_PAYLOAD)
+        if payload is None:
+            return False
+        workload = self._workload
+        size = len(frame) - HEADER_SIZE
+        if workload.active and not workload.has_room(size):
+            return False
+        try:
+            message = method.decode(payload)
+        except Exception:  # `_request` meets it again, and answers
+            return False
+        if not self.steps.run(stream_id, method, message, None, size):
+            return False
+        self._last_id = stream_id
+        self.served += 1
+        return True
 
     def _request(self, stream_id: int, flags: int, body: bytes) -> None:
         limits = self._limits

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from ...log_policy import logger
 from ..errors import ResourceExhausted, StatusCode
-from ..wire.envelopes import Response, Status, encode_ok, encode_response
+from ..wire.envelopes import RESPONSE_PAYLOAD, Response, Status, encode_ok, encode_response
 from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _RESPONSE: Final = MessageType.RESPONSE.value
 _DATA: Final = MessageType.DATA.value
 _LAST: Final = REMOTE_CLOSED | NO_DATA
 _pack: Final = HEADER.pack
+_pack_short: Final = Struct(f"{HEADER.format}BB").pack  # with the tag and a length of one byte
+_pack_long: Final = Struct(f"{HEADER.format}BBB").pack  # with the tag and a length of two bytes
 
 _LONGEST_TEXT: Final = 16 * 2**10
 """The longest text of a status, in characters: it leaves without waiting for room."""
@@ -57,6 +60,15 @@ class Replies:
         Raises:
             ResourceExhausted: It is too long for a frame.
         """
+        size = len(reply)
+        if 0 < size < 1 << 14 and size + 3 <= self.max_size:
+            # Nearly every answer is like this: header, tag and length are packed at once.
+            if size < 128:
+                head = _pack_short(size + 2, stream_id, _RESPONSE, 0, RESPONSE_PAYLOAD, size)
+            else:
+                high, low = size >> 7, size & 127 | 128
+                head = _pack_long(size + 3, stream_id, _RESPONSE, 0, RESPONSE_PAYLOAD, low, high)
+            return head + reply
         body = encode_ok(reply)
         if len(body) > self.max_size:
             raise too_long(len(body), self.max_size)
@@ -111,21 +123,31 @@ class StreamOutbound:
 
     Attributes:
         room: The room for messages.
+        put: Queues a frame; there is room. As an attribute it saves a call.
         max_whole: Not in use: each message is encoded first.
     """
 
-    __slots__ = ("_call", "_encode", "_replies", "max_whole", "room")
+    __slots__ = ("_call", "_encode", "_max_size", "_replies", "max_whole", "put", "room")
 
     def __init__(self, call: ServerCall, replies: Replies, encode: Callable[[Any], bytes]) -> None:
         self._call = call
         self._replies = replies
         self._encode = encode
+        self._max_size = replies.max_size
         self.room = replies.room
+        self.put = replies.outbox.put
         self.max_whole = 0
 
-    def put(self, frame: bytes) -> None:
-        """Queue a frame; there is room."""
-        self._replies.outbox.put(frame)
+    def frame_of(self, message: Any) -> bytes | None:
+        """Return the frame of a message; ``None`` if there is none."""
+        try:
+            body = self._encode(message)
+            size = len(body)
+            if size > self._max_size:
+                return None
+            return _pack(size, self._call.stream_id, _DATA, 0) + body
+        except Exception:  # `_frame` meets it again, and raises it where the generator waits
+            return None
 
     def _frame(self, stream_id: int, message: Any) -> bytes:
         body = self._encode(message)

@@ -153,7 +153,7 @@ async def serve(
     Args:
         services: A `Service`, an object of a generated base class, a list of these, or a
             `rsocket_trio.Router`, whose handlers answer by the route ``package.Service/Method``.
-        uris: Where to listen; see `rsocket_trio.ttrpc.addresses`. E.g. ``unix:///path``,
+        uris: Where to listen; see `ttrpc_uri`. E.g. ``unix:///path``,
             ``tcp://host:port``, ``vsock://cid:port``. Port 0 of TCP is any free port.
         config: Times, sizes and limits.
         interceptors: Code around every handler, the outermost first; not with a Router, which has

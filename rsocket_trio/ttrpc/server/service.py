@@ -73,8 +73,10 @@ class Service:
     def method(self, name: F | str | None = None) -> F | Callable[[F], F]:
         """Register an async function or an async generator as the handler of a method.
 
-        The kind of the method and the types of its messages come from the annotations; see
-        `rsocket_trio.ttrpc.server.signature`.
+        The kind of the method and the types of its messages come from the annotations. The
+        request is ``A``, or ``ReceiveChannel[A]`` for a stream of them; the result is ``B``, or
+        ``AsyncIterator[B]`` for a stream. A parameter with the annotation `Call` receives the facts
+        about the call.
 
         Args:
             name: The name of the method; by default that of the function.

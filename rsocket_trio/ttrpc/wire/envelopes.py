@@ -19,6 +19,8 @@ from .messages import AnyMessage, Metadata, Request, Response, Status
 from .protobuf import field, read_varint, varint
 
 __all__ = [
+    "REQUEST_PAYLOAD",
+    "RESPONSE_PAYLOAD",
     "AnyMessage",
     "Metadata",
     "Request",
@@ -33,6 +35,12 @@ __all__ = [
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+
+REQUEST_PAYLOAD: Final = 0x1A
+"""The tag of the payload of a Request."""
+
+RESPONSE_PAYLOAD: Final = 0x12
+"""The tag of the payload of a Response."""
 
 _PAYLOAD: Final = (b"", *(bytes((0x12, size)) for size in range(1, 128)))
 """What stands before the payload of a Response, by its size."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from rsocket_trio.errors import MalformedFrame
 
-__all__ = ["MAX_DEPTH", "FieldReader", "field", "read_varint", "varint"]
+__all__ = ["MAX_DEPTH", "FieldReader", "field", "only_field", "read_varint", "varint"]
 
 MAX_DEPTH: Final = 100
 """How deep groups may be nested that are skipped. Other implementations have this limit too."""
@@ -77,6 +77,36 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     if shift < 70:
         raise IndexError("a varint is cut off")
     raise ValueError("a varint is longer than 64 bits")
+
+
+def only_field(data: bytes, start: int, tag: int) -> bytes | None:
+    """Return the contents of the one field behind ``start``, if it is the whole rest of ``data``.
+
+    It compares the length that such a field must have, so it reads no varint.
+
+    Args:
+        data: Any bytes.
+        start: Where the field begins. If nothing is there, the contents are empty: proto3 sends no
+            empty field.
+        tag: The tag: a field of bytes, with a number up to 15.
+
+    Returns:
+        The contents; ``None`` if there is something else, or more than 16383 bytes.
+    """
+    size = len(data) - start
+    if size < 130:
+        if size > 1 and data[start] == tag and data[start + 1] == size - 2:
+            return data[start + 2 :]
+        return None if size else b""
+    size -= 3
+    if (
+        size < 1 << 14
+        and data[start] == tag
+        and data[start + 1] == size & 127 | 128
+        and data[start + 2] == size >> 7
+    ):
+        return data[start + 3 :]
+    return None
 
 
 class FieldReader:
