@@ -13,8 +13,8 @@ Runtime and plugin are both client and server, over one socket:
 
     python examples/nri/plugin.py --socket /var/run/nri/nri.sock
 
-The runtime also starts it itself, if it lies in /opt/nri/plugins as 10-cpu-boost; then it gets a
-socket that is open. It needs ``pip install 'rsocket-trio[ttrpc]'``.
+The runtime also starts it itself, if a script /opt/nri/plugins/10-cpu-boost runs this file: then it
+inherits a socket that is open. It needs ``pip install 'rsocket-trio[ttrpc]'``.
 """
 
 from __future__ import annotations

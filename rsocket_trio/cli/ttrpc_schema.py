@@ -74,11 +74,8 @@ def _compile(files: list[str], paths: list[str]) -> bytes:
 
 
 def _compiler() -> list[str]:
-    try:
-        if find_spec("grpc_tools") is not None:
-            return [sys.executable, "-m", "grpc_tools.protoc"]
-    except ValueError:  # a module that was hidden
-        pass
+    if find_spec("grpc_tools") is not None:
+        return [sys.executable, "-m", "grpc_tools.protoc"]
     program = shutil.which("protoc")
     if program is None:
         raise Failure(f"--proto needs a compiler of .proto files: {_INSTALL}", USAGE)

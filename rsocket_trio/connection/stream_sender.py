@@ -55,6 +55,7 @@ class StreamSender:
         max_frame_size: See `Outbound`.
         max_whole: See `Outbound`.
         room: See `Outbound`.
+        frame_of: See `rsocket_trio.interactions.sending.Carrier`; this wire has credit.
         put: `Outbox.put`; as an attribute it saves a call.
         finish: `StreamTable.finish`; as an attribute it saves a call.
         add_unopened: `StreamTable.add_unopened`.
@@ -86,6 +87,7 @@ class StreamSender:
         self.max_frame_size = config.limits.max_frame_size
         self.max_whole = config.fragment_size - _LARGEST_HEAD
         self.room = outbox.room
+        self.frame_of = None
         self.put = outbox.put
         self.finish = table.finish
         self.add_unopened = table.add_unopened

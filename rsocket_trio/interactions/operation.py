@@ -62,11 +62,13 @@ class Outbound(Protocol):
 
     Attributes:
         account: Counts the bytes received for all streams of the connection.
+        frame_of: See `rsocket_trio.interactions.sending.Carrier`.
         max_frame_size: The maximum length of a frame (`Limits.max_frame_size`).
         max_whole: The most bytes of data and metadata that fit in one frame.
     """
 
     account: ReceiveAccount
+    frame_of: None
     max_frame_size: int
     max_whole: int
 

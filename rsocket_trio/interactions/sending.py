@@ -37,6 +37,14 @@ class Carrier(Protocol):
     @property
     def max_whole(self) -> int: ...
 
+    @property
+    def frame_of(self) -> Callable[[Any], bytes | None] | None:
+        """Makes the frame of an item, on a wire without credit.
+
+        It returns ``None`` for an item that is too long or of a wrong kind; `try_send_payload`
+        raises the reason.
+        """
+
     def put(self, frame: bytes) -> None: ...
 
     def try_send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> bool: ...
@@ -104,6 +112,7 @@ async def send_items(
     put = outbound.put
     room = outbound.room
     max_whole = outbound.max_whole
+    frame_of = outbound.frame_of
     burst = 0
     over = False
     try:
@@ -123,6 +132,18 @@ async def send_items(
                 burst += 1
                 put(head + item.data)
                 continue
+            if (
+                frame_of is not None
+                and room.used < room.limit
+                and burst < _IN_A_ROW
+                and operation.live
+            ):
+                # The same for another wire.
+                frame = frame_of(item)
+                if frame is not None:
+                    burst += 1
+                    put(frame)
+                    continue
             payload = item
             while True:
                 taken = False

@@ -163,16 +163,19 @@ class Descriptors:
             DescriptorError: The text is not JSON, or does not fit the type.
         """
         message = message_type()
+        # protobuf has types that are lists or numbers in JSON, such as ListValue. For all others,
+        # its parser takes some wrong values, and fails in odd ways for more.
+        own_form = message.DESCRIPTOR.full_name.startswith("google.protobuf.")
+        if not own_form and text.lstrip()[:1] not in {"{", b"{"}:
+            raise DescriptorError("it must be an object")
         try:
             self._json.Parse(text, message, descriptor_pool=self._pool)
-        except (self._json.ParseError, UnicodeDecodeError) as error:
+        # A ValueError is for bytes that are not UTF-8. Before protobuf 6, wrong values of some
+        # types are a TypeError or an AttributeError.
+        except (self._json.ParseError, ValueError, TypeError, AttributeError) as error:
             raise DescriptorError(str(error)) from error
         except RecursionError as error:  # from the parser of JSON
             raise DescriptorError("the JSON text is nested too deep") from error
-        # protobuf takes an empty list for a message without fields.
-        own_form = message.DESCRIPTOR.full_name.startswith("google.protobuf.")
-        if not own_form and text.lstrip()[:1] in {"[", b"["}:
-            raise DescriptorError("it must be an object")
         return message
 
     def to_json(self, message: Message, *, defaults: bool = False) -> Any:

@@ -6,7 +6,7 @@ the connection; `rsocket_trio.ttrpc.reader` says what happens at the limit.
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
@@ -16,7 +16,15 @@ from ..sealed import Sealed
 from .codec import MessageCodec
 from .errors import Internal, ResourceExhausted
 
-__all__ = ["MessageInbox", "MessageStream", "Messages", "ReplyStream", "Unread", "decoded"]
+__all__ = [
+    "MessageInbox",
+    "MessageStream",
+    "Messages",
+    "ReplyStream",
+    "Unread",
+    "decoded",
+    "unreadable",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -56,13 +64,14 @@ class MessageInbox(Inbox[bytes]):
 
     Attributes:
         size: The bytes of the messages in the queue.
+        unread: Counts those of all streams of the connection.
     """
 
-    __slots__ = ("_drained", "_limit", "_unread", "size")
+    __slots__ = ("_drained", "_limit", "size", "unread")
 
     def __init__(self, unread: Unread, limit: int) -> None:
         super().__init__()
-        self._unread = unread
+        self.unread = unread
         self._limit = limit
         self.size = 0
         self._drained: trio.Event | None = None
@@ -75,7 +84,7 @@ class MessageInbox(Inbox[bytes]):
     @property
     def full(self) -> bool:
         """Whether a limit is reached, of this stream or of the connection."""
-        return self.hoards or self._unread.size >= self._unread.limit
+        return self.hoards or self.unread.size >= self.unread.limit
 
     def deliver(self, body: bytes) -> bool:
         """Add a message; return whether there is room for more. A closed inbox drops it."""
@@ -83,7 +92,7 @@ class MessageInbox(Inbox[bytes]):
             return True
         size = len(body) + UNREAD_COST
         self.size += size
-        unread = self._unread
+        unread = self.unread
         unread.size += size
         self.queue.append(body)
         if self._task is not None:
@@ -95,7 +104,7 @@ class MessageInbox(Inbox[bytes]):
         body = self.queue.popleft()
         size = len(body) + UNREAD_COST
         self.size -= size
-        self._unread.free(size)
+        self.unread.free(size)
         return body
 
     def close(self) -> None:
@@ -104,8 +113,19 @@ class MessageInbox(Inbox[bytes]):
             return
         self.drop()
         size, self.size = self.size, 0
-        self._unread.free(size)
+        self.unread.free(size)
         self._wake()
+
+    def overflow(self) -> ResourceExhausted:
+        """Drop the messages, and return the error of a stream that nobody reads."""
+        error = ResourceExhausted(
+            "the messages of this stream arrive faster than they are received "
+            f"({self.size} bytes wait)"
+        )
+        self.queue.clear()
+        size, self.size = self.size, 0
+        self.unread.free(size)
+        return error
 
     async def wait_drained(self) -> None:
         """Wait until half of the room is free, and the connection has room; or `release` is called.
@@ -114,30 +134,23 @@ class MessageInbox(Inbox[bytes]):
         If cancelled: nothing changes.
         """
         self._drained = trio.Event()
-        self._unread.held = self
+        self.unread.held = self
         try:
             self.look()
             await self._drained.wait()
         finally:
-            self._drained = self._unread.held = None
+            self._drained = self.unread.held = None
 
     def look(self) -> None:
         """End `wait_drained` if there is room; an inbox that is closed needs none."""
         has_room = 2 * self.size <= self._limit or len(self.queue) <= 1
-        if self.closed or (has_room and self._unread.size < self._unread.limit):
+        if self.closed or (has_room and self.unread.size < self.unread.limit):
             self.release()
 
     def release(self) -> None:
         """End `wait_drained`."""
         if self._drained is not None:
             self._drained.set()
-
-    def overflow(self) -> ResourceExhausted:
-        """Return the error of a stream that nobody reads."""
-        return ResourceExhausted(
-            "the messages of this stream arrive faster than they are received "
-            f"({self.size} bytes wait)"
-        )
 
 
 def decoded(codec: MessageCodec[T], body: bytes) -> T:
@@ -149,7 +162,12 @@ def decoded(codec: MessageCodec[T], body: bytes) -> T:
     try:
         return codec.decode(body)
     except Exception as error:  # a codec of the application may raise anything
-        raise Internal(f"a message of {len(body)} bytes is no {codec.name}") from error
+        raise unreadable(codec, body) from error
+
+
+def unreadable(codec: MessageCodec[Any], body: bytes) -> Internal:
+    """Return the error for a message that the codec cannot read."""
+    return Internal(f"a message of {len(body)} bytes is no {codec.name}")
 
 
 class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
@@ -158,11 +176,12 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
     One task reads it at a time.
     """
 
-    __slots__ = ("_burst", "_codec", "_inbox")
+    __slots__ = ("_burst", "_codec", "_decode", "_inbox")
 
     def __init__(self, inbox: MessageInbox, codec: MessageCodec[T_co]) -> None:
         self._inbox = inbox
         self._codec = codec
+        self._decode = codec.decode
         self._burst = 0
 
     def __aiter__(self) -> Messages[T_co]:
@@ -179,7 +198,18 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
         if inbox.queue and self._burst < _IN_A_ROW:
             await checkpoint_if_cancelled()
             self._burst += 1
-            return decoded(self._codec, inbox.pop())
+            # Does the same as `MessageInbox.pop` and `decoded`, but saves the calls.
+            body = inbox.queue.popleft()
+            size = len(body) + UNREAD_COST
+            inbox.size -= size
+            unread = inbox.unread
+            unread.size -= size
+            if unread.held is not None:
+                unread.held.look()
+            try:
+                return self._decode(body)
+            except Exception as error:  # a codec of the application may raise anything
+                raise unreadable(self._codec, body) from error
         try:
             return await self.receive()
         except trio.EndOfChannel:

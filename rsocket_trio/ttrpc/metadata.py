@@ -28,11 +28,15 @@ def as_metadata(given: MetadataLike | None) -> Metadata:
     if given is None:
         return ()
     pairs: list[tuple[str, str]] = []
-    if isinstance(given, Mapping):
-        for key, value in given.items():
-            pairs += [(key, value)] if isinstance(value, str) else [(key, each) for each in value]
-    else:
-        pairs = list(given)
+    try:
+        if isinstance(given, Mapping):
+            for key, value in given.items():
+                values = [value] if isinstance(value, str) else value
+                pairs += [(key, each) for each in values]
+        else:
+            pairs = list(given)
+    except TypeError:
+        raise TypeError(f"metadata must be pairs of text, not {given!r}") from None
     for pair in pairs:
         if (
             not isinstance(pair, tuple)

@@ -37,7 +37,7 @@ class CallReader:
 
     Args:
         transport: Receives the frames.
-        dispatch: Called with each frame.
+        dispatch_all: Called with the frames of a read; one call for each frame would cost more.
         lifecycle: Is told how reading ends.
         on_end: Called when the peer has closed its sending half.
         config: What to do with a stream that overflows.
@@ -51,13 +51,13 @@ class CallReader:
     def __init__(
         self,
         transport: FrameTransport,
-        dispatch: Callable[[bytes], None],
+        dispatch_all: Callable[[Iterator[bytes]], None],
         lifecycle: Lifecycle,
         on_end: Callable[[], None],
         config: TtrpcConfig,
     ) -> None:
         self._transport = transport
-        self._dispatch = dispatch
+        self._dispatch_all = dispatch_all
         self._lifecycle = lifecycle
         self._on_end = on_end
         self._patience = config.overflow_patience if config.overflow == "fail" else inf
@@ -142,9 +142,7 @@ class CallReader:
         self.frames = _WAIT if self._ended else ()
         self.paused = False
         batch = self._batch = iter(frames)
-        dispatch = self._dispatch
-        for frame in batch:
-            dispatch(frame)
+        self._dispatch_all(batch)
         if self._held is not None:
             self.frames = _WAIT
         return True

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from math import inf
 from typing import Any, Final
 
@@ -130,7 +130,7 @@ class _Routes:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
-        self.unary: dict[bytes, ServedMethod] = {}  # the flags of a request may matter
+        self.unary: Mapping[bytes, ServedMethod] = {}  # the flags of a request may matter
         self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
 
     def has_service(self, service: str) -> bool:

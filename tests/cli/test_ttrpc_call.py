@@ -141,6 +141,15 @@ def test_a_response_of_another_type(call: Call) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_a_response_that_has_no_json(call: Call) -> None:
+    """JSON needs the types of all that is in a message; bytes do not."""
+    done = call("test.Failing/Wrapped")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"error: the message has no JSON form: " in done.stderr
+    assert b"; --hex prints the bytes\n" in done.stderr
+    assert call("test.Failing/Wrapped", "--hex").stdout == b"0a09782f556e6b6e6f776e1201ff\n"
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [

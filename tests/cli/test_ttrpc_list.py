@@ -100,7 +100,7 @@ def test_the_list(cli: Cli, descriptor_set: str) -> None:
     lines = [line.split() for line in done.stdout.decode().splitlines()]
     assert lines[:2] == [["test.Failing/Known", "unary"], ["test.Failing/Number", "unary"]]
     streaming = "ttrpc.integration.streaming.Streaming"
-    assert lines[3:7] == [
+    assert lines[4:8] == [
         [f"{streaming}/Echo", "unary"],
         [f"{streaming}/EchoStream", "bidi_stream"],
         [f"{streaming}/SumStream", "client_stream"],
@@ -216,7 +216,7 @@ def test_where_imports_are_found(cli: Cli, tmp_path: Path) -> None:
     done = cli(
         "ttrpc", "list", "--proto", "streaming.proto", "--proto", "failing.proto", "-Iprotos"
     )
-    assert (done.returncode, done.stdout.count(b"\n")) == (0, 11)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 12)
 
 
 def test_several_descriptor_sets(cli: Cli, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_several_descriptor_sets(cli: Cli, tmp_path: Path) -> None:
         done.stderr
     )
     done = cli("ttrpc", "list", "--descriptor-set", "failing", "--descriptor-set", "streaming")
-    assert (done.returncode, done.stdout.count(b"\n")) == (0, 11)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 12)
 
 
 @pytest.mark.parametrize(

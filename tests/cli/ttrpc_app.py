@@ -36,6 +36,11 @@ async def numbered(_request: bytes) -> bytes:
     raise CallError("a code of its own", code=77)
 
 
+@failing.method("Wrapped")
+async def wrapped(_request: bytes) -> bytes:
+    return b"\x0a\x09x/Unknown\x12\x01\xff"  # a google.protobuf.Any of a type nobody knows
+
+
 @failing.method("Reserved")
 async def reserved(_request: bytes) -> bytes:
     return b"\xff"

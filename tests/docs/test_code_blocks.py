@@ -133,7 +133,7 @@ class Runner:
                 patience = PATIENCE_WITH_SPARK if "rsocket_trio.spark" in text else PATIENCE
                 self.output = self.execute("python block.py", patience=patience)
                 self.output = self.output.removeprefix(JAVA_SAYS)
-            case (("python" | "proto"), "file"):
+            case (("python" | "proto" | "protobuf"), "file"):
                 self.write(mark.partition(":")[2].strip(), text)
             case "python", "server":
                 self.write("server.py", text)

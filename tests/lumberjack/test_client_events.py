@@ -36,11 +36,11 @@ values = st.recursive(
 )  # fmt: skip
 
 
-# Events are encoded one by one: two of them are enough to get into each other's way.
+# The first event is encoded alone, and those behind it together, so there have to be some of them.
 EVENTS = st.lists(
-    st.dictionaries(st.text(st.characters(codec="utf-8")), values, max_size=4),
+    st.dictionaries(st.text(st.characters(codec="utf-8")), values, max_size=3),
     min_size=1,
-    max_size=2,
+    max_size=6,
 )
 
 

@@ -129,22 +129,32 @@ class Stranger:
         self.received: list[Frame] = []
         self.ended = False
         self._changed = trio.Event()
+        self._may_read = trio.Event()
+        self._may_read.set()
         self._reading = trio.CancelScope()
 
     async def read(self) -> None:
         decoder = FrameDecoder()
-        with self._reading:
-            try:
-                while chunk := await self.stream.receive_some(2**16):
+        chunk = None
+        try:
+            while chunk != b"":
+                await self._may_read.wait()
+                with trio.CancelScope() as self._reading:
+                    chunk = await self.stream.receive_some(2**16)
                     self.received += map(frame_of, decoder.feed(chunk))
                     self._change()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass
-            self.ended = True
-            self._change()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        self.ended = True
+        self._change()
 
-    def stop_reading(self) -> None:
+    def pause(self) -> None:
+        """Read no more, until `resume`."""
+        self._may_read = trio.Event()
         self._reading.cancel(reason="a peer that does not read")
+
+    def resume(self) -> None:
+        self._may_read.set()
 
     def _change(self) -> None:
         self._changed.set()
@@ -190,9 +200,15 @@ class Stranger:
 
 
 def pair(over: str = "memory") -> tuple[trio.abc.Stream, trio.abc.Stream]:
-    """Both ends of a connection, by ``memory`` or ``socket``: two ways to read in the engine."""
+    """Both ends of a connection.
+
+    By ``memory`` or ``socket``: two ways to read in the engine. ``lockstep`` has no buffer: what
+    one end sends has left when the other end has read it.
+    """
     if over == "memory":
         return trio.testing.memory_stream_pair()
+    if over == "lockstep":
+        return trio.testing.lockstep_stream_pair()
     here, there = socket.socketpair()
     return tuple(trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in (here, there))
 
@@ -201,7 +217,7 @@ def pair(over: str = "memory") -> tuple[trio.abc.Stream, trio.abc.Stream]:
 async def stranger_to(services, *, over: str = "memory", **settings) -> AsyncIterator[Stranger]:
     """Serve one connection; the test is its client."""
     here, there = pair(over)
-    async with trio.open_nursery() as nursery:
+    async with here, trio.open_nursery() as nursery:
         nursery.start_soon(partial(serve_stream, services, there, **settings))
         stranger = Stranger(here)
         nursery.start_soon(stranger.read)
@@ -214,7 +230,7 @@ async def stranger_to(services, *, over: str = "memory", **settings) -> AsyncIte
 async def client_of_stranger(*, over: str = "memory", **settings):
     """Connect a client; the test is its server. Yields the client and the stranger."""
     here, there = pair(over)
-    async with trio.open_nursery() as nursery:
+    async with there, trio.open_nursery() as nursery:
         stranger = Stranger(there)
         nursery.start_soon(stranger.read)
         async with connect(here, **settings) as client:

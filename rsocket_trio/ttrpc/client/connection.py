@@ -34,6 +34,8 @@ from ..wire.frames import HEADER, HEADER_SIZE, MessageType
 from ..wire.protobuf import varint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
     from ..methods import Method
@@ -99,7 +101,12 @@ def request_body(
     body = method.head
     if payload:
         size = len(payload)
-        body += (b"\x1a%c" % size if size < 0x80 else b"\x1a" + varint(size)) + payload
+        if size < 0x80:
+            body += b"\x1a%c" % size + payload
+        elif size < 0x4000:
+            body += b"\x1a%c%c" % (size & 0x7F | 0x80, size >> 7) + payload  # saves a call
+        else:
+            body += b"\x1a" + varint(size) + payload
     if timeout:
         body += b"\x20" + varint(timeout)
     if metadata:
@@ -137,7 +144,9 @@ class ClientConnection:
         self.max_size = limits.max_message_size
         self.ignored = 0
         self._next_id = 1
-        self._reader = CallReader(transport, self._dispatch, lifecycle, self._peer_ended, config)
+        self._reader = CallReader(
+            transport, self._dispatch_all, lifecycle, self._peer_ended, config
+        )
         lifecycle.on_end.append(self._end)
         self.outbox.on_overrun = self._overrun
 
@@ -248,11 +257,7 @@ class ClientConnection:
         room = self.room
         reserved = room.used >= room.limit
         if reserved:
-            await self.outbox.reserve(HEADER_SIZE + size)
-            if self.lifecycle.failure is not None:
-                # It has ended after this task got the room and before it ran.
-                self.outbox.release(HEADER_SIZE + size)
-                self.check()
+            await self._reserve(HEADER_SIZE + size)
         stream_id = self._next_id
         if stream_id > _LAST_ID:
             if reserved:
@@ -266,6 +271,15 @@ class ClientConnection:
         else:
             self.outbox.put(frame)
         return stream_id
+
+    def try_send_data(self, stream_id: int, body: bytes) -> bool:
+        """Do the same as `send_data`, at once; return False if that has to wait or raises."""
+        size = len(body)
+        room = self.room
+        if room.used >= room.limit or size > self.max_size or self.lifecycle.failure is not None:
+            return False
+        self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
+        return True
 
     async def send_data(self, stream_id: int, body: bytes) -> None:
         """Queue a DATA frame with a message, when there is room.
@@ -284,8 +298,15 @@ class ClientConnection:
         if room.used < room.limit:
             self.outbox.put(frame)
         else:
-            await self.outbox.reserve(len(frame))
+            await self._reserve(len(frame))
             self.outbox.put_reserved(frame)
+
+    async def _reserve(self, size: int) -> None:
+        await self.outbox.reserve(size)
+        if self.lifecycle.failure is not None:
+            # The connection has ended after this task got the room and before it ran.
+            self.outbox.release(size)
+            self.check()
 
     def send_control(self, frame: bytes) -> None:
         """Queue a frame that never waits."""
@@ -308,16 +329,25 @@ class ClientConnection:
 
     # -- from the reader --------------------------------------------------------------------
 
-    def _dispatch(self, frame: bytes) -> None:
-        length, stream_id, kind, flags = _unpack(frame)
-        if kind == _RESPONSE and length <= self.max_size:
-            call = self.calls.pop(stream_id, None)
-            if call is None:
-                self.ignored += 1
-            else:
-                call.receive_response(frame[HEADER_SIZE:])
-            return
-        call = self.calls.get(stream_id)
+    def _dispatch_all(self, frames: Iterator[bytes]) -> None:
+        for frame in frames:
+            length, stream_id, kind, flags = _unpack(frame)
+            call = self.calls.get(stream_id)
+            if call is not None and length <= self.max_size:
+                # Nearly every frame is of these kinds; this saves a call.
+                if kind == _RESPONSE:
+                    del self.calls[stream_id]
+                    call.receive_response(frame[HEADER_SIZE:])
+                    continue
+                if kind == _DATA:
+                    call.receive_data(flags, frame[HEADER_SIZE:])
+                    continue
+            self._dispatch_rare(call, length, stream_id, kind)
+
+    def _dispatch_rare(
+        self, call: ClientCall | None, length: int, stream_id: int, kind: int
+    ) -> None:
+        """Deliver a frame that is no RESPONSE and no DATA, or too long, or of no call."""
         if call is None:
             self.ignored += 1  # its caller has left, or it has ended
         elif length > self.max_size:
@@ -328,8 +358,6 @@ class ClientConnection:
                 call.fail(error)
             else:
                 call.break_off(error)
-        elif kind == _DATA:
-            call.receive_data(flags, frame[HEADER_SIZE:])
         elif kind == _REQUEST:
             del self.calls[stream_id]
             text = "the server sent a REQUEST on the stream of a call"

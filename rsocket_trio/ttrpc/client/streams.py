@@ -73,6 +73,7 @@ class _StreamCall:
     def __init__(self, connection: ClientConnection, kind: MethodKind) -> None:
         self.connection = connection
         self.kind = kind
+        self.receives = kind.receives_stream  # read for each message; the property costs a set
         self.inbox = MessageInbox(connection.unread, connection.limits.max_stream_size)
         self.stream_id = 0
         self.sending = False
@@ -95,7 +96,7 @@ class _StreamCall:
         self._end(None)
 
     def receive_data(self, flags: int, body: bytes) -> None:
-        if not self.kind.receives_stream:
+        if not self.receives:
             self.connection.forget(self.stream_id)
             error = RemoteProtocolError("the server sent a DATA frame where one answer is due")
             self.break_off(error)
@@ -141,10 +142,11 @@ class _StreamCall:
         if self._burst >= _IN_A_ROW:
             self._burst = 0
             await checkpoint()
+            self.check_sending()  # other tasks have run
         else:
             await checkpoint_if_cancelled()
-        self.check_sending()
-        await self.connection.send_data(self.stream_id, body)
+        if not self.connection.try_send_data(self.stream_id, body):
+            await self.connection.send_data(self.stream_id, body)
 
     def check_sending(self) -> None:
         """Raise the reason why no message can be sent, if there is one."""

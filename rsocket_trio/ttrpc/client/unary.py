@@ -19,7 +19,7 @@ from trio.lowlevel import (
 
 from ...errors import MalformedFrame, RemoteProtocolError
 from ..errors import call_error
-from ..inbox import decoded
+from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
 from ..wire.protobuf import only_field
 from .connection import request_body, timeout_until
@@ -55,7 +55,12 @@ async def unary(
         call.task = current_task()
         answer = await wait_task_rescheduled(call.abort)
     reply = only_field(answer, 0, RESPONSE_PAYLOAD)
-    return decoded(method.response, answer_in(answer) if reply is None else reply)
+    if reply is None:
+        reply = answer_in(answer)
+    try:
+        return method.response.decode(reply)  # as `decoded`, without its call
+    except Exception as error:  # a codec of the application may raise anything
+        raise unreadable(method.response, reply) from error
 
 
 def answer_in(body: bytes) -> bytes:

@@ -97,7 +97,7 @@ class ServiceMethods:
             name: {key: ServedMethod.of(each, interceptors) for key, each in one.methods.items()}
             for name, one in services.items()
         }
-        self.unary = {
+        self.unary: Mapping[bytes, ServedMethod] = {
             served.method.head: served
             for methods in self._services.values()
             for served in methods.values()

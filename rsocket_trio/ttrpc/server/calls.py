@@ -97,6 +97,8 @@ class ServerCall:
         return self.answer() if self.deadline == inf else self._in_time()
 
     async def _in_time(self) -> None:
+        if trio.current_time() >= self.deadline:
+            raise DeadlineExceeded(_OVERDUE)  # it has waited in the queue; nobody needs the work
         # The handler runs inside of this scope from its beginning: scopes that it opens must nest.
         with trio.CancelScope(deadline=self.deadline) as scope:
             await self.answer()

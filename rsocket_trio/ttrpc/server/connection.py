@@ -28,7 +28,7 @@ from ...connection.outbox import Outbox
 from ...connection.workload import Workload
 from ...errors import ConnectionClosed, ConnectionLost
 from ...log_policy import logger
-from ...sockets.departure import has_left
+from ...sockets.departure import is_gone
 from ..reader import CallReader
 from .first_steps import CallSteps
 from .incoming import IncomingCalls
@@ -72,13 +72,13 @@ class ServerConnection:
         self.incoming = incoming = IncomingCalls(methods, replies, workload, limits, transport.info)
         self._steps = incoming.steps = CallSteps(incoming, replies, outbox, workload)
         self._reader = incoming.reader = CallReader(
-            transport, incoming.dispatch, lifecycle, self._half_closed, config
+            transport, incoming.dispatch_all, lifecycle, self._half_closed, config
         )
         self._engine = Engine(
             transport, lifecycle, outbox, workload, self._crew, config.close_timeout
         )
         self._nursery: trio.Nursery | None = None
-        lifecycle.on_end += [incoming.end, workload.end]
+        lifecycle.on_end += [self._close_outbox, incoming.end, workload.end]
         lifecycle.on_drain += [self._watch_drain]
         lifecycle.is_idle = lambda: not workload.active
         outbox.on_overrun = self._overrun
@@ -103,6 +103,10 @@ class ServerConnection:
         """Accept no more calls, and end when the last one has ended."""
         self.lifecycle.drain(trio.ClosedResourceError("the server is being stopped"))
 
+    def _close_outbox(self, error: Exception, _last_words: bytes | None) -> None:
+        """Give no more room; what is queued still leaves."""
+        self._outbox.close(error)
+
     def _watch_drain(self, _error: Exception) -> None:
         self.incoming.draining = True
         self.workload.on_done = self.lifecycle.check_drained
@@ -118,7 +122,7 @@ class ServerConnection:
     async def _watch_departure(self) -> None:
         """End the connection if the peer is gone, or the calls take too long."""
         with trio.move_on_after(self._config.half_close_timeout):
-            while not has_left(self._transport.stream):  # noqa: ASYNC110 - only the kernel knows
+            while not is_gone(self._transport.stream):  # noqa: ASYNC110 - only the kernel knows
                 await trio.sleep(_LOOK_EVERY)
         self.lifecycle.end(ConnectionLost("the peer closed the connection"))
 

@@ -123,21 +123,31 @@ class StreamOutbound:
 
     Attributes:
         room: The room for messages.
+        put: Queues a frame; there is room. As an attribute it saves a call.
         max_whole: Not in use: each message is encoded first.
     """
 
-    __slots__ = ("_call", "_encode", "_replies", "max_whole", "room")
+    __slots__ = ("_call", "_encode", "_max_size", "_replies", "max_whole", "put", "room")
 
     def __init__(self, call: ServerCall, replies: Replies, encode: Callable[[Any], bytes]) -> None:
         self._call = call
         self._replies = replies
         self._encode = encode
+        self._max_size = replies.max_size
         self.room = replies.room
+        self.put = replies.outbox.put
         self.max_whole = 0
 
-    def put(self, frame: bytes) -> None:
-        """Queue a frame; there is room."""
-        self._replies.outbox.put(frame)
+    def frame_of(self, message: Any) -> bytes | None:
+        """Return the frame of a message; ``None`` if there is none."""
+        try:
+            body = self._encode(message)
+            size = len(body)
+            if size > self._max_size:
+                return None
+            return _pack(size, self._call.stream_id, _DATA, 0) + body
+        except Exception:  # `_frame` meets it again, and raises it where the generator waits
+            return None
 
     def _frame(self, stream_id: int, message: Any) -> bytes:
         body = self._encode(message)

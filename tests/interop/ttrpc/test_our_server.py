@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -149,3 +150,17 @@ async def test_calls_learn_that_the_connection_is_closed(client_of):
         seen = await client.seen()
         assert (seen["answers"], seen["code"]) == ([], NO_STATUS)
         assert "closed" in seen["error"] or "eof" in seen["error"]
+
+
+MODES = ["sequential", "concurrent", "client_stream", "server_stream", "bidi_stream"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_measuring_client(peer, peers, programs, address, mode):
+    """What `make bench` runs: it checks the answers, and counts."""
+    async with peers.served(address) as server:
+        argv = [str(peers.PROGRAMS[peer]), "bench", server.uris[0], mode, "0.2"]
+        async with programs.running(argv) as client:
+            result = json.loads(await client.line())
+    assert result["mode"] == mode
+    assert result["count"] > 0

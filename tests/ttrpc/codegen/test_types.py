@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
 from tests.programs import environment
 
-mypy = pytest.importorskip("mypy", reason="mypy is not installed")
-pytestmark = pytest.mark.programs
+MISSING = [name for name in ("mypy", "types-protobuf") if not any(distributions(name=name))]
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
 
 PROGRAM = """\
 from collections.abc import AsyncIterator

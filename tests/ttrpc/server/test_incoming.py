@@ -37,18 +37,8 @@ async def test_ids_must_be_odd_and_increase(over):
         await stranger.send(*(request(each) for each in (2, 0, 5, 3, 5, 9, 2**32 - 1, 11)))
         got = [(frame.stream_id, frame.code) for frame in await stranger.drain()]
         wrong = StatusCode.INVALID_ARGUMENT
-        assert sorted(got) == sorted(
-            [
-                (2, wrong),
-                (0, wrong),
-                (5, 0),
-                (3, wrong),
-                (5, wrong),
-                (9, 0),
-                (2**32 - 1, 0),
-                (11, wrong),
-            ]
-        )
+        refused = [(each, wrong) for each in (0, 2, 3, 5, 11)]
+        assert sorted(got) == sorted([*refused, (5, 0), (9, 0), (2**32 - 1, 0)])
 
 
 async def test_an_id_of_a_refused_request_is_used():

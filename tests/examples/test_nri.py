@@ -1,0 +1,167 @@
+"""The plugin of NRI, with a runtime in Python: it is the other end of each call."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from rsocket_trio import ttrpc
+
+pytest.importorskip("google.protobuf", reason="pip install 'rsocket-trio[ttrpc]'")
+
+NOTE = "cpu-boost.example.org/original-shares"
+
+
+@pytest.fixture
+def generated(examples, monkeypatch):
+    """The generated modules ``nri_pb2`` and ``nri_ttrpc``."""
+    monkeypatch.syspath_prepend(examples / "nri")
+    return importlib.import_module("nri_pb2"), importlib.import_module("nri_ttrpc")
+
+
+class Runtime:
+    """A runtime with one plugin.
+
+    Attributes:
+        plugin: For calls to the plugin.
+        registered: Receives the names under which plugins register.
+        updates: Receives the updates that they want.
+    """
+
+    def __init__(self, generated):
+        nri, stubs = generated
+        self._messages = nri
+        self._stubs = stubs
+        self.plugin = None
+        self._put_name, self.registered = trio.open_memory_channel(10)
+        self._put_update, self.updates = trio.open_memory_channel(10)
+
+    def service(self):
+        """The service that the plugin calls."""
+        nri = self._messages
+        runtime = self
+
+        class Service(self._stubs.RuntimeBase):
+            async def register_plugin(self, request, call):
+                runtime._put_name.send_nowait(f"{request.plugin_idx}-{request.plugin_name}")
+                return nri.Empty()
+
+            async def update_containers(self, request, call):
+                runtime._put_update.send_nowait(list(request.update))
+                return nri.UpdateContainersResponse()
+
+        return Service()
+
+    async def connected(self, stream):
+        """Serve one plugin until it goes."""
+        async with ttrpc.multiplexed(stream) as trunk:
+            calls_to_us = trunk.open(ttrpc.RUNTIME_SERVICE)
+            calls_by_us = trunk.open(ttrpc.PLUGIN_SERVICE)
+            async with ttrpc.connect(calls_by_us) as client, trio.open_nursery() as nursery:
+                self.plugin = self._stubs.PluginClient(client)
+                nursery.start_soon(ttrpc.serve_stream, self.service(), calls_to_us)
+                await client.wait_closed()
+                nursery.cancel_scope.cancel(reason="the plugin is gone")
+
+
+@pytest.fixture
+def runtime(generated, examples, environment, tmp_path):
+    """``async with runtime() as there``: a runtime, and the example as its plugin."""
+
+    @asynccontextmanager
+    async def run():
+        there = Runtime(generated)
+        path = tmp_path / "nri.sock"
+        listening = trio.socket.socket(trio.socket.AF_UNIX)
+        await listening.bind(str(path))
+        listening.listen()
+        program = [sys.executable, str(examples / "nri/plugin.py"), f"--socket={path}"]
+        async with trio.open_nursery() as nursery:
+            listeners = [trio.SocketListener(listening)]
+            await nursery.start(trio.serve_listeners, there.connected, listeners)
+            process = await trio.lowlevel.open_process(
+                program, stdout=subprocess.DEVNULL, env=environment
+            )
+            try:
+                assert await there.registered.receive() == "10-cpu-boost"
+                yield there
+            finally:
+                process.kill()
+                with trio.CancelScope(shield=True):
+                    await process.wait()
+                nursery.cancel_scope.cancel(reason="the test is over")
+
+    return run
+
+
+async def test_a_boost_begins_and_ends(runtime, generated):
+    """The plugin adjusts a container, and updates it when the time is over."""
+    nri, _ = generated
+    async with runtime() as there:
+        plugin = there.plugin
+        configured = await plugin.configure(nri.ConfigureRequest(config="factor = 3"))
+        wanted = (nri.CREATE_CONTAINER, nri.POST_START_CONTAINER, nri.REMOVE_CONTAINER)
+        assert configured.events == sum(1 << (event - 1) for event in wanted)
+
+        container = nri.Container(id="web", annotations={"cpu-boost.example.org": "0.05"})
+        created = await plugin.create_container(nri.CreateContainerRequest(container=container))
+        assert dict(created.adjust.annotations) == {NOTE: "1024"}
+        assert created.adjust.linux.resources.cpu.shares.value == 3072
+
+        container.annotations.update(created.adjust.annotations)
+        started = nri.StateChangeEvent(event=nri.POST_START_CONTAINER, container=container)
+        assert await plugin.state_change(started) == nri.Empty()
+        (update,) = await there.updates.receive()
+        assert update.container_id == "web"
+        assert update.linux.resources.cpu.shares.value == 1024
+
+
+async def test_boosts_that_another_plugin_has_left(runtime, generated):
+    """They are taken back with the last part of the synchronisation."""
+    nri, _ = generated
+    async with runtime() as there:
+        noted = nri.Container(id="web", annotations={NOTE: "512"})
+        first = nri.SynchronizeRequest(containers=[nri.Container(id="other")], more=True)
+        answer = await there.plugin.synchronize(first)
+        assert (answer.more, list(answer.update)) == (True, [])
+        answer = await there.plugin.synchronize(nri.SynchronizeRequest(containers=[noted]))
+        (update,) = answer.update
+        assert update.container_id == "web"
+        assert update.linux.resources.cpu.shares.value == 512
+
+
+@pytest.mark.parametrize("config", ["factor = ", "factor = 'many'"])
+async def test_a_wrong_configuration_is_refused(runtime, generated, config):
+    nri, _ = generated
+    async with runtime() as there:
+        with pytest.raises(ttrpc.InvalidArgument, match="configuration"):
+            await there.plugin.configure(nri.ConfigureRequest(config=config))
+        with pytest.raises(ttrpc.Unimplemented):
+            await there.plugin.update_container(nri.UpdateContainerRequest())
+
+
+def test_the_generated_code_is_current(examples, environment, tmp_path):
+    """`nri_ttrpc.py` is what our plugin of protoc writes for `nri.proto`."""
+    pytest.importorskip("grpc_tools", reason="pip install grpcio-tools")
+    compiler = tmp_path / "protoc-gen-trio-ttrpc"
+    module = "rsocket_trio.ttrpc.codegen.plugin"
+    compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+    compiler.chmod(0o755)
+    shutil.copy(examples / "nri/nri.proto", tmp_path)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "grpc_tools.protoc", f"-I{tmp_path}"),
+            *(f"--plugin={compiler}", f"--trio-ttrpc_out={tmp_path}", "nri.proto"),
+        ],
+        env=environment,
+        check=True,
+        timeout=60,
+    )
+    for name in ("nri_ttrpc.py", "nri_ttrpc.pyi"):
+        assert (tmp_path / name).read_text() == (examples / "nri" / name).read_text()
