@@ -98,10 +98,12 @@ class CallReader:
         self._on_end()
 
     async def _wait_for_room(self, inbox: MessageInbox, overrun: Overrun) -> None:
-        with trio.move_on_after(self._patience):
+        with trio.move_on_after(self._patience) as patience:
             await inbox.wait_drained()
         self._held = None
-        if inbox.full and not inbox.closed and self._lifecycle.failure is None:
+        # It is not enough that a message was received meanwhile: a reader that takes one in each
+        # of these times would hold up all other calls without end.
+        if patience.cancelled_caught and not inbox.closed and self._lifecycle.failure is None:
             overrun()
 
     def _release(self, _error: Exception, _last_words: bytes | None) -> None:

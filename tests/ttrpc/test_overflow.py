@@ -92,6 +92,27 @@ async def test_a_reader_that_catches_up_does_not_fail(over, autojump_clock):
 
 
 @BOTH
+async def test_a_reader_that_is_too_slow_fails(over, autojump_clock):
+    """A message now and then is not enough: the other calls would wait each time, without end."""
+    service = things()
+
+    async def sip(messages):
+        async for _ in messages:
+            await trio.sleep(1.5)
+
+    service.add(Method.raw(SERVICE, "Sip", MethodKind.CLIENT_STREAM), sip)
+    async with stranger_to(service, config=FAIL, over=over) as stranger:
+        begun = trio.current_time()
+        await stranger.send(opening(1, "Sip"), *[data(1, MESSAGE)] * 50, request(3, payload=b"x"))
+        frames = [await stranger.frame(), await stranger.frame()]
+        assert [(each.stream_id, each.code) for each in frames] == [
+            (1, StatusCode.RESOURCE_EXHAUSTED),
+            (3, 0),
+        ]
+        assert trio.current_time() - begun == pytest.approx(2)
+
+
+@BOTH
 async def test_a_stream_may_pause_the_connection(over, autojump_clock):
     """By choice: nothing fails, however long it takes, and the other calls wait."""
     slow = Slow()
