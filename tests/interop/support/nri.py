@@ -36,18 +36,15 @@ class Runtime:
         return line
 
     async def _line(self) -> dict[str, Any]:
-        while "log" in (line := json.loads(await self._peer.line())):
+        line: dict[str, Any] = json.loads(await self._peer.line())
+        if "log" in line:
             self.log.append(line["log"])
         return line
 
     async def logged(self, part: str) -> None:
         """Wait until it has logged a line with this text."""
         while not any(part in line for line in self.log):
-            line = json.loads(await self._peer.line())
-            if "log" in line:
-                self.log.append(line["log"])
-            else:
-                self._unread.append(line)
+            self._unread.append(await self._line())
 
     async def do(self, command: str, **fields: object) -> dict[str, Any]:
         """Let it relay an event or a request to the plugins; return what came of it."""
