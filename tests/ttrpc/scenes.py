@@ -262,7 +262,7 @@ def things() -> Service:
 
     @service.method("Count")
     async def count(request: bytes) -> AsyncIterator[bytes]:
-        for number in range(int(request or b"0")):
+        for number in range(int(request) if request.isdigit() else 0):
             yield b"%d" % number
 
     @service.method("Join")

@@ -140,7 +140,7 @@ class StreamOutbound:
         self._max_size = replies.max_size
         self.room = replies.room
         self.put = replies.outbox.put
-        self.max_whole = 0
+        self.max_whole = -1  # 0 would let an empty Payload pass, as a frame of RSocket
 
     def frame_of(self, message: Any) -> bytes | None:
         """Return the frame of a message; ``None`` if there is none."""
