@@ -34,13 +34,6 @@ __all__ = [
     "Part",
     "Sum",
     "app",
-    "divide_stream",
-    "echo",
-    "echo_null",
-    "echo_null_stream",
-    "echo_stream",
-    "empty_payload_stream",
-    "sum_stream",
 ]
 
 SERVICE: Final = "ttrpc.integration.streaming.Streaming"
@@ -122,7 +115,7 @@ app = Service(SERVICE)
 
 
 @app.method("Echo")
-async def echo(request: EchoPayload, call: Call) -> EchoPayload:
+async def _echo(request: EchoPayload, call: Call) -> EchoPayload:
     """Answer ``seq + 1``, and the text or what it asks for."""
     msg = request.msg
     if msg == "deadline":
@@ -140,7 +133,7 @@ async def echo(request: EchoPayload, call: Call) -> EchoPayload:
 
 
 @app.method("EchoStream")
-async def echo_stream(requests: ReceiveChannel[EchoPayload]) -> AsyncIterator[EchoPayload]:
+async def _echo_stream(requests: ReceiveChannel[EchoPayload]) -> AsyncIterator[EchoPayload]:
     """Answer each message with ``seq + 1``."""
     async for request in requests:
         if request.msg == "err":
@@ -149,7 +142,7 @@ async def echo_stream(requests: ReceiveChannel[EchoPayload]) -> AsyncIterator[Ec
 
 
 @app.method("SumStream")
-async def sum_stream(parts: ReceiveChannel[Part]) -> Sum:
+async def _sum_stream(parts: ReceiveChannel[Part]) -> Sum:
     """Answer the sum of all parts, and their number."""
     total = Sum()
     async for part in parts:
@@ -159,28 +152,28 @@ async def sum_stream(parts: ReceiveChannel[Part]) -> Sum:
 
 
 @app.method("DivideStream")
-async def divide_stream(request: Sum) -> AsyncIterator[Part]:
+async def _divide_stream(request: Sum) -> AsyncIterator[Part]:
     """Send ``num`` parts whose sum is about ``sum``."""
     for _ in range(request.num):
         yield Part(request.sum // request.num)
 
 
 @app.method("EchoNull")
-async def echo_null(requests: ReceiveChannel[EchoPayload]) -> None:
+async def _echo_null(requests: ReceiveChannel[EchoPayload]) -> None:
     """Take all messages, and answer without content."""
     async for _ in requests:
         pass
 
 
 @app.method("EchoNullStream")
-async def echo_null_stream(requests: ReceiveChannel[EchoPayload]) -> AsyncIterator[None]:
+async def _echo_null_stream(requests: ReceiveChannel[EchoPayload]) -> AsyncIterator[None]:
     """Answer each message without content."""
     async for _ in requests:
         yield None
 
 
 @app.method("EmptyPayloadStream")
-async def empty_payload_stream(_request: None) -> AsyncIterator[EchoPayload]:
+async def _empty_payload_stream(_request: None) -> AsyncIterator[EchoPayload]:
     """Send ``seq`` 1 and 2."""
     yield EchoPayload(1)
     yield EchoPayload(2)

@@ -76,7 +76,7 @@ async def _(scene: Scene) -> Call:
     return partial(handle, nothing, None, await held(scene))
 
 
-@row("lumberjack.server.handling.isolated")
+@row("interactions.isolation.isolated")
 async def _(scene: Scene) -> Call:
     return partial(isolated, partial(nothing, None))
 

@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
+from trio.lowlevel import checkpoint
 
 from ...connection.engine import write_frames
 from ...connection.lifecycle import Lifecycle
@@ -26,6 +27,7 @@ from ...errors import (
     RemoteProtocolError,
     fresh_copy,
 )
+from ..codec import plain_bytes
 from ..errors import ResourceExhausted
 from ..inbox import MessageInbox, Unread
 from ..reader import CallReader, Overrun
@@ -34,7 +36,7 @@ from ..wire.frames import HEADER, HEADER_SIZE, MessageType
 from ..wire.protobuf import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
@@ -97,7 +99,10 @@ def request_body(
 
     Raises:
         LocalProtocolError: Metadata cannot be written as UTF-8.
+        TypeError: The codec has made no bytes of the message.
     """
+    if type(payload) is not bytes:
+        payload = plain_bytes(payload)
     body = method.head
     if payload:
         size = len(payload)
@@ -247,10 +252,12 @@ class ClientConnection:
             LocalProtocolError: The ids of this connection are used up.
             ResourceExhausted: The body is too long for a frame.
 
-        Checkpoint: only if there is no room.
+        Checkpoint: if there is no room, or the connection is over.
         If cancelled: nothing is queued.
         """
-        self.check()
+        if self.lifecycle.failure is not None:
+            await checkpoint()  # a caller may try again and again
+            self.check()
         size = len(body)
         if size > self.max_size:
             self.check_size(size)
@@ -281,10 +288,19 @@ class ClientConnection:
         self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
         return True
 
-    async def send_data(self, stream_id: int, body: bytes) -> None:
+    async def send_data(
+        self, stream_id: int, body: bytes, check_sending: Callable[[], None]
+    ) -> None:
         """Queue a DATA frame with a message, when there is room.
 
+        Args:
+            stream_id: The stream.
+            body: The message.
+            check_sending: Called after a wait for room. It raises if our side of the stream has
+                ended meanwhile: nothing may follow its last frame.
+
         Raises:
+            Exception: Of ``check_sending``.
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             ResourceExhausted: The message is too long for a frame.
 
@@ -299,6 +315,11 @@ class ClientConnection:
             self.outbox.put(frame)
         else:
             await self._reserve(len(frame))
+            try:
+                check_sending()
+            except BaseException:  # raised again; the room is for others
+                self.outbox.release(len(frame))
+                raise
             self.outbox.put_reserved(frame)
 
     async def _reserve(self, size: int) -> None:

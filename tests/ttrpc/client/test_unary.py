@@ -25,7 +25,7 @@ from rsocket_trio.ttrpc import (
     connect,
 )
 from rsocket_trio.ttrpc import errors as ttrpc_errors
-from rsocket_trio.ttrpc.client.connection import timeout_left
+from rsocket_trio.ttrpc.client.connection import timeout_until
 from rsocket_trio.ttrpc.wire.envelopes import Response, decode_request, encode_response
 from rsocket_trio.ttrpc.wire.frames import HEADER, MAX_BODY, MessageType, encode_frame
 from tests.ttrpc.scenes import (
@@ -156,10 +156,19 @@ async def test_the_deadline_of_the_caller_leaves_as_timeout(autojump_clock):
     [(float("inf"), 0), (1, 10**9), (0.5e-9, 1), (-5, 1), (1e300, 2**63 - 1), (9.3e9, 2**63 - 1)],
 )
 async def test_the_timeout_in_nanoseconds(seconds, timeout, autojump_clock):
-    with trio.CancelScope(deadline=trio.current_time() + seconds):
-        assert timeout_left() == timeout
-    with trio.CancelScope(deadline=trio.current_time() + 1), trio.CancelScope(shield=True):
-        assert timeout_left() == 0
+    assert timeout_until(trio.current_time() + seconds) == timeout
+
+
+async def test_a_shielded_call_has_no_deadline(autojump_clock):
+    async with client_of_stranger() as (client, stranger), trio.open_nursery() as nursery:
+
+        async def ask():
+            with trio.move_on_after(1), trio.CancelScope(shield=True):
+                await client.unary(ECHO, b"")
+
+        nursery.start_soon(ask)
+        assert read(await stranger.frame()).timeout_nano == 0
+        await stranger.send(answer(1))
 
 
 async def test_a_caller_whose_time_is_over(autojump_clock):
