@@ -115,7 +115,8 @@ class _UnaryCall:
     def receive_data(self, flags: int, body: bytes) -> None:
         # PROTOCOL.md, "Data": not allowed on a unary stream.
         self.connection.forget(self.stream_id)
-        self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
+        text = "the server sent a DATA frame on a unary call: perhaps this method has a stream"
+        self._settle(RemoteProtocolError(text))
 
     @property
     def unread_size(self) -> int:

@@ -20,7 +20,7 @@ from ...interactions.stepping import first_step
 from ..errors import CallError, DeadlineExceeded, InvalidArgument
 from ..inbox import MessageInbox
 from ..wire.frames import NO_DATA, REMOTE_CLOSED
-from .outcomes import status_of
+from .outcomes import note_answer, status_of
 from .replies import StreamOutbound
 
 if TYPE_CHECKING:
@@ -189,7 +189,12 @@ class UnaryCall(ServerCall):
     async def respond(self, reply: Any) -> None:
         """Send the answer, when there is room."""
         replies = self.incoming.replies
-        frame = replies.frame(self.stream_id, self.method.encode(reply))
+        try:
+            body = self.method.encode(reply)
+        except Exception as error:  # to be raised again, with a note
+            note_answer(error, self.method.path, reply)
+            raise
+        frame = replies.frame(self.stream_id, body)
         if replies.room.used < replies.room.limit:
             replies.outbox.put(frame)
         else:
