@@ -296,8 +296,7 @@ class ClientConnection:
         Args:
             stream_id: The stream.
             body: The message.
-            check_sending: Called after a wait for room. It raises if our side of the stream has
-                ended meanwhile: nothing may follow its last frame.
+            check_sending: Raises, after a wait for room, if our side of the stream has ended.
 
         Raises:
             Exception: Of ``check_sending``.
