@@ -115,7 +115,12 @@ class _UnaryCall:
     def receive_data(self, flags: int, body: bytes) -> None:
         # PROTOCOL.md, "Data": not allowed on a unary stream.
         self.connection.forget(self.stream_id)
-        self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
+        self._settle(
+            RemoteProtocolError(
+                "the server sent a DATA frame on a unary call: if this method streams its answers, "
+                "call it with server_stream or bidi_stream"
+            )
+        )
 
     @property
     def unread_size(self) -> int:
