@@ -22,7 +22,7 @@ from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
 from ..wire.protobuf import only_field
-from .connection import request_body, timeout_until
+from .requests import request_body, timeout_until
 
 if TYPE_CHECKING:
     import trio
