@@ -72,12 +72,12 @@ class TtrpcConfig:
         limits: The memory that one peer may take from us.
         overflow: What happens if messages arrive faster than they are received, and a stream has
             reached `TtrpcLimits.max_stream_size`. The reading of the connection pauses for
-            ``overflow_patience``, so that a reader that is at work can receive half of what waits.
-            If it does not, ``"fail"`` ends this stream with RESOURCE_EXHAUSTED, and the others go
-            on. ``"pause"`` goes on waiting: no stream fails, but the other calls wait as long.
-        overflow_patience: In seconds. 0.1: some turns of a busy loop; all other calls of the
-            connection wait for this time. With the other defaults, a reader that receives 20 MB in
-            a second never fails.
+            ``overflow_patience``, in which a 32nd part of the limit must be received. If less is,
+            ``"fail"`` ends this stream with RESOURCE_EXHAUSTED, and the others go on. ``"pause"``
+            goes on waiting: no stream fails, but the other calls wait as long.
+        overflow_patience: In seconds; all other calls of the connection wait for this time. 0.25:
+            with the other defaults, a reader that receives half a megabyte in a second, or one
+            message in this time, never fails.
         connect_timeout: How long a client may take to connect, and a peer for a handshake, in
             seconds. 10 s.
         half_close_timeout: If the client closes its sending half, calls that run may finish within
@@ -90,7 +90,7 @@ class TtrpcConfig:
     overflow: Literal["fail", "pause"] = attrs.field(
         default="fail", validator=v.in_(("fail", "pause"))
     )
-    overflow_patience: float = attrs.field(default=0.1, validator=_time)
+    overflow_patience: float = attrs.field(default=0.25, validator=_time)
     connect_timeout: float = attrs.field(default=10.0, validator=_time)
     half_close_timeout: float = attrs.field(default=30.0, validator=_time)
     close_timeout: float = attrs.field(default=5.0, validator=_time)

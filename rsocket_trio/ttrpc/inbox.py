@@ -31,6 +31,10 @@ T = TypeVar("T")
 
 _IN_A_ROW: Final = 64
 
+_PART: Final = 32
+"""When the reading has paused, so large a part of a limit must become free: one of so many. With
+less, a reader that takes a message now and then would hold up all other calls without end."""
+
 
 class Unread:
     """The bytes that have arrived on all streams of a connection and are not received.
@@ -128,7 +132,7 @@ class MessageInbox(Inbox[bytes]):
         return error
 
     async def wait_drained(self) -> None:
-        """Wait until half of the room is free, and the connection has room; or `release` is called.
+        """Wait until a part of the room is free again, or `release` is called.
 
         Checkpoint: always.
         If cancelled: nothing changes.
@@ -143,14 +147,20 @@ class MessageInbox(Inbox[bytes]):
 
     def look(self) -> None:
         """End `wait_drained` if there is room; an inbox that is closed needs none."""
-        has_room = 2 * self.size <= self._limit or len(self.queue) <= 1
-        if self.closed or (has_room and self.unread.size < self.unread.limit):
+        unread = self.unread
+        has_room = _has_room(self.size, self._limit) or len(self.queue) <= 1
+        if self.closed or (has_room and _has_room(unread.size, unread.limit)):
             self.release()
 
     def release(self) -> None:
         """End `wait_drained`."""
         if self._drained is not None:
             self._drained.set()
+
+
+def _has_room(size: int, limit: int) -> bool:
+    """Whether a part of the room is free."""
+    return size < limit - limit // _PART
 
 
 def decoded(codec: MessageCodec[T], body: bytes) -> T:

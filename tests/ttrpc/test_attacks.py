@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from array import array
 from contextlib import suppress
 
@@ -172,3 +174,34 @@ async def test_no_message_leaves_behind_the_end_of_its_stream():
     assert len(sent) < 3
     assert [each.body for each in messages] == sent
     assert last.is_last
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_an_answer_that_waits_for_room_is_held_once(turns):
+    class Message:
+        pass
+
+    made = []
+    ready = trio.Event()
+
+    async def answer(_request):
+        await ready.wait()
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        message = Message()
+        made.append(weakref.ref(message))
+        return message
+
+    service = Service(SERVICE)
+    codec = MessageCodec(lambda _message: b"answer", bytes, "Message")
+    service.add(Method(SERVICE, "Make", MethodKind.UNARY, BYTES, codec), answer)
+    config = TtrpcConfig(limits=TtrpcLimits(max_outbox_size=1))
+    async with stranger_to(service, over="lockstep", config=config) as stranger:
+        stranger.pause()
+        await stranger.send(*[request(each, "Make") for each in (1, 3, 5, 7, 9)])
+        await trio.testing.wait_all_tasks_blocked()  # all five handlers wait
+        ready.set()
+        await trio.testing.wait_all_tasks_blocked()
+        gc.collect()
+        assert len(made) == 5
+        assert not [each for each in made if each() is not None]

@@ -101,15 +101,37 @@ async def test_a_reader_that_is_too_slow_fails(over, autojump_clock):
             await trio.sleep(1.5)
 
     service.add(Method.raw(SERVICE, "Sip", MethodKind.CLIENT_STREAM), sip)
-    async with stranger_to(service, config=FAIL, over=over) as stranger:
+    limits = TtrpcLimits(max_stream_size=100 * 164)  # a 32nd part of it is three messages
+    config = TtrpcConfig(limits=limits, overflow_patience=2)
+    async with stranger_to(service, config=config, over=over) as stranger:
         begun = trio.current_time()
-        await stranger.send(opening(1, "Sip"), *[data(1, MESSAGE)] * 50, request(3, payload=b"x"))
+        await stranger.send(opening(1, "Sip"), *[data(1, MESSAGE)] * 200, request(3, payload=b"x"))
         frames = [await stranger.frame(), await stranger.frame()]
         assert [(each.stream_id, each.code) for each in frames] == [
             (1, StatusCode.RESOURCE_EXHAUSTED),
             (3, 0),
         ]
         assert trio.current_time() - begun == pytest.approx(2)
+
+
+@BOTH
+async def test_a_reader_that_is_quick_enough_does_not_fail(over, autojump_clock):
+    """A 32nd part of the limit in each time is enough, however long the whole takes."""
+    service = things()
+
+    async def read(messages):
+        received = 0
+        async for _ in messages:
+            received += 1
+            await trio.sleep(0.3)
+        return b"%d" % received
+
+    service.add(Method.raw(SERVICE, "Read", MethodKind.CLIENT_STREAM), read)
+    limits = TtrpcLimits(max_stream_size=100 * 164)
+    config = TtrpcConfig(limits=limits, overflow_patience=2)
+    async with stranger_to(service, config=config, over=over) as stranger:
+        await stranger.send(opening(1, "Read"), *[data(1, MESSAGE)] * 500, end(1))
+        assert (await stranger.frame()).payload == b"500"
 
 
 @BOTH

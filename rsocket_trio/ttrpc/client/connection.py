@@ -10,8 +10,7 @@ frame for cancellation: a caller that leaves is forgotten here, and its deadline
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 from trio.lowlevel import checkpoint
@@ -27,22 +26,18 @@ from ...errors import (
     RemoteProtocolError,
     fresh_copy,
 )
-from ..codec import plain_bytes
 from ..errors import ResourceExhausted
 from ..inbox import MessageInbox, Unread
 from ..reader import CallReader, Overrun
-from ..wire.envelopes import Metadata, Request, encode_request
 from ..wire.frames import HEADER, HEADER_SIZE, MessageType
-from ..wire.protobuf import varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
-    from ..methods import Method
 
-__all__ = ["ClientCall", "ClientConnection", "request_body", "timeout_until"]
+__all__ = ["ClientCall", "ClientConnection"]
 
 _RESPONSE: Final = MessageType.RESPONSE.value
 _REQUEST: Final = MessageType.REQUEST.value
@@ -50,7 +45,6 @@ _DATA: Final = MessageType.DATA.value
 _pack: Final = HEADER.pack
 _unpack: Final = HEADER.unpack_from
 _LAST_ID: Final = 0xFFFFFFFF
-_LONGEST: Final = 2**63 - 1
 
 
 class ClientCall(Protocol):
@@ -74,49 +68,6 @@ class ClientCall(Protocol):
 
     def overrun(self) -> None:
         """End the call, because nobody receives what arrives."""
-
-
-def timeout_until(deadline: float) -> int:
-    """Return how long the caller waits, in nanoseconds; 0 if there is no limit.
-
-    It is at least 1: a deadline that is over is for the caller's own cancel scope to notice.
-
-    Args:
-        deadline: `trio.current_effective_deadline`.
-    """
-    if deadline == inf:
-        return 0
-    left = deadline - trio.current_time()
-    if left <= 0:
-        return 1
-    return max(1, int(left * 1e9)) if left < _LONGEST / 1e9 else _LONGEST
-
-
-def request_body(
-    method: Method[Any, Any], payload: bytes, timeout: int, metadata: Metadata
-) -> bytes:
-    """Return the body of a REQUEST.
-
-    Raises:
-        LocalProtocolError: Metadata cannot be written as UTF-8.
-        TypeError: The codec has made no bytes of the message.
-    """
-    if type(payload) is not bytes:
-        payload = plain_bytes(payload)
-    body = method.head
-    if payload:
-        size = len(payload)
-        if size < 0x80:
-            body += b"\x1a%c" % size + payload
-        elif size < 0x4000:
-            body += b"\x1a%c%c" % (size & 0x7F | 0x80, size >> 7) + payload  # saves a call
-        else:
-            body += b"\x1a" + varint(size) + payload
-    if timeout:
-        body += b"\x20" + varint(timeout)
-    if metadata:
-        body += encode_request(Request("", "", metadata=metadata))
-    return body
 
 
 class ClientConnection:
@@ -296,8 +247,7 @@ class ClientConnection:
         Args:
             stream_id: The stream.
             body: The message.
-            check_sending: Called after a wait for room. It raises if our side of the stream has
-                ended meanwhile: nothing may follow its last frame.
+            check_sending: Raises, after a wait for room, if our side of the stream has ended.
 
         Raises:
             Exception: Of ``check_sending``.

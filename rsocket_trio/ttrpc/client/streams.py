@@ -21,7 +21,7 @@ from ..codec import plain_bytes
 from ..inbox import MessageInbox, Messages, ReplyStream, decoded
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
-from .connection import request_body, timeout_until
+from .requests import request_body, timeout_until
 from .unary import answer_in
 
 if TYPE_CHECKING:

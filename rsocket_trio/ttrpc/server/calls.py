@@ -184,17 +184,22 @@ class UnaryCall(ServerCall):
         """Run the handler, and send its answer."""
         reply = await self.method.start(self.request, self.facts)
         if self.live:
-            await self.respond(reply)
+            frame = self.frame(reply)
+            del reply  # thousands of calls may wait for room, each with its answer
+            await self.respond(frame)
 
-    async def respond(self, reply: Any) -> None:
-        """Send the answer, when there is room."""
-        replies = self.incoming.replies
+    def frame(self, reply: Any) -> bytes:
+        """Return the frame of the answer."""
         try:
             body = self.method.encode(reply)
         except Exception as error:  # to be raised again, with a note
             note_answer(error, self.method.path, reply)
             raise
-        frame = replies.frame(self.stream_id, body)
+        return self.incoming.replies.frame(self.stream_id, body)
+
+    async def respond(self, frame: bytes) -> None:
+        """Send the answer, when there is room."""
+        replies = self.incoming.replies
         if replies.room.used < replies.room.limit:
             replies.outbox.put(frame)
         else:

@@ -19,7 +19,7 @@ from ...sealed import make
 from ..errors import StatusCode
 from ..inbox import MessageInbox, MessageStream, Unread
 from ..wire.envelopes import REQUEST_PAYLOAD, Request, decode_request
-from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_CLOSED, MessageType
+from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_OPEN, MessageType
 from ..wire.protobuf import only_field
 from .call import Call
 from .calls import ServerCall, StreamCall, UnaryCall
@@ -264,7 +264,8 @@ class IncomingCalls:
         # A client in Go or Rust sends none; the Go server takes it for the first message.
         if payload and not inbox.deliver(payload):
             self.hold(call)
-        if flags & REMOTE_CLOSED:
+        if not flags & REMOTE_OPEN:
+            # PROTOCOL.md, "Request": empty flags are a unary request, so no message will follow.
             inbox.end()
 
     def _add(self, call: ServerCall, size: int) -> None:
