@@ -2,8 +2,8 @@
 
     python examples/one_router_two_wires.py
 
-A `Router` holds the handlers, with their guard. Clients of both protocols use them: over RSocket by
-the route, over ttrpc by service and method (the route of a call is ``package.Service/Method``).
+A `Router` holds the handlers, with their guard. Clients of both protocols use them: over RSocket
+by the route, over ttrpc by service and method. The route of a call is ``package.Service/Method``.
 Messages are plain bytes here; with classes of protobuf as annotations, the router converts them.
 """
 

@@ -201,7 +201,7 @@ def test_setup_names_the_peers_it_leaves_out(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     named = [line.split()[1] for line in done.stderr.splitlines() if "is left out" in line]
-    assert named == ["rsocket-js", "rsocket-java", "rsocket-go", "go-lumber"]
+    assert named == ["rsocket-js", "rsocket-java", "rsocket-go", "go-lumber", "containerd's"]
 
 
 def test_two_checkouts_are_compared_pair_by_pair() -> None:

@@ -36,7 +36,7 @@ def test_every_module_can_be_imported():
 
 
 def test_the_distribution_installs_only_its_own_names():
-    """The distribution has one package, modules for Spark to find, and one command."""
+    """The distribution has one package, modules for Spark, a command and a protoc plugin."""
     try:
         installed = distribution("rsocket-trio")
     except PackageNotFoundError:
@@ -45,7 +45,8 @@ def test_the_distribution_installs_only_its_own_names():
     names = {name for name in names if not name.startswith(("_editable", "rsocket_trio-", ".."))}
     modules = {"pyspark_lumberjack.py", "pyspark_rsocket.py"}
     assert names - {"__pycache__"} in ({"rsocket_trio", *modules}, set())
-    assert [point.name for point in installed.entry_points] == ["rsocket-trio"]
+    commands = sorted(point.name for point in installed.entry_points)
+    assert commands == ["protoc-gen-trio-ttrpc", "rsocket-trio"]
 
 
 def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch):

@@ -11,6 +11,7 @@ import trio
 
 from rsocket_trio.responder import Responder
 from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
+from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_Served: TypeAlias = Service | ServiceBase | Responder | Sequence[Service | ServiceBase]
+_Services: TypeAlias = Service | ServiceBase | Sequence[Service | ServiceBase]
+_Served: TypeAlias = _Services | Responder
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,27 +45,34 @@ def run(args: argparse.Namespace) -> int:
 async def _serve(
     args: argparse.Namespace, target: _Served, *, task_status: trio.TaskStatus[TtrpcServer]
 ) -> None:
-    try:
-        await serve(
-            target,
-            *args.listen,
-            max_connections=args.max_connections,
-            task_status=task_status,
-        )
-    except ValueError as error:  # two services have one name
-        raise Failure(f"{args.target!r}: {error}", USAGE) from error
+    await serve(
+        target,
+        *args.listen,
+        max_connections=args.max_connections,
+        task_status=task_status,
+    )
 
 
 def _served(found: object, target: str) -> _Served:
     if isinstance(found, type) and issubclass(found, Service | ServiceBase | Responder):
         raise Failure(f"{target!r} is a class; name an instance of that class", USAGE)
-    if isinstance(found, Service | ServiceBase | Responder):
+    if isinstance(found, Responder):
         return found
+    if isinstance(found, Service | ServiceBase):
+        return _checked(found, target)
     if isinstance(found, list | tuple) and found:
         for each in found:
             if not isinstance(each, Service | ServiceBase):
                 text = f"{target!r} is a list with an object of type {type(each).__name__!r}"
                 raise Failure(f"{text}, which is no service", USAGE)
-        return found
+        return _checked(found, target)
     text = f"{target!r} is neither a service, nor a list of services, nor a Router"
     raise Failure(f"{text}, but an object of type {type(found).__name__!r}", USAGE)
+
+
+def _checked(found: _Services, target: str) -> _Services:
+    try:
+        as_services(found)
+    except (TypeError, ValueError) as error:  # e.g. two services have one name
+        raise Failure(f"{target!r}: {error}", USAGE) from error
+    return found

@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
+import trio
 
 from ..errors import ConnectFailed
 from .byte_stream import TransportInfo
@@ -26,6 +27,17 @@ async function. An exception refuses the peer, and is logged."""
 
 class NotAllowed(ConnectFailed):
     """The peer of a connection may not use the server."""
+
+
+_PASSED_ON: Final = (
+    Exception,
+    BaseExceptionGroup,
+    trio.Cancelled,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+)
+"""What is raised as it is: the task of the connection knows what to do with it."""
 
 
 def _ids(values: Iterable[int]) -> frozenset[int]:
@@ -101,13 +113,19 @@ async def admit(allow: Allowed, info: TransportInfo) -> None:
     Raises:
         NotAllowed: It may not; the text says who the peer is.
         TypeError: The answer is not a bool.
+        RuntimeError: ``allow`` raised what is no `Exception`.
 
     Checkpoint: as ``allow`` if it is async; else never.
     If cancelled: nothing was decided.
     """
-    answer = allow(info)
-    if inspect.isawaitable(answer):
-        answer = await answer
+    try:
+        answer = allow(info)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except _PASSED_ON:
+        raise
+    except BaseException as error:  # e.g. the panic of an extension; it must not end the server
+        raise RuntimeError(f"allow raised {type(error).__name__}") from error
     if not isinstance(answer, bool):
         # A function that forgets its `return` must not refuse, and one that returns a
         # coroutine's truth must not admit, without a word.

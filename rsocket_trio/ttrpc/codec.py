@@ -14,7 +14,7 @@ import attrs
 
 from ..codecs.protobuf import is_message_type
 
-__all__ = ["BYTES", "EMPTY", "MessageCodec", "codec_for"]
+__all__ = ["BYTES", "EMPTY", "MessageCodec", "codec_for", "plain_bytes"]
 
 T = TypeVar("T")
 
@@ -36,12 +36,22 @@ class MessageCodec(Generic[T]):
     message_type: type | None = None
 
 
+def plain_bytes(data: object) -> bytes:
+    """Return what a codec has made of a message as plain bytes.
+
+    The length of a memoryview, or of a subclass of bytes, need not be its number of bytes. A wrong
+    length in a header would break the framing, for all calls of the connection.
+
+    Raises:
+        TypeError: It is no kind of bytes.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a message must be bytes here, not {type(data).__name__}")
+    return bytes(data)
+
+
 def _same(data: bytes) -> bytes:
-    if type(data) is not bytes:
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"a message must be bytes here, not {type(data).__name__}")
-        data = bytes(data)
-    return data
+    return data if type(data) is bytes else plain_bytes(data)
 
 
 def _nothing(message: object) -> bytes:

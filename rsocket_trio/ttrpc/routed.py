@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import trio
 
-from ..errors import SetupError, single_error
+from ..errors import MetadataError, SetupError, single_error
 from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
 from ..log_policy import logger
 from ..metadata.authentication import (
@@ -145,7 +145,10 @@ class _Routes:
         key = (service, method, _KINDS[interaction])
         served = self._known.get(key)
         if served is None:
-            served = self._serve(*key, interaction)
+            try:
+                served = self._serve(*key, interaction)
+            except MetadataError:  # longer than a route may be, so that nobody can have it
+                return None
             if isinstance(self._responder, BoundRouter):  # it has a limited number of routes
                 self._known[key] = served
         return served

@@ -177,7 +177,7 @@ class Runner:
         return done.stdout
 
     def console(self, text: str) -> None:
-        commands = re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
+        commands = re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:[^$].*\n|\n)*)", text, re.MULTILINE)
         assert commands, "a console block without a command"
         for command, shown in commands:
             if command.startswith(SERVING):

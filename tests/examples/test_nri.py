@@ -22,6 +22,7 @@ NOTE = "cpu-boost.example.org/original-shares"
 def generated(examples, monkeypatch):
     """The generated modules ``nri_pb2`` and ``nri_ttrpc``."""
     monkeypatch.syspath_prepend(examples / "nri")
+    monkeypatch.delitem(sys.modules, "plugin", raising=False)
     return importlib.import_module("nri_pb2"), importlib.import_module("nri_ttrpc")
 
 
@@ -134,6 +135,30 @@ async def test_boosts_that_another_plugin_has_left(runtime, generated):
         (update,) = answer.update
         assert update.container_id == "web"
         assert update.linux.resources.cpu.shares.value == 512
+
+
+async def test_a_container_that_is_removed_gets_no_update(generated, autojump_clock):
+    """The boost of one container ends with it, that of the other in its time."""
+    nri, _ = generated
+    updates = []
+
+    class Recorder:
+        async def update_containers(self, request):
+            updates.extend((each.container_id, trio.current_time()) for each in request.update)
+            return nri.UpdateContainersResponse()
+
+    async with trio.open_nursery() as nursery:
+        plugin = importlib.import_module("plugin").CpuBoost(Recorder(), nursery)
+        begun = trio.current_time()
+        for name in ("gone", "there"):
+            container = nri.Container(id=name, annotations={"cpu-boost.example.org": "10"})
+            event = nri.StateChangeEvent(event=nri.POST_START_CONTAINER, container=container)
+            await plugin.state_change(event, None)
+        await trio.sleep(5)
+        gone = nri.Container(id="gone")
+        event = nri.StateChangeEvent(event=nri.REMOVE_CONTAINER, container=gone)
+        await plugin.state_change(event, None)
+    assert updates == [("there", begun + 10)]
 
 
 @pytest.mark.parametrize("config", ["factor = ", "factor = 'many'"])

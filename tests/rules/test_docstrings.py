@@ -39,7 +39,6 @@ PUBLIC = [
     "rsocket_trio.testing.pytest_plugin",
     "rsocket_trio.testing.strategies",
     "rsocket_trio.testing.transport_suite",
-    "rsocket_trio.testing.ttrpc_peer",
     "rsocket_trio.transports",
     "rsocket_trio.ttrpc",
     "rsocket_trio.uri",

@@ -169,3 +169,22 @@ async def test_a_crashing_question_admits_nobody(
             assert await is_refused(path)
         assert not server.infos
     assert {"ZeroDivisionError"} == {each.exc_info[0].__name__ for each in caplog.records}
+
+
+async def test_a_panic_in_the_question_admits_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What extensions raise is no `Exception`; the server goes on all the same."""
+
+    class Panic(BaseException):
+        pass
+
+    def panic(_: TransportInfo) -> bool:
+        raise Panic
+
+    path = str(tmp_path / "socket")
+    async with echo_server(path, allow=panic) as server:
+        for _ in range(2):
+            assert await is_refused(path)
+        assert not server.infos
+    assert {"RuntimeError"} == {each.exc_info[0].__name__ for each in caplog.records}

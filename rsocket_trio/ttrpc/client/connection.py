@@ -10,8 +10,7 @@ frame for cancellation: a caller that leaves is forgotten here, and its deadline
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 from trio.lowlevel import checkpoint
@@ -30,18 +29,15 @@ from ...errors import (
 from ..errors import ResourceExhausted
 from ..inbox import MessageInbox, Unread
 from ..reader import CallReader, Overrun
-from ..wire.envelopes import Metadata, Request, encode_request
 from ..wire.frames import HEADER, HEADER_SIZE, MessageType
-from ..wire.protobuf import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
-    from ..methods import Method
 
-__all__ = ["ClientCall", "ClientConnection", "request_body", "timeout_until"]
+__all__ = ["ClientCall", "ClientConnection"]
 
 _RESPONSE: Final = MessageType.RESPONSE.value
 _REQUEST: Final = MessageType.REQUEST.value
@@ -49,7 +45,6 @@ _DATA: Final = MessageType.DATA.value
 _pack: Final = HEADER.pack
 _unpack: Final = HEADER.unpack_from
 _LAST_ID: Final = 0xFFFFFFFF
-_LONGEST: Final = 2**63 - 1
 
 
 class ClientCall(Protocol):
@@ -73,46 +68,6 @@ class ClientCall(Protocol):
 
     def overrun(self) -> None:
         """End the call, because nobody receives what arrives."""
-
-
-def timeout_until(deadline: float) -> int:
-    """Return how long the caller waits, in nanoseconds; 0 if there is no limit.
-
-    It is at least 1: a deadline that is over is for the caller's own cancel scope to notice.
-
-    Args:
-        deadline: `trio.current_effective_deadline`.
-    """
-    if deadline == inf:
-        return 0
-    left = deadline - trio.current_time()
-    if left <= 0:
-        return 1
-    return max(1, int(left * 1e9)) if left < _LONGEST / 1e9 else _LONGEST
-
-
-def request_body(
-    method: Method[Any, Any], payload: bytes, timeout: int, metadata: Metadata
-) -> bytes:
-    """Return the body of a REQUEST.
-
-    Raises:
-        LocalProtocolError: Metadata cannot be written as UTF-8.
-    """
-    body = method.head
-    if payload:
-        size = len(payload)
-        if size < 0x80:
-            body += b"\x1a%c" % size + payload
-        elif size < 0x4000:
-            body += b"\x1a%c%c" % (size & 0x7F | 0x80, size >> 7) + payload  # saves a call
-        else:
-            body += b"\x1a" + varint(size) + payload
-    if timeout:
-        body += b"\x20" + varint(timeout)
-    if metadata:
-        body += encode_request(Request("", "", metadata=metadata))
-    return body
 
 
 class ClientConnection:
@@ -284,10 +239,18 @@ class ClientConnection:
         self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
         return True
 
-    async def send_data(self, stream_id: int, body: bytes) -> None:
+    async def send_data(
+        self, stream_id: int, body: bytes, check_sending: Callable[[], None]
+    ) -> None:
         """Queue a DATA frame with a message, when there is room.
 
+        Args:
+            stream_id: The stream.
+            body: The message.
+            check_sending: Raises, after a wait for room, if our side of the stream has ended.
+
         Raises:
+            Exception: Of ``check_sending``.
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             ResourceExhausted: The message is too long for a frame.
 
@@ -302,6 +265,11 @@ class ClientConnection:
             self.outbox.put(frame)
         else:
             await self._reserve(len(frame))
+            try:
+                check_sending()
+            except BaseException:  # raised again; the room is for others
+                self.outbox.release(len(frame))
+                raise
             self.outbox.put_reserved(frame)
 
     async def _reserve(self, size: int) -> None:

@@ -17,10 +17,11 @@ from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ...errors import RemoteProtocolError, RSocketError, fresh_copy
 from ...sealed import Sealed, make
+from ..codec import plain_bytes
 from ..inbox import MessageInbox, Messages, ReplyStream, decoded
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
-from .connection import request_body, timeout_until
+from .requests import request_body, timeout_until
 from .unary import answer_in
 
 if TYPE_CHECKING:
@@ -137,6 +138,8 @@ class _StreamCall:
 
     async def send(self, body: bytes) -> None:
         """Send a message."""
+        if type(body) is not bytes:
+            body = plain_bytes(body)
         self.check_sending()
         self._burst += 1
         if self._burst >= _IN_A_ROW:
@@ -146,7 +149,7 @@ class _StreamCall:
         else:
             await checkpoint_if_cancelled()
         if not self.connection.try_send_data(self.stream_id, body):
-            await self.connection.send_data(self.stream_id, body)
+            await self.connection.send_data(self.stream_id, body, self.check_sending)
 
     def check_sending(self) -> None:
         """Raise the reason why no message can be sent, if there is one."""

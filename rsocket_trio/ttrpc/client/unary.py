@@ -22,7 +22,7 @@ from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
 from ..wire.protobuf import only_field
-from .connection import request_body, timeout_until
+from .requests import request_body, timeout_until
 
 if TYPE_CHECKING:
     import trio
@@ -115,7 +115,12 @@ class _UnaryCall:
     def receive_data(self, flags: int, body: bytes) -> None:
         # PROTOCOL.md, "Data": not allowed on a unary stream.
         self.connection.forget(self.stream_id)
-        self._settle(RemoteProtocolError("the server sent a DATA frame on a unary call"))
+        self._settle(
+            RemoteProtocolError(
+                "the server sent a DATA frame on a unary call: if this method streams its answers, "
+                "call it with server_stream or bidi_stream"
+            )
+        )
 
     @property
     def unread_size(self) -> int:

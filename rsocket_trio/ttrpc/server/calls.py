@@ -184,12 +184,17 @@ class UnaryCall(ServerCall):
         """Run the handler, and send its answer."""
         reply = await self.method.start(self.request, self.facts)
         if self.live:
-            await self.respond(reply)
+            frame = self.frame(reply)
+            del reply  # thousands of calls may wait for room, each with its answer
+            await self.respond(frame)
 
-    async def respond(self, reply: Any) -> None:
+    def frame(self, reply: Any) -> bytes:
+        """Return the frame of the answer."""
+        return self.incoming.replies.frame(self.stream_id, self.method.encode(reply))
+
+    async def respond(self, frame: bytes) -> None:
         """Send the answer, when there is room."""
         replies = self.incoming.replies
-        frame = replies.frame(self.stream_id, self.method.encode(reply))
         if replies.room.used < replies.room.limit:
             replies.outbox.put(frame)
         else:

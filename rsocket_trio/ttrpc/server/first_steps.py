@@ -139,7 +139,9 @@ async def _rest(call: UnaryCall, handler: Awaitable[Any]) -> None:
     """Await the rest of a handler, and send its answer."""
     reply = await handler
     if call.live:
-        await call.respond(reply)
+        frame = call.frame(reply)
+        del reply  # thousands of calls may wait for room, each with its answer
+        await call.respond(frame)
 
 
 async def _send(call: UnaryCall, frame: bytes) -> None:

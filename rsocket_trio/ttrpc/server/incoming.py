@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from ...errors import MalformedFrame, MetadataTooLarge
+from ...interactions.isolation import outcome_of
 from ...log_policy import logger
 from ...sealed import make
 from ..errors import StatusCode
 from ..inbox import MessageInbox, MessageStream, Unread
 from ..wire.envelopes import REQUEST_PAYLOAD, Request, decode_request
-from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_CLOSED, MessageType
+from ..wire.frames import HEADER, HEADER_SIZE, REMOTE_OPEN, MessageType
 from ..wire.protobuf import only_field
 from .call import Call
 from .calls import ServerCall, StreamCall, UnaryCall
@@ -177,7 +178,8 @@ class IncomingCalls:
             return False
         try:
             message = method.decode(payload)
-        except Exception:  # `_request` meets it again, and answers
+        except BaseException as error:  # `_request` meets it again, and answers
+            outcome_of(error)  # raises what ends the program
             return False
         if not self.steps.run(stream_id, method, message, None, size):
             return False
@@ -232,8 +234,8 @@ class IncomingCalls:
             return
         try:
             message: Any = method.decode(request.payload)
-        except Exception as error:  # a codec of the application may raise anything
-            self._unreadable(stream_id, method, request.payload, error)
+        except BaseException as error:  # a codec may raise anything, e.g. the panic of an extension
+            self._unreadable(stream_id, method, request.payload, outcome_of(error))
             return
         if method.is_unary and deadline == inf:
             if self.steps.left and self.steps.run(stream_id, method, message, facts, len(body)):
@@ -262,7 +264,8 @@ class IncomingCalls:
         # A client in Go or Rust sends none; the Go server takes it for the first message.
         if payload and not inbox.deliver(payload):
             self.hold(call)
-        if flags & REMOTE_CLOSED:
+        if not flags & REMOTE_OPEN:
+            # PROTOCOL.md, "Request": empty flags are a unary request, so no message will follow.
             inbox.end()
 
     def _add(self, call: ServerCall, size: int) -> None:

@@ -6,6 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from ...log_policy import logger
+from ..codec import plain_bytes
 from ..errors import ResourceExhausted, StatusCode
 from ..wire.envelopes import RESPONSE_PAYLOAD, Response, Status, encode_ok, encode_response
 from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_frame
@@ -59,7 +60,10 @@ class Replies:
 
         Raises:
             ResourceExhausted: It is too long for a frame.
+            TypeError: The codec has made no bytes of it.
         """
+        if type(reply) is not bytes:
+            reply = plain_bytes(reply)
         size = len(reply)
         if 0 < size < 1 << 14 and size + 3 <= self.max_size:
             # Nearly every answer is like this: header, tag and length are packed at once.
@@ -143,7 +147,7 @@ class StreamOutbound:
         try:
             body = self._encode(message)
             size = len(body)
-            if size > self._max_size:
+            if size > self._max_size or type(body) is not bytes:
                 return None
             return _pack(size, self._call.stream_id, _DATA, 0) + body
         except Exception:  # `_frame` meets it again, and raises it where the generator waits
@@ -151,6 +155,8 @@ class StreamOutbound:
 
     def _frame(self, stream_id: int, message: Any) -> bytes:
         body = self._encode(message)
+        if type(body) is not bytes:
+            body = plain_bytes(body)
         if len(body) > self._replies.max_size:
             raise too_long(len(body), self._replies.max_size)
         return _pack(len(body), stream_id, _DATA, 0) + body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeVar, overload
@@ -10,7 +11,7 @@ import attrs
 
 from ..errors import Unimplemented
 from ..methods import Method
-from .signature import HandlerSignature, read_handler, takes_call
+from .signature import HandlerSignature, name_of, read_handler, takes_call
 
 __all__ = [
     "BoundMethod",
@@ -108,10 +109,14 @@ class Service:
                 it takes a second argument.
 
         Raises:
+            TypeError: The function does not fit the method.
             ValueError: The method has a handler already, or belongs to another service.
         """
+        if not isinstance(method, Method):
+            raise TypeError(f"add needs a Method, not {type(method).__name__}")
         if method.service != self.name:
             raise ValueError(f"{method.path} does not belong to the service {self.name}")
+        _check_answers(method, function)
         wants = takes_call(function)
         handler: Handler = function if wants else lambda request, _call: function(request)
         self._insert(BoundMethod(method, handler, wants))
@@ -123,6 +128,15 @@ class Service:
         if name in self.methods:
             raise ValueError(f"{bound.method.path} has a handler already")
         self.methods[name] = bound
+
+
+def _check_answers(method: Method[Any, Any], function: Callable[..., Any]) -> None:
+    """Raise a `TypeError` if a function that yields has a method with one answer."""
+    if inspect.isasyncgenfunction(function) and not method.kind.receives_stream:
+        raise TypeError(
+            f"{name_of(function)} yields, but {method.path} has one answer: return it in place of "
+            "yield"
+        )
 
 
 def _called(function: Callable[..., Any], signature: HandlerSignature) -> Handler:
@@ -195,5 +209,19 @@ def _of_base(base: ServiceBase) -> Service:
     names = {method.service for _, method in methods.values()} or {type(base).__ttrpc_service__}
     service = Service(names.pop())
     for attribute, method in methods.values():
+        _check_name(type(base), attribute, method)
         service.add(method, getattr(base, attribute))
     return service
+
+
+def _check_name(base: type[ServiceBase], attribute: str, method: Method[Any, Any]) -> None:
+    """Raise a `TypeError` for a method that is written as in the .proto file, as gRPC wants it.
+
+    Else the call would answer UNIMPLEMENTED, and nobody would know why.
+    """
+    generated = next(each for each in base.__mro__ if "__ttrpc_methods__" in vars(each))
+    if getattr(base, attribute) is not getattr(generated, attribute):
+        return
+    if attribute != method.name and inspect.isfunction(getattr(base, method.name, None)):
+        name = f"{base.__module__}.{base.__qualname__}"
+        raise TypeError(f"{name}.{method.name} is never called: name it {attribute}")

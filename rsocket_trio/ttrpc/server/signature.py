@@ -30,7 +30,7 @@ from ..inbox import MessageStream
 from ..methods import MethodKind
 from .call import Call
 
-__all__ = ["HandlerSignature", "read_handler", "takes_call"]
+__all__ = ["HandlerSignature", "name_of", "read_handler", "takes_call"]
 
 _INCOMING: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator, MessageStream)
 _OUTGOING: Final = (AsyncIterable, AsyncIterator, AsyncGenerator, trio.abc.ReceiveChannel)
@@ -63,7 +63,7 @@ def read_handler(function: Callable[..., Any]) -> HandlerSignature:
     Raises:
         TypeError: They are missing, or do not fit a method; the text says which one and why.
     """
-    name = _name(function)
+    name = name_of(function)
     try:
         hints = typing.get_type_hints(function)
     except Exception as error:  # evaluating annotations runs code of the application
@@ -144,6 +144,7 @@ def _result(
     return is_stream, codec
 
 
-def _name(function: object) -> str:
+def name_of(function: object) -> str:
+    """Return the name of a function, for the texts of errors."""
     module = getattr(function, "__module__", "")
     return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"

@@ -7,9 +7,12 @@ would make /opt/containerd, so it is off. The path of the shim's socket is built
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -24,7 +27,9 @@ from .installed import CONTAINERD
 from .processes import running
 
 SHIM = CONTAINERD / "containerd-shim-runc-v2"
+RUNC = CONTAINERD / "runc"
 NAMESPACE = "interop"
+CONTAINER = "one"
 _SOCKETS = Path("/run/containerd/s")
 
 _CONFIG = """
@@ -70,18 +75,58 @@ async def containerd(directory: Path) -> AsyncIterator[Daemon]:
         yield Daemon(directory / "grpc.sock", directory / "ttrpc.sock")
 
 
+def container_config(bundle: Path, command: str) -> str:
+    """Return the configuration of a container that runs a shell command.
+
+    Its group of processes has a name of its own, by which they are found at the end. It sees the
+    programs of this machine, has its own processes and mounts, and may not write.
+    """
+    programs = [path for path in ("/bin", "/lib", "/lib64", "/usr") if Path(path).is_dir()]
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {"args": ["/bin/sh", "-c", command], "cwd": "/", "user": {"uid": 0, "gid": 0}},
+        "root": {"path": "rootfs"},
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            *(
+                {"destination": path, "type": "bind", "source": path, "options": ["rbind", "ro"]}
+                for path in programs
+            ),
+        ],
+        "linux": {
+            "cgroupsPath": _group_of(bundle),
+            "namespaces": [{"type": "pid"}, {"type": "mount"}],
+        },
+    }
+    return json.dumps(config)
+
+
+def _group_of(bundle: Path) -> str:
+    return "/interop-" + hashlib.sha256(str(bundle).encode()).hexdigest()[:16]
+
+
+def runc_options(bundle: Path) -> tuple[Path, Path]:
+    """Return runc, and where it shall keep its state: not in /run/containerd/runc."""
+    return RUNC, bundle / "runc"
+
+
 @asynccontextmanager
-async def shim(bundle: Path, events: str = "/nonexistent") -> AsyncIterator[str]:
+async def shim(
+    bundle: Path, *, command: str = "exit", events: str = "/nonexistent"
+) -> AsyncIterator[str]:
     """Start a shim as containerd does, and yield the address that it prints.
 
     Args:
         bundle: An empty directory, for what a container is made of.
-        events: Where it publishes events, by ttrpc.
+        command: What the container runs, if one is created.
+        events: The path of the socket to which it publishes events, by ttrpc.
     """
-    (bundle / "config.json").write_text('{"ociVersion": "1.0.2"}')
+    (bundle / "config.json").write_text(container_config(bundle, command))
+    (bundle / "rootfs").mkdir()
     log = bundle / "log"
     os.mkfifo(log)
-    argv = [str(SHIM), "-namespace", NAMESPACE, "-id", "one", "-address", "/nonexistent", "start"]
+    identity = ["-namespace", NAMESPACE, "-id", CONTAINER, "-address", "/nonexistent"]
+    argv = [str(SHIM), *identity, "start"]
     environment = {"TTRPC_ADDRESS": events, "PATH": f"{CONTAINERD}:/usr/sbin:/usr/bin:/sbin:/bin"}
     with _removing_sockets(), _reading(log):
         try:
@@ -93,6 +138,25 @@ async def shim(bundle: Path, events: str = "/nonexistent") -> AsyncIterator[str]
         finally:
             # The shim is no child of ours: "start" leaves it behind in a session of its own.
             _kill_in(bundle)
+            _delete_container(bundle)
+
+
+def _delete_container(bundle: Path) -> None:
+    """Kill and delete the container, if the test has left it.
+
+    "runc delete" cannot do that while "runc create" is at work, and so not after a shim that died.
+    """
+    name = _group_of(bundle).removeprefix("/")
+    hierarchies = Path("/sys/fs/cgroup")
+    groups = [hierarchies / name, *(each / name for each in hierarchies.glob("*/"))]
+    deadline = time.monotonic() + 10
+    while (left := [each for each in groups if each.exists()]) and time.monotonic() < deadline:
+        for group in left:
+            with suppress(OSError):
+                for process in (group / "cgroup.procs").read_text().split():
+                    os.kill(int(process), signal.SIGKILL)
+                group.rmdir()
+        time.sleep(0.01)
 
 
 @contextmanager

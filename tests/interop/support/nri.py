@@ -24,24 +24,27 @@ class Runtime:
         self.socket = socket
         self.log: list[str] = []
         self._peer = peer
+        self._unread: list[dict[str, Any]] = []
+
+    async def said(self, key: str) -> dict[str, Any]:
+        """Return the first line with this key that was not returned before."""
+        for position, line in enumerate(self._unread):
+            if key in line:
+                return self._unread.pop(position)
+        while key not in (line := await self._line()):
+            self._unread.append(line)
+        return line
 
     async def _line(self) -> dict[str, Any]:
-        text = await self._peer.line()
-        line: dict[str, Any] = json.loads(text)
+        line: dict[str, Any] = json.loads(await self._peer.line())
         if "log" in line:
             self.log.append(line["log"])
         return line
 
-    async def said(self, key: str) -> dict[str, Any]:
-        """Return the next line that has this key; others are passed over."""
-        while key not in (line := await self._line()):
-            pass
-        return line
-
     async def logged(self, part: str) -> None:
-        """Wait until it logs a line with this text."""
-        while part not in (await self.said("log"))["log"]:
-            pass
+        """Wait until it has logged a line with this text."""
+        while not any(part in line for line in self.log):
+            self._unread.append(await self._line())
 
     async def do(self, command: str, **fields: object) -> dict[str, Any]:
         """Let it relay an event or a request to the plugins; return what came of it."""

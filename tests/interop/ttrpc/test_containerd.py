@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 import trio
 
-from rsocket_trio import ttrpc
+from rsocket_trio import ConnectionClosed, ttrpc
 from rsocket_trio.ttrpc import Method
 from rsocket_trio.ttrpc.wire.protobuf import FieldReader, field, varint
 from tests.waiting import until
@@ -27,6 +28,9 @@ FORWARD = Method.raw("containerd.services.events.ttrpc.v1.Events", "Forward")
 NAMESPACE = "interop"
 TASK = "containerd.task.v2.Task"
 CONNECT, STATE, SHUTDOWN = (Method.raw(TASK, name) for name in ("Connect", "State", "Shutdown"))
+CREATE, START, WAIT, DELETE = (
+    Method.raw(TASK, name) for name in ("Create", "Start", "Wait", "Delete")
+)
 
 
 def number(tag, value):
@@ -74,9 +78,9 @@ def shim(root, directory):
     """``async with shim() as (client, address)``."""
 
     @asynccontextmanager
-    async def run():
+    async def run(**settings):
         async with (
-            root.shim(directory) as address,
+            root.shim(directory, **settings) as address,
             ttrpc.connect(address) as client,
         ):
             yield client, address
@@ -127,6 +131,13 @@ async def test_many_events_at_a_time(daemon):
             nursery.start_soon(client.unary, FORWARD, request)
 
 
+async def shut_down(client):
+    """End the shim. Now and then it is gone before its answer is sent; containerd allows that."""
+    with suppress(ConnectionClosed):
+        assert await client.unary(SHUTDOWN, text(1, "one") + number(2, 1)) == b""
+    await client.wait_closed()
+
+
 async def test_a_shim(shim):
     """It tells its process, has no container, and ends when told so."""
     async with shim() as (client, address):
@@ -135,9 +146,7 @@ async def test_a_shim(shim):
         assert program.name == "containerd-shim-runc-v2"
         with pytest.raises(ttrpc.NotFound, match="container not created"):
             await client.unary(STATE, text(1, "one"))
-        with trio.fail_after(10):
-            assert await client.unary(SHUTDOWN, text(1, "one") + number(2, 1)) == b""
-            await client.wait_closed()
+        await shut_down(client)
         await until(lambda: not Path(address.removeprefix("unix://")).exists())
 
 
@@ -151,6 +160,64 @@ async def test_a_shim_that_is_asked_for_what_it_cannot(shim):
         assert number_in(await client.unary(CONNECT, text(1, "one")), 1) > 1
 
 
+async def test_the_life_of_a_container(root, shim, peers, directory):
+    """We do with a shim what containerd does, and its client tells our server the events."""
+    if (why := cannot_run(root, directory / "trial")) is not None:
+        pytest.skip(f"runc cannot run a container here: {why}")
+    put, topics = trio.open_memory_channel(100)
+    events = ttrpc.Service("containerd.services.events.ttrpc.v1.Events")
+
+    @events.method("Forward")
+    async def forward(request: bytes) -> bytes:
+        put.send_nowait(blob_in(blob_in(request, 1), 3).decode())
+        return b""
+
+    socket = str(directory / "events.sock")
+    bundle = directory / "bundle"
+    bundle.mkdir()
+    output = bundle / "output"
+    async with (
+        peers.served(f"unix://{socket}", events),
+        root.shim(bundle, command="echo hello; exit 7", events=socket) as address,
+        ttrpc.connect(address) as client,
+    ):
+        container = text(1, root.CONTAINER)
+        runc, state = root.runc_options(bundle)
+        options = text(6, str(runc)) + text(7, str(state))
+        some = text(1, "containerd.runc.v1.Options") + field(2, options)
+        # With only one of stdout and stderr, this version of the shim crashes.
+        both = text(6, f"file://{output}") + text(7, f"file://{output}")
+        request = container + text(2, str(bundle)) + both + field(10, some)
+        assert number_in(await client.unary(CREATE, request), 1) > 1
+        assert await topics.receive() == "/tasks/create"
+
+        waited = []
+
+        async def wait():
+            waited.append(number_in(await client.unary(WAIT, container), 1))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await client.unary(START, container)
+        assert waited == [7]
+        assert {await topics.receive() for _ in range(2)} == {"/tasks/start", "/tasks/exit"}
+        assert output.read_text() == "hello\n"
+
+        assert number_in(await client.unary(DELETE, container), 2) == 7
+        assert await topics.receive() == "/tasks/delete"
+        await shut_down(client)
+
+
+def cannot_run(root, bundle):
+    """Why runc cannot run a container on this machine; ``None`` if it can."""
+    (bundle / "rootfs").mkdir(parents=True)
+    (bundle / "config.json").write_text(root.container_config(bundle, "exit"))
+    runc, state = root.runc_options(bundle)
+    argv = [str(runc), "--root", str(state), "run", "--bundle", str(bundle), "trial"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=20)
+    return None if done.returncode == 0 else done.stderr.strip()[-300:]
+
+
 def number_in(message, tag):
     """The number in that field of a message."""
     reader = FieldReader(message, "the answer", 10)
@@ -159,3 +226,13 @@ def number_in(message, tag):
             return reader.varint("the number")
         reader.skip()
     return 0
+
+
+def blob_in(message, tag):
+    """The bytes in that field of a message."""
+    reader = FieldReader(message, "the answer", 10)
+    while found := reader.next():
+        if found == tag:
+            return reader.blob("the bytes")
+        reader.skip()
+    return b""

@@ -96,17 +96,6 @@ async def test_other_containers_are_left_alone(runtime, plugin):
             assert created["error"] == ""
 
 
-async def test_a_container_that_is_removed_gets_no_update(runtime, plugin):
-    """The boost of one container ends with it, that of the other in its time."""
-    async with runtime() as there, plugin(there.socket):
-        await there.said("synchronized")
-        await there.run_container("short", {BOOST: "0.6"})
-        await there.do("remove", pod="pod-of-short", container="short")
-        await there.run_container("long", {BOOST: "0.8"})
-        updates = (await there.said("unsolicited"))["unsolicited"]
-        assert [update["container_id"] for update in updates] == ["long"]
-
-
 async def test_what_does_not_fit_in_a_message_comes_in_parts(runtime, plugin):
     """50 containers with 200 KB each: containerd sends several messages of up to 4 MiB."""
     async with runtime(pods=50, padding=200_000, request="20s") as there:

@@ -231,12 +231,9 @@ async def test_a_stream_that_is_not_read_harms_no_other_call(server_of, peers, e
     ):
         while client.statistics().open_calls:
             assert await echo(client, "hi") == EchoPayload(2, "hi")
-        received = 0
-        with pytest.raises(ttrpc.ResourceExhausted):
+        with pytest.raises(ttrpc.ResourceExhausted, match="faster than they are received"):
             async for part in parts:
                 assert part == Part(10)
-                received += 1
-        assert 0 < received < 10**5
         assert await echo(client, "hi") == EchoPayload(2, "hi")
 
 

@@ -25,7 +25,7 @@ from rsocket_trio.ttrpc import (
     connect,
 )
 from rsocket_trio.ttrpc import errors as ttrpc_errors
-from rsocket_trio.ttrpc.client.connection import timeout_until
+from rsocket_trio.ttrpc.client.requests import timeout_until
 from rsocket_trio.ttrpc.wire.envelopes import Response, decode_request, encode_response
 from rsocket_trio.ttrpc.wire.frames import HEADER, MAX_BODY, MessageType, encode_frame
 from tests.ttrpc.scenes import (

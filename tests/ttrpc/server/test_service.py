@@ -327,6 +327,11 @@ async def test_methods_that_are_not_overridden():
         assert (refused.code, refused.status.message) == (StatusCode.UNIMPLEMENTED, "method Join")
 
 
+class BothNames(Things):
+    async def Echo(self, request):  # noqa: N802 - a helper of `echo`, which is overridden
+        return request
+
+
 class NothingBase(ServiceBase):
     __ttrpc_service__ = "test.Nothing"
 
@@ -334,6 +339,7 @@ class NothingBase(ServiceBase):
 def test_what_can_be_served():
     other = Service("other.Things")
     assert list(as_services(other)) == ["other.Things"]
+    assert list(as_services(BothNames())) == [SERVICE]
     assert list(as_services([Things(), other, NothingBase()])) == [
         SERVICE,
         "other.Things",
@@ -341,9 +347,25 @@ def test_what_can_be_served():
     ]
 
 
+class NamedAsInProto(ThingsBase):
+    async def Echo(self, request, call):  # noqa: N802 - the mistake
+        return request
+
+
+class YieldsOneAnswer(ThingsBase):
+    async def echo(self, request, call):
+        yield request
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
+        (NamedAsInProto(), TypeError, "NamedAsInProto.Echo is never called: name it echo"),
+        (
+            YieldsOneAnswer(),
+            TypeError,
+            "YieldsOneAnswer.echo yields, but /test.Things/Echo",
+        ),
         ([Things(), Service(SERVICE)], ValueError, "two services with the name test.Things"),
         ([], ValueError, "serve needs a service at least"),
         (Things, TypeError, r"serve needs an object, not the class: write Things\(\)"),

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from rsocket_trio.errors import MalformedFrame
 from rsocket_trio.ttrpc.wire.any_form import MAX_FIELDS
-from rsocket_trio.ttrpc.wire.protobuf import MAX_DEPTH, FieldReader, field, read_varint, varint
+from rsocket_trio.ttrpc.wire.protobuf import (
+    MAX_DEPTH,
+    FieldReader,
+    field,
+    only_field,
+    read_varint,
+    varint,
+)
 
 
 def skip_all(data, max_fields=1000):
@@ -204,3 +211,35 @@ def test_a_field_that_runs_past_its_message(inner, match):
     with pytest.raises(MalformedFrame, match=match):
         while reader.next():
             reader.skip()
+
+
+def read_only_field(data: bytes, number: int) -> bytes | None:
+    """What `only_field` does, by the reader that knows every form."""
+    reader = FieldReader(data, "Message", 2)
+    try:
+        if not (found := reader.next()):
+            return b""
+        contents = reader.blob("contents")
+        return contents if found == number and not reader.next() else None
+    except MalformedFrame:
+        return None
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 129, 130, 16_382, 16_383, 16_384, 70_000])
+def test_the_only_field_is_found(size):
+    """What is longer than 16383 bytes is left to the other way."""
+    data = b"before" + field(2, b"x" * size)
+    found = only_field(data, 6, 0x12)
+    assert found == (b"x" * size if size < 16_384 else None)
+    assert only_field(data, 6, 0x1A) is None
+    assert only_field(data + b"\x00", 6, 0x12) is None
+    assert only_field(data[:-1], 6, 0x12) is None
+    assert only_field(data, len(data), 0x12) == b""
+
+
+@given(st.binary(max_size=6), st.integers(0, 400))
+def test_the_only_field_is_that_of_the_reader(head, size):
+    """Whatever the bytes are, it is the same field, or none; a wrong one never."""
+    for data in (head + bytes(size), b"\x12" + head + bytes(size), field(2, head + bytes(size))):
+        found = only_field(data, 0, 0x12)
+        assert found is None or found == read_only_field(data, 2)

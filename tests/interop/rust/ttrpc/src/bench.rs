@@ -59,8 +59,7 @@ async fn sequential(service: StreamingClient, until: Instant) -> Result<u64> {
 }
 
 async fn concurrent(service: &StreamingClient, until: Instant) -> Result<u64> {
-    let tasks: Vec<_> =
-        (0..IN_FLIGHT).map(|_| tokio::spawn(sequential(service.clone(), until))).collect();
+    let tasks: Vec<_> = (0..IN_FLIGHT).map(|_| tokio::spawn(sequential(service.clone(), until))).collect();
     let mut count = 0;
     for task in tasks {
         count += task.await.expect("a task that ends")?;

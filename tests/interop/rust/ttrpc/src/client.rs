@@ -52,12 +52,7 @@ pub async fn call(uri: &str, names: &[String]) {
     }
 }
 
-async fn run(
-    name: &str,
-    client: &Client,
-    service: &StreamingClient,
-    answers: &mut Answers,
-) -> Result<()> {
+async fn run(name: &str, client: &Client, service: &StreamingClient, answers: &mut Answers) -> Result<()> {
     let plain = || Context::default();
     match name {
         "echo" => echo(service, plain(), "hi", answers).await,
@@ -91,12 +86,7 @@ fn timeout(milliseconds: i64) -> Context {
     context::with_timeout(milliseconds * 1_000_000)
 }
 
-async fn echo(
-    service: &StreamingClient,
-    context: Context,
-    msg: &str,
-    answers: &mut Answers,
-) -> Result<()> {
+async fn echo(service: &StreamingClient, context: Context, msg: &str, answers: &mut Answers) -> Result<()> {
     answers.push(told(&service.echo(context, &payload(1, msg)).await?));
     Ok(())
 }
@@ -133,11 +123,7 @@ async fn server_deadline(client: &Client, answers: &mut Answers) -> Result<()> {
 }
 
 fn request(service: &str, method: &str) -> ttrpc::Request {
-    ttrpc::Request {
-        service: service.to_string(),
-        method: method.to_string(),
-        ..Default::default()
-    }
+    ttrpc::Request { service: service.to_string(), method: method.to_string(), ..Default::default() }
 }
 
 async fn missing(client: &Client, service: &str, method: &str) -> Result<()> {
@@ -226,12 +212,7 @@ async fn echo_stream(service: &StreamingClient, answers: &mut Answers) -> Result
     end_of(stream.recv().await)
 }
 
-async fn divide(
-    service: &StreamingClient,
-    sum: i32,
-    num: i32,
-    answers: &mut Answers,
-) -> Result<()> {
+async fn divide(service: &StreamingClient, sum: i32, num: i32, answers: &mut Answers) -> Result<()> {
     let request = Sum { sum, num, ..Default::default() };
     let mut stream = service.divide_stream(Context::default(), &request).await?;
     while let Some(part) = stream.recv().await? {

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use ttrpc::asynchronous::{
-    Server, ServerStream, ServerStreamReceiver, ServerStreamSender, TtrpcContext,
-};
+use ttrpc::asynchronous::{Server, ServerStream, ServerStreamReceiver, ServerStreamSender, TtrpcContext};
 use ttrpc::{get_status, Code, Error, Result};
 
 use crate::generated::streaming::{EchoPayload, Empty, Part, Sum};
@@ -79,10 +77,8 @@ impl Streaming for KnownAnswers {
             "deadline" => answer.msg = "nodl".to_string(),
             "md" => {
                 let sorted: BTreeMap<_, _> = context.metadata.iter().collect();
-                let pairs: Vec<String> = sorted
-                    .iter()
-                    .map(|(key, values)| format!("{key}:[{}]", values.join(" ")))
-                    .collect();
+                let pairs: Vec<String> =
+                    sorted.iter().map(|(key, values)| format!("{key}:[{}]", values.join(" "))).collect();
                 answer.msg = format!("map[{}]", pairs.join(" "));
             }
             "sleep" => tokio::time::sleep(Duration::from_secs(3)).await,
@@ -111,11 +107,7 @@ impl Streaming for KnownAnswers {
         ended("EchoStream", result.await)
     }
 
-    async fn sum_stream(
-        &self,
-        _: &TtrpcContext,
-        mut stream: ServerStreamReceiver<Part>,
-    ) -> Result<Sum> {
+    async fn sum_stream(&self, _: &TtrpcContext, mut stream: ServerStreamReceiver<Part>) -> Result<Sum> {
         let mut sum = Sum::new();
         while let Some(part) = stream.recv().await? {
             sum.sum += part.add;
