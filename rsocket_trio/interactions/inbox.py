@@ -103,7 +103,7 @@ class Inbox(OneWaiter, Generic[T]):
     def check(self) -> None:
         """Raise the error or the end; return if there is an item, or there may still be one."""
         if self.closed:
-            raise trio.ClosedResourceError
+            raise trio.ClosedResourceError("this stream was closed here")
         if self.ended and not self.queue:
             if self.failure is not None:
                 self._fail(self.failure)

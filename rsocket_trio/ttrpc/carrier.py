@@ -33,7 +33,9 @@ def as_byte_stream(source: OpenStream) -> ByteStream:
         return adopt(source)
     if isinstance(source, trio.abc.Stream):
         return ByteStream(source, TransportInfo(scheme="stream"))
-    raise TypeError(f"an open stream or socket is needed, not {type(source).__name__}")
+    raise TypeError(
+        f"an address, an open stream or a socket is needed, not {type(source).__name__}"
+    )
 
 
 def carry(stream: ByteStream, max_message_size: int) -> ByteStreamTransport:

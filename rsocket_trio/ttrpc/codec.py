@@ -89,6 +89,9 @@ def codec_for(annotation: Any) -> MessageCodec[Any]:
         message_type: Any = annotation
         encode: Callable[[Any], bytes] = _encoder(message_type)
         return MessageCodec(encode, message_type.FromString, annotation.__name__, annotation)
+    if is_message_type(type(annotation)):  # its repr may be empty, or long
+        name = type(annotation).__name__
+        raise TypeError(f"an object of type {name} is no type of messages: use the class {name}")
     shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
     raise TypeError(
         f"{shown} is not a type of messages: use bytes, None, or a class with SerializeToString "

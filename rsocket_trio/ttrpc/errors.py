@@ -77,7 +77,7 @@ class CallError(RSocketError):
         details: Messages with more facts, as google.rpc.Status has them.
 
     Raises:
-        TypeError: The message is not text.
+        TypeError: The message is not text, or a detail is no `AnyMessage`.
         ValueError: The code is OK (0), or has more than 32 bits.
 
     Attributes:
@@ -101,6 +101,12 @@ class CallError(RSocketError):
             raise ValueError("a CallError needs a code other than OK (0)")
         self.message = message
         self.details = tuple(details)
+        for each in self.details:
+            if not isinstance(each, AnyMessage):
+                raise TypeError(
+                    f"a detail must be an AnyMessage, not {type(each).__name__}: write "
+                    "AnyMessage(type_url, message.SerializeToString())"
+                )
 
     def __str__(self) -> str:
         name = self.code.name if isinstance(self.code, StatusCode) else f"code {self.code}"

@@ -46,6 +46,9 @@ class Method(Generic[Req, Res]):
         request: The codec of the client's messages.
         response: The codec of the server's messages.
         head: The first bytes of the body of each request: service and method.
+
+    Raises:
+        TypeError: ``kind`` is no `MethodKind`, or a codec is none.
     """
 
     service: str
@@ -58,6 +61,16 @@ class Method(Generic[Req, Res]):
     @head.default
     def _encode_head(self) -> bytes:
         return encode_request(Request(self.service, self.name))
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.kind, MethodKind):
+            raise TypeError(f"kind must be a MethodKind, not {self.kind!r}")
+        for codec in (self.request, self.response):
+            if not isinstance(codec, MessageCodec):
+                raise TypeError(
+                    f"request and response must be codecs, not {codec!r}: codec_for(Class) makes "
+                    "one"
+                )
 
     @property
     def path(self) -> str:

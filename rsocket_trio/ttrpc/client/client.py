@@ -93,7 +93,7 @@ class Client(metaclass=Sealed, given="connect gives one"):
         Checkpoint: always.
         If cancelled: the answer is dropped when it comes. The server is not told, see above.
         """
-        if method.kind is not MethodKind.UNARY:
+        if not isinstance(method, Method) or method.kind is not MethodKind.UNARY:
             raise _wrong_kind(method, MethodKind.UNARY)
         pairs = () if metadata is None else as_metadata(metadata)
         if self._unary is None:
@@ -165,7 +165,7 @@ class Client(metaclass=Sealed, given="connect gives one"):
     def _stream(
         self, method: Method[Any, Any], kind: MethodKind, request: Any, metadata: Any
     ) -> AbstractAsyncContextManager[Any]:
-        if method.kind is not kind:
+        if not isinstance(method, Method) or method.kind is not kind:
             raise _wrong_kind(method, kind)
         return self._open(OutgoingCall(method, as_metadata(metadata)), request)
 
@@ -268,6 +268,8 @@ async def _open(
         if retry is not None:
             raise TypeError("retry= goes with an address: an open stream cannot be dialled again")
         return as_byte_stream(target)
+    if retry is not None and not isinstance(retry, Retry):
+        raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
     uri = ttrpc_uri(target)
     waits = iter(()) if retry is None else retry.delays(random.random)
     while True:
@@ -284,7 +286,9 @@ async def _as_it_is(stream: ByteStream) -> ByteStream:
     return stream
 
 
-def _wrong_kind(method: Method[Any, Any], wanted: MethodKind) -> TypeError:
+def _wrong_kind(method: object, wanted: MethodKind) -> TypeError:
+    if not isinstance(method, Method):
+        return TypeError(f"a call needs a Method, not {type(method).__name__}")
     return TypeError(
         f"{method.path} is of the kind {method.kind.value}, not {wanted.value}: call "
         f"Client.{method.kind.value}"

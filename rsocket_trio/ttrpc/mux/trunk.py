@@ -107,7 +107,10 @@ async def _carrier(target: str | Uri | ByteStream | trio.abc.Stream) -> ByteStre
     if isinstance(target, trio.abc.Stream):
         target = ByteStream(target, TransportInfo(scheme="stream"))
     if not isinstance(target, ByteStream):
-        raise TypeError(f"target must be an address or a stream, not {type(target).__name__}")
+        raise TypeError(
+            f"target must be an address or a stream, not {type(target).__name__} (adopt makes a "
+            "stream of a socket or its number)"
+        )
     return target
 
 

@@ -20,7 +20,7 @@ from ...interactions.stepping import first_step
 from ..errors import CallError, DeadlineExceeded, InvalidArgument
 from ..inbox import MessageInbox
 from ..wire.frames import NO_DATA, REMOTE_CLOSED
-from .outcomes import status_of
+from .outcomes import note_answer, status_of
 from .replies import StreamOutbound
 
 if TYPE_CHECKING:
@@ -190,7 +190,12 @@ class UnaryCall(ServerCall):
 
     def frame(self, reply: Any) -> bytes:
         """Return the frame of the answer."""
-        return self.incoming.replies.frame(self.stream_id, self.method.encode(reply))
+        try:
+            body = self.method.encode(reply)
+        except Exception as error:  # to be raised again, with a note
+            note_answer(error, self.method.path, reply)
+            raise
+        return self.incoming.replies.frame(self.stream_id, body)
 
     async def respond(self, frame: bytes) -> None:
         """Send the answer, when there is room."""

@@ -17,6 +17,7 @@ from ...connection.queued_steps import QueuedSteps
 from ...connection.shift import AT_ONCE, BURST_SECONDS, LOOK, differ, settle
 from ...interactions.stepping import go_on, step
 from .calls import UnaryCall
+from .outcomes import note_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -95,7 +96,12 @@ class CallSteps(QueuedSteps):
                 return True
             # Not in the clause above: what is raised here would show the answer in its traceback.
             if not incoming.over:
-                frame = self._replies.frame(stream_id, method.encode(reply))
+                try:
+                    body = method.encode(reply)
+                except Exception as error:  # to be raised again, with a note
+                    note_answer(error, method.path, reply)
+                    raise
+                frame = self._replies.frame(stream_id, body)
                 if room.used < room.limit:
                     outbox.put(frame)
                 else:

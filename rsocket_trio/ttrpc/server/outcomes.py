@@ -16,7 +16,7 @@ from ...log_policy import logger
 from ..errors import CallError, StatusCode
 from ..wire.envelopes import Status
 
-__all__ = ["HANDLER_FAILED", "status_of"]
+__all__ = ["HANDLER_FAILED", "note_answer", "status_of"]
 
 HANDLER_FAILED: Final = "the handler failed"
 
@@ -67,3 +67,8 @@ def status_of(error: Exception, path: str, *, quiet: bool = False) -> Status:
     except Exception:  # of a class whose own methods fail
         logger.exception("%s: the handler raised an error that cannot be sent", path)
     return Status(StatusCode.UNKNOWN, HANDLER_FAILED)
+
+
+def note_answer(error: Exception, path: str, answer: object) -> None:
+    """Say in an error of a codec whose answer it is: no frame of its traceback is the handler's."""
+    error.add_note(f"the handler of {path} returned an object of type {type(answer).__name__}")

@@ -407,11 +407,13 @@ async def test_messages_that_cannot_be_read():
         assert frames[5].payload == b"5"
 
 
-async def test_answers_of_a_wrong_type():
+@pytest.mark.parametrize("waits", [False, True])
+async def test_answers_of_a_wrong_type(waits, caplog):
     """UNKNOWN, as Go says when there is nothing that it could send."""
 
     async def nothing(_request):
-        return None
+        if waits:
+            await trio.lowlevel.checkpoint()
 
     async def texts(_request):
         yield b"right"
@@ -424,13 +426,14 @@ async def test_answers_of_a_wrong_type():
         await stranger.send(request(1), request(3, "Count"))
         frames = await stranger.drain()
         assert sorted(last_frames(frames)) == [(1, StatusCode.UNKNOWN), (3, StatusCode.UNKNOWN)]
+    said = "a message must be bytes here, not NoneType\nthe handler of /test.Things/Echo returned"
+    assert said in caplog.text
 
 
 @pytest.mark.parametrize(
     "error",
     [
         NotFound("half of a pair: \ud800"),
-        NotFound("x", details=[object()]),
         NotFound("x", details=[AnyMessage("type", "no bytes")]),
     ],
 )
