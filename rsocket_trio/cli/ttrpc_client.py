@@ -48,7 +48,7 @@ def run_call(
                 with trio.move_on_after(limit) as scope:
                     status = await call(client)
                 if scope.cancelled_caught:
-                    raise ttrpc.DeadlineExceeded(f"there was no answer for {limit:g} s")
+                    raise ttrpc.DeadlineExceeded(f"the call did not end within {limit:g} s")
         return status
 
     try:

@@ -119,7 +119,7 @@ def messages_of(args: argparse.Namespace, *, streaming: bool) -> Messages:
         raise Failure(f"{text} or --hex for bytes", USAGE)
     service, slash, name = args.method.removeprefix("/").rpartition("/")
     if not slash:
-        raise Failure(f"{args.method!r} is not SERVICE/METHOD", USAGE)
+        raise Failure(f"{args.method!r} is not SERVICE/METHOD, e.g. package.Service/Method", USAGE)
     if not streaming:
         return _HexMessages(service, name, MethodKind.UNARY)
     if args.kind is None:

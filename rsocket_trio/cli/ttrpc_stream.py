@@ -75,8 +75,9 @@ class _Requests(AsyncIterator[Any]):
     def __init__(self, messages: Messages, given: list[bytes] | None) -> None:
         self._messages = messages
         # All at once, so that a wrong one is found before the call begins.
-        self._given = None if given is None else iter([messages.read(each) for each in given])
+        self._given = None if given is None else iter(self._read_all(given))
         self._stdin = LineReader()
+        self._line = 0
 
     async def __anext__(self) -> Any:
         if self._given is not None:
@@ -87,7 +88,19 @@ class _Requests(AsyncIterator[Any]):
         line = b""
         while not line.strip():
             line = await anext(self._stdin)
-        return self._messages.read(line)
+            self._line += 1
+        return self._read(line, f"line {self._line}")
+
+    def _read_all(self, given: list[bytes]) -> list[Any]:
+        if len(given) == 1:
+            return [self._messages.read(given[0])]
+        return [self._read(each, f"request {number}") for number, each in enumerate(given, 1)]
+
+    def _read(self, data: bytes, where: str) -> Any:
+        try:
+            return self._messages.read(data)
+        except Failure as failure:
+            raise Failure(f"{where}: {failure.message}", failure.status) from failure
 
 
 class _Printer:

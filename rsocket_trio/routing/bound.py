@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StreamError
@@ -51,6 +52,11 @@ class BoundRouter(Responder):
     def interactions(self, route: str) -> frozenset[Interaction]:
         """Return the interactions for which there is a handler of this route."""
         return frozenset(each for each in Interaction if route in self._registered[each])
+
+    def routes(self) -> frozenset[str]:
+        """Return the routes that have a handler."""
+        found = chain.from_iterable(self._registered[each] for each in Interaction)
+        return frozenset(each for each in found if each is not None)
 
     async def accept(self, setup: Setup, requester: Requester) -> Responder:
         """See `Responder.accept`: the guards have accepted this connection, and no other.

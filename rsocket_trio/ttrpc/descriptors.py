@@ -132,7 +132,7 @@ class Descriptors:
         """
         service_name, slash, name = path.removeprefix("/").rpartition("/")
         if not slash:
-            raise DescriptorError(f"{path!r} is not SERVICE/METHOD")
+            raise DescriptorError(f"{path!r} is not SERVICE/METHOD, e.g. package.Service/Method")
         try:
             service: ServiceDescriptor = self._pool.FindServiceByName(service_name)
         except KeyError:
@@ -173,7 +173,8 @@ class Descriptors:
         # A ValueError is for bytes that are not UTF-8. Before protobuf 6, wrong values of some
         # types are a TypeError or an AttributeError.
         except (self._json.ParseError, ValueError, TypeError, AttributeError) as error:
-            raise DescriptorError(str(error)) from error
+            text = " ".join(str(error).split())  # some have a line break
+            raise DescriptorError(text) from error
         except RecursionError as error:  # from the parser of JSON
             raise DescriptorError("the JSON text is nested too deep") from error
         return message

@@ -132,9 +132,15 @@ class _Routes:
         self._responder = responder
         self.unary: Mapping[bytes, ServedMethod] = {}  # the flags of a request may matter
         self._known: dict[tuple[str, str, MethodKind], ServedMethod] = {}
+        self._services: frozenset[str] | None = None  # made for the first call of an unknown one
 
     def has_service(self, service: str) -> bool:
-        return not isinstance(self._responder, BoundRouter)
+        if not isinstance(self._responder, BoundRouter):
+            return True
+        if self._services is None:
+            routes = self._responder.routes()
+            self._services = frozenset(each.rpartition("/")[0] for each in routes)
+        return service in self._services
 
     def find(self, service: str, method: str, flags: int) -> ServedMethod | None:
         if not service or not method:

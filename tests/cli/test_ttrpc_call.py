@@ -161,7 +161,7 @@ def test_a_response_that_has_no_json(call: Call) -> None:
         (ECHO, ['{"seq": "x"}'], "a request must be EchoPayload as JSON: "),
         (ECHO, ["[" * 100_000], "a request must be EchoPayload as JSON: "),
         (ECHO, ["@missing"], "cannot read 'missing': No such file or directory"),
-        ("Echo", [], "'Echo' is not SERVICE/METHOD"),
+        ("Echo", [], "'Echo' is not SERVICE/METHOD, e.g. package.Service/Method"),
         (
             "test.Other/Echo",
             [],

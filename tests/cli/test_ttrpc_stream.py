@@ -140,18 +140,24 @@ def test_a_deadline(start_cli: StartCli, arguments: Callable[..., list[str]], me
     """A call that waits for its input ends with its deadline."""
     process = start_cli(*arguments(method, "--deadline", "0.1"))
     assert process.stderr is not None
-    assert process.stderr.read().startswith(b"rsocket-trio: error: DEADLINE_EXCEEDED: ")
+    assert process.stderr.read().startswith(
+        b"rsocket-trio: error: DEADLINE_EXCEEDED: the call did not end within 0.1 s"
+    )
     assert process.wait(20) == 1
 
 
 @pytest.mark.parametrize("method", ["EchoStream", "SumStream"])
 def test_a_wrong_line(stream: Cli, method: str) -> None:
     """A line that is no request ends the command, with status 2."""
-    done = stream(method, stdin=b'{}\n{"x": 1}\n')
+    done = stream(method, stdin=b'{}\n\n{"x": 1}\n')
     assert done.returncode == 2
-    assert b'has no field named "x"' in done.stderr
+    said = done.stderr.decode()
+    assert "error: line 3: a request must be" in said
+    assert 'has no field named "x" at' in said
+    assert "\\n" not in said
     done = stream(method, "{}", "{")
     assert (done.returncode, done.stdout) == (2, b"")
+    assert b"error: request 2: a request must be" in done.stderr
 
 
 @pytest.mark.parametrize(("method", "before"), [("EchoStream", [{"seq": 2}]), ("EchoNull", [])])

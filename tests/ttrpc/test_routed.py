@@ -108,6 +108,10 @@ async def test_a_route_that_is_not_there():
         frames = await stranger.drain()
         assert {each.code for each in frames} == {StatusCode.UNIMPLEMENTED}
         assert len(frames) == 3
+        texts = {each.stream_id: each.status.message for each in frames}
+        assert (texts[1], texts[3]) == ("method None", "service ")
+        await stranger.send(request(7, service="test.Thing"))
+        assert (await stranger.frame()).status.message == "service test.Thing"
 
 
 async def test_the_flags_choose_between_handlers_of_one_route():
