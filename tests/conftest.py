@@ -29,6 +29,9 @@ PARTS = {
         "test_cancellation.py",
         "test_coming_and_going.py",
         "transports/test_conformance.py",
+        "ttrpc/test_any_frames.py",
+        "ttrpc/test_cancel_everywhere.py",
+        "ttrpc/test_memory.py",
     ],
     "programs": [
         "docs/test_code_blocks.py",

@@ -131,6 +131,7 @@ async def test_a_reader_that_is_quick_enough_does_not_fail(over, autojump_clock)
     config = TtrpcConfig(limits=limits, overflow_patience=2)
     async with stranger_to(service, config=config, over=over) as stranger:
         await stranger.send(opening(1, "Read"), *[data(1, MESSAGE)] * 500, end(1))
+        await trio.sleep(200)
         assert (await stranger.frame()).payload == b"500"
 
 
