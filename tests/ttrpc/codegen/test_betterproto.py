@@ -64,7 +64,7 @@ async def test_a_message_class_without_protobuf() -> None:
                 assert await call.receive() == Word("cba")
 
 
-async def test_betterproto() -> None:
+def test_betterproto() -> None:
     """Generated classes of betterproto work as they are."""
     betterproto = pytest.importorskip("betterproto", reason="betterproto is not installed")
     from dataclasses import dataclass
