@@ -17,6 +17,7 @@ The modules, in reading order:
 - ``request``: what a router knows of a request
 - ``handler``: a handler on one connection, with what fills its parameters and writes its result
 - ``events``: the handler of events, on one connection of their sender
+- ``admission``: asks the guards about a connection of another protocol
 - ``mute``: a requester for peers that take no requests
 - ``converted_streams``: streams of payloads as streams of objects, and back
 - ``refusals``: the texts for peer and log, of requests that are refused or fail

@@ -20,9 +20,7 @@ from typing import Any, Final
 
 import trio
 
-from ..errors import MetadataError, SetupError, single_error
-from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
-from ..log_policy import logger
+from ..errors import MetadataError
 from ..metadata.authentication import (
     Authentication,
     BearerAuthentication,
@@ -33,6 +31,7 @@ from ..metadata.mime_types import MIME, WellKnownMimeType
 from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..responder import Responder, Setup, accept_with
+from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
 from ..sockets.byte_stream import TransportInfo
@@ -82,47 +81,15 @@ def accept_router(
             max_lifetime=inf,
             transport=info,
         )
-        accepted: Responder | None = None
 
-        async def ask() -> None:
-            nonlocal accepted
-            accepted = await accept_with(responder, setup, mute_requester(info))
+        async def ask() -> Methods:
+            return _Routes(await accept_with(responder, setup, mute_requester(info)))
 
-        with trio.move_on_after(patience):
-            error = await isolated(ask)
-            if error is None and accepted is not None:
-                return _Routes(accepted)
-            if error is not None:
-                _judge(error, info)
-            return None
-        logger.error("refused a connection: the guards of the Router did not answer in time")
-        return None
+        return await admitted(
+            ask, info, peer="the client", patience=patience, setting="connect_timeout"
+        )
 
     return accept
-
-
-def _judge(error: BaseException, info: TransportInfo) -> None:
-    """Log that a connection is refused.
-
-    Raises:
-        trio.Cancelled: The connection is being cancelled.
-        KeyboardInterrupt: Also `SystemExit`: they end the program.
-    """
-    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-    if rest is not None:
-        peer = info.peer or info.scheme
-        alone = single_error(rest)
-        if isinstance(alone, SetupError):
-            alone.with_traceback(None)  # a guard may raise one object again and again
-            logger.info("refused the connection of %s: %s", peer, alone)
-        else:
-            logger.error(
-                "refused the connection of %s, because a guard of the Router failed",
-                peer,
-                exc_info=outcome_of(rest),
-            )
-    if cancelled is not None:
-        raise cancelled
 
 
 class _Routes:

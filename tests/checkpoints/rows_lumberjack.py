@@ -26,6 +26,7 @@ from rsocket_trio.lumberjack.server.farewell import half_close
 from rsocket_trio.lumberjack.server.handling import handle
 from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
+from rsocket_trio.routing.admission import admitted
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
@@ -79,6 +80,13 @@ async def _(scene: Scene) -> Call:
 @row("interactions.isolation.isolated")
 async def _(scene: Scene) -> Call:
     return partial(isolated, partial(nothing, None))
+
+
+@row("routing.admission.admitted")
+async def _(scene: Scene) -> Call:
+    info = TransportInfo(scheme="memory")
+    ask = partial(nothing, None)
+    return partial(admitted, ask, info, peer="the sender", patience=1, setting="a setting")
 
 
 @row("lumberjack.server.bytes_in.TimedReader.read")

@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-import trio
-
 from ...codecs import CodecError
-from ...errors import SetupError, StreamError, single_error
-from ...interactions.isolation import being_cancelled, isolated, outcome_of, split
-from ...log_policy import logger
+from ...errors import StreamError
+from ...routing.admission import admitted
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
 from ...sockets.byte_stream import TransportInfo
@@ -43,50 +40,13 @@ async def admit(
     Checkpoint: as the guards do.
     If cancelled: as the guards do.
     """
-    admitted: Handler | None = None
 
-    async def ask() -> None:
-        nonlocal admitted
-        admitted = partial(routed, await accept_events(router, transport), on_poison)
+    async def ask() -> Handler:
+        return partial(routed, await accept_events(router, transport), on_poison)
 
-    # With a time, because nothing is read meanwhile, so it is not noticed if the sender leaves.
-    with trio.move_on_after(patience):
-        error = await isolated(ask)
-        if error is None:
-            return admitted
-        _judge(error, transport)
-        return None
-    logger.error(
-        "refused the connection of the sender %s: the guards of the Router did not answer within "
-        "%g s (first_byte_timeout)",
-        transport.peer or transport.scheme,
-        patience,
+    return await admitted(
+        ask, transport, peer="the sender", patience=patience, setting="first_byte_timeout"
     )
-    return None
-
-
-def _judge(error: BaseException, transport: TransportInfo) -> None:
-    """Log that a connection is refused.
-
-    Raises:
-        trio.Cancelled: The connection is being cancelled.
-        KeyboardInterrupt: Also `SystemExit`: they end the program.
-    """
-    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-    if rest is not None:
-        peer = transport.peer or transport.scheme
-        alone = single_error(rest)
-        if isinstance(alone, SetupError):
-            alone.with_traceback(None)  # a guard may raise one object again and again
-            logger.info("refused the connection of the sender %s: %s", peer, alone)
-        else:
-            logger.error(
-                "refused the connection of the sender %s, because a guard of the Router failed",
-                peer,
-                exc_info=outcome_of(rest),
-            )
-    if cancelled is not None:
-        raise cancelled
 
 
 async def routed(events: BoundEvents, on_poison: PoisonHook | None, batch: Batch) -> None:

@@ -254,7 +254,7 @@ async def connect(
                         yield make(Client, connection, stream.info, tuple(interceptors))
                     await connection.flush()
                     connection.lifecycle.close()
-            except BaseExceptionGroup as group:
+            except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again
                 crash, _ = group.split(Exception)
                 if crash is None or block.error is not None:
                     raise

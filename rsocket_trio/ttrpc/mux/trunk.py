@@ -97,7 +97,7 @@ async def multiplexed(
                     with block.body():
                         yield trunk
                 finally:
-                    trunk._close()  # noqa: SLF001 - as above
+                    trunk._close()  # noqa: SLF001 - same module; not for users
                     nursery.cancel_scope.cancel(reason="the block of multiplexed has ended")
 
 

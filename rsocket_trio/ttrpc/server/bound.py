@@ -51,11 +51,9 @@ class ServedMethod:
         start = handler
         if interceptors:
             if kind.receives_stream:
-                stream = around_stream(interceptors, lambda call, items: handler(items, call))
-                start = lambda items, call: stream(call, items)  # noqa: E731 - one of three
+                start = _swapped(around_stream(interceptors, _swapped(handler)))
             else:
-                reply = around_reply(interceptors, lambda call, request: handler(request, call))
-                start = lambda request, call: reply(call, request)  # noqa: E731 - one of three
+                start = _swapped(around_reply(interceptors, _swapped(handler)))
         return cls(
             path=method.path,
             kind=kind,
@@ -68,6 +66,14 @@ class ServedMethod:
             decode=method.request.decode,
             encode=method.response.encode,
         )
+
+
+def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the function with its arguments in the other order.
+
+    Interceptors get the `Call` first, and handlers the request.
+    """
+    return lambda first, second: function(second, first)
 
 
 class Methods(Protocol):

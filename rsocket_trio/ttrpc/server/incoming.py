@@ -237,15 +237,16 @@ class IncomingCalls:
         except BaseException as error:  # a codec may raise anything, e.g. the panic of an extension
             self._unreadable(stream_id, method, request.payload, outcome_of(error))
             return
-        if method.is_unary and deadline == inf:
-            if self.steps.left and self.steps.run(stream_id, method, message, facts, len(body)):
-                return
-            call: ServerCall = UnaryCall(self, stream_id, method, message, facts, deadline)
-        elif method.is_unary:
-            call = UnaryCall(self, stream_id, method, message, facts, deadline)
-        else:
+        size = len(body)
+        if not method.is_unary:
             call = StreamCall(self, stream_id, method, message, facts, deadline, None)
-        self._add(call, len(body))
+            self._add(call, size)
+        elif not (
+            deadline == inf
+            and self.steps.left
+            and self.steps.run(stream_id, method, message, facts, size)
+        ):
+            self._add(UnaryCall(self, stream_id, method, message, facts, deadline), size)
 
     def _begin_stream(
         self,

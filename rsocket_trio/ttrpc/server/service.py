@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, TypeVar, overload
 
 import attrs
 
-from ..errors import Unimplemented
 from ..methods import Method
 from .signature import HandlerSignature, name_of, read_handler, takes_call
 
@@ -19,7 +18,6 @@ __all__ = [
     "Service",
     "ServiceBase",
     "as_services",
-    "not_implemented",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,11 +160,6 @@ class ServiceBase:
 
     __ttrpc_service__: ClassVar[str] = ""
     __ttrpc_methods__: ClassVar[Mapping[str, tuple[str, Method[Any, Any]]]] = {}
-
-
-def not_implemented(method: Method[Any, Any]) -> Unimplemented:
-    """Return the answer of a method that is not overridden; generated classes raise it."""
-    return Unimplemented(f"method {method.name}")
 
 
 def as_services(given: object) -> dict[str, Service]:

@@ -29,9 +29,10 @@ from rsocket_trio.ttrpc import (
     Service,
     ServiceBase,
     StatusCode,
+    Unimplemented,
     serve_stream,
 )
-from rsocket_trio.ttrpc.server.service import as_services, not_implemented
+from rsocket_trio.ttrpc.server.service import as_services
 from rsocket_trio.ttrpc.server.signature import read_handler
 from tests.ttrpc.scenes import ECHO, SERVICE, client_of, data, end, opening, request, stranger_to
 
@@ -299,13 +300,13 @@ class ThingsBase(ServiceBase):
     }
 
     async def echo(self, request, call):
-        raise not_implemented(ECHO)
+        raise Unimplemented(f"method {ECHO.name}")
 
     async def join(self, messages, call):
-        raise not_implemented(self.__ttrpc_methods__["Join"][1])
+        raise Unimplemented("method Join")
 
     async def count(self, request, call):
-        raise not_implemented(self.__ttrpc_methods__["Count"][1])
+        raise Unimplemented("method Count")
 
 
 class Things(ThingsBase):

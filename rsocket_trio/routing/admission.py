@@ -1,0 +1,97 @@
+"""Ask the guards of a router about a connection of another protocol: `admitted`.
+
+RSocket asks in `rsocket_trio.service`, which answers the client. These protocols have no answer for
+a connection: it is closed, and the log says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from ..errors import SetupError, single_error
+from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
+from ..log_policy import logger
+
+if TYPE_CHECKING:
+    from ..sockets.byte_stream import TransportInfo
+
+__all__ = ["admitted"]
+
+T = TypeVar("T")
+
+
+async def admitted(
+    ask: Callable[[], Awaitable[T]],
+    transport: TransportInfo,
+    *,
+    peer: str,
+    patience: float,
+    setting: str,
+) -> T | None:
+    """Ask the guards, in a task of its own and for a limited time.
+
+    The time has a limit because nothing is read meanwhile, so it is not noticed if the peer leaves.
+
+    Args:
+        ask: Asks them; raises `SetupError` to refuse.
+        transport: Facts about the connection.
+        peer: What the log calls the peer, e.g. ``the sender``.
+        patience: The time, in seconds.
+        setting: The name of the setting with this time, for the log.
+
+    Returns:
+        The result of ``ask``; ``None`` if the connection is refused, which is logged.
+
+    Raises:
+        trio.Cancelled: The connection is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+
+    Checkpoint: always.
+    If cancelled: the guards are cancelled.
+    """
+    answer: T | None = None
+
+    async def call() -> None:
+        nonlocal answer
+        answer = await ask()
+
+    name = f"{peer} {transport.peer or transport.scheme}"
+    with trio.move_on_after(patience):
+        error = await isolated(call)
+        if error is not None:
+            _log_refusal(error, name)
+            return None
+        return answer
+    logger.error(
+        "refused the connection of %s: the guards of the Router did not answer within %g s (%s)",
+        name,
+        patience,
+        setting,
+    )
+    return None
+
+
+def _log_refusal(error: BaseException, name: str) -> None:
+    """Log that a connection is refused.
+
+    Raises:
+        trio.Cancelled: The connection is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+    """
+    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+    if rest is not None:
+        alone = single_error(rest)
+        if isinstance(alone, SetupError):
+            alone.with_traceback(None)  # a guard may raise one object again and again
+            logger.info("refused the connection of %s: %s", name, alone)
+        else:
+            logger.error(
+                "refused the connection of %s, because a guard of the Router failed",
+                name,
+                exc_info=outcome_of(rest),
+            )
+    if cancelled is not None:
+        raise cancelled
