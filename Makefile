@@ -39,12 +39,15 @@ demo-messaging: $(VENV)/.demo
 demo-pipeline: $(VENV)/.spark
 	$(BIN)/python examples/log_pipeline.py --output build/pipeline
 
-# All tests with coverage, then a check of its limits (scripts/check_coverage.py). Those that start Spark
-# come last and one by one: Spark uses all cores itself. Pytest's status 5 says that no test was selected.
+# All tests, each once, then a check of the limits of coverage (scripts/check_coverage.py). Only those are
+# traced that it needs (tests/conftest.py): a test takes twice or three times as long then. Those that start
+# Spark come last and one by one: Spark uses all cores itself. Pytest's status 5 says that no test was
+# selected.
 test: $(VENV)/.test peers
 	$(BIN)/coverage erase
-	$(CACHED) $(BIN)/coverage run -m pytest $(PARALLEL) -m "not (jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
-	$(CACHED) $(BIN)/coverage run -m pytest -m "jvm and not bad_days" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/coverage run -m pytest $(PARALLEL) -m traced $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/python -m pytest $(PARALLEL) -m "not (traced or jvm or bad_days)" $(PYTEST) || [ $$? = 5 ]
+	$(CACHED) $(BIN)/python -m pytest -m "jvm and not bad_days" $(PYTEST) || [ $$? = 5 ]
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python scripts/check_coverage.py
 

@@ -12,7 +12,9 @@ from . import machine
 from .cases import CASES, is_wanted
 from .harness import raise_file_limit, run_case, takes_part
 from .memory import run_memory
+from .reactive_streams import measuring as in_process
 from .report import Memory, Results, markdown, update
+from .rsio import wire as rsio_wire
 from .spark.cases import SPARK_CASES, spark_missing
 from .spark.report import absent_lines as spark_absent
 from .spark.report import spark_lines
@@ -36,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="the case with this name, or all cases whose name contains it; may be repeated: "
         + ", ".join(case.name for case in CASES)
-        + f", memory, {ttrpc_memory.NAME}, "
+        + f", memory, {ttrpc_memory.NAME}, {rsio_wire.NAME}, {in_process.NAME}, "
         + ", ".join(case.name for case in SPARK_CASES),
     )
     options.add_argument(
@@ -94,7 +96,9 @@ def main(arguments: Sequence[str]) -> int:
         if (options.only or everything) and is_wanted(case.name, options.only)
     ]
     memories = [name for name in ("memory", ttrpc_memory.NAME) if is_wanted(name, options.only)]
-    if not (cases or spark_cases or memories):
+    streams = is_wanted(in_process.NAME, options.only) and (options.only or everything)
+    wire = is_wanted(rsio_wire.NAME, options.only)
+    if not (cases or spark_cases or memories or streams or wire):
         parser().error(f"no case matches: {', '.join(options.only)}")
     described = machine.describe()
     raise_file_limit()
@@ -115,6 +119,12 @@ def main(arguments: Sequence[str]) -> int:
     of_ttrpc: Memory = {}
     if ttrpc_memory.NAME in memories:
         of_ttrpc = ttrpc_memory.run_memory(usable, min(3, options.rounds), options.scale, say)
+    of_wire: rsio_wire.Octets = {}
+    if wire:
+        of_wire = rsio_wire.run_wire(usable, options.scale, say)
+    of_streams: in_process.InProcess | None = None
+    if streams:
+        of_streams = in_process.run_in_process(options.rounds, options.scale, say)
     spark: SparkResults = run_spark(spark_cases, options.rounds, options.scale, say)
     command = shlex.join(["python", "-m", "benchmarks", *arguments])
     report = markdown(
@@ -126,8 +136,18 @@ def main(arguments: Sequence[str]) -> int:
         stacks=stacks,
         results=results,
         memory=memory,
-        more=[*spark_lines(spark_cases, spark), *ttrpc_memory.memory_lines(usable, of_ttrpc)],
-        absent=[*spark_absent(spark_cases, spark), *ttrpc_memory.absent_lines(usable, of_ttrpc)],
+        more=[
+            *rsio_wire.wire_lines(of_wire),
+            *in_process.in_process_lines(of_streams),
+            *spark_lines(spark_cases, spark),
+            *ttrpc_memory.memory_lines(usable, of_ttrpc),
+        ],
+        absent=[
+            *rsio_wire.absent_lines(of_wire),
+            *in_process.absent_lines(of_streams),
+            *spark_absent(spark_cases, spark),
+            *ttrpc_memory.absent_lines(usable, of_ttrpc),
+        ],
     )
     print(report)
     if options.output is not None:

@@ -8,6 +8,8 @@ import attrs
 
 from .lumberjack.ends import LUMBERJACK_CASES, LUMBERJACK_GROUPS
 from .model import Case
+from .reactive_streams import TITLE as IN_PROCESS_TITLE
+from .rsio.ends import RSIO_CASES, RSIO_GROUPS
 from .spark.cases import SPARK_CASES
 from .ttrpc.ends import TTRPC_CASES, TTRPC_GROUPS
 
@@ -20,6 +22,8 @@ GROUPS = {
     "server": "The server alone, over TCP, with the same raw client for all",
     **LUMBERJACK_GROUPS,
     **TTRPC_GROUPS,
+    **RSIO_GROUPS,
+    "reactive_streams": IN_PROCESS_TITLE,
 }
 WINDOW = {"window": 256}
 
@@ -168,6 +172,7 @@ CASES = [
     *_many("server"),
     *LUMBERJACK_CASES,
     *TTRPC_CASES,
+    *RSIO_CASES,
 ]
 
 

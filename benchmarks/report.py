@@ -57,6 +57,10 @@ NOTES = [
     "  messages, and follow each other. In a bidi stream, a burst is sent, and then its echoes are",
     "  received. Containerd's ttrpc and gRPC use threads on all cores.",
     "* The memory of ttrpc: each figure is a new program. An idle connection has made one call.",
+    "* rsio: the rows of a case are ways to publish and read the same elements, and the first one",
+    "  takes the place of ours in the ratios. The publishers never end; a block has 64 KiB. A",
+    "  publisher of elements of any size sends each as a message of its own. A callback requests",
+    "  everything at once. RSocket is the case tcp/request_stream, in turns with the others.",
     "* Filebeat reads a file and adds its own fields, so its events are larger. It is started for",
     "  each measurement, and measured after its first 40000 events.",
 ]
@@ -104,6 +108,8 @@ def microseconds(values: Sequence[float]) -> str:
 
 def short(value: float) -> str:
     """Return microseconds with about three significant digits."""
+    if value < 0.1:
+        return f"{value:.4f}"
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 

@@ -3,7 +3,7 @@
 # rsocket-js (npm), rsocket-java (Maven), rsocket-go, go-lumber and containerd's ttrpc (the Go module
 # proxy). One whose tools are absent is named and left out, and the report says so, too.
 # (tests/interop/setup.sh installs all of these tools but Go, and builds Filebeat; rsocket-py,
-# pylogbeat and grpcio come with the extra: pip install '.[peers]'.)
+# pylogbeat, grpcio and reactivex come with the extra: pip install '.[peers]'.)
 # Says nothing where all is there.
 set -eu
 cd "$(dirname "$0")"

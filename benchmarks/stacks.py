@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .lumberjack.ends import LUMBERJACK_STACKS
 from .model import Stack
+from .rsio.ends import RSIO_STACKS
 from .ttrpc.ends import TTRPC_STACKS
 
 HERE = Path(__file__).parent
@@ -120,6 +121,7 @@ STACKS = [
     ),
     *LUMBERJACK_STACKS,
     *TTRPC_STACKS,
+    *RSIO_STACKS,
 ]
 
 RAW_CLIENT = [*PYTHON, "benchmarks.raw_client"]

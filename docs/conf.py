@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import rsocket_trio.codecs
 import rsocket_trio.frames
 import rsocket_trio.metadata
+import rsocket_trio.reactive_streams
 import rsocket_trio.spool
 
 project = "rsocket-trio"
@@ -48,17 +49,23 @@ add_module_names = False
 nitpicky = True
 # What belongs to others has no page here, and nothing is fetched; what is not public has none.
 NOT_HERE = re.compile(
-    r"(trio|trio_websocket|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
+    r"(trio|trio_websocket|array|ssl|socket|logging|pytest|outcome|enum|abc|typing|collections|contextlib|types|hypothesis)\b"
     r"|(AsyncI|Awaitable|Callable|Itera|Sequence|Mapping|AbstractAsync|ContextManager|Protocol|Enum)"
-    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|Connection$|.*FrameDecoder|SparkSession)"
+    r"|(os\.PathLike|secrets|random|contextvars|SearchStrategy|attrs|cbor2|wsproto|ReceiveChannel|OnSetup|OnResume|Authenticate|AnyPayload|AnyItems|Connection$|.*FrameDecoder|SparkSession)"
 )
 PRIVATE = re.compile(
-    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|F|T|T_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
+    r"rsocket_trio\.(_|connection|interactions|protocol|cli)|_|(Reply|Stream)$|.*\.(_\w+|F|T|T_co|T_contra|R_co|Req|Res|Messages|MemoryTransport)$|HEADER|split_metadata|encode_"
 )
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
-PACKAGES = (rsocket_trio.metadata, rsocket_trio.frames, rsocket_trio.codecs, rsocket_trio.spool)
+PACKAGES = (
+    rsocket_trio.metadata,
+    rsocket_trio.frames,
+    rsocket_trio.codecs,
+    rsocket_trio.spool,
+    rsocket_trio.reactive_streams,
+)
 
 
 def documented_name(target: str) -> str:

@@ -1,9 +1,10 @@
 """Show what rsocket_trio does, on data of this machine: ``python examples/demo.py``.
 
 A server process serves host_telemetry.py over TCP and WebSocket. A client process uses every
-interaction over both. Then a log file is shipped to a receiver that is killed on the way
-(demo_logs.py). This takes some seconds. The exit status is 0 if everything worked. Else it is 1,
-and one line on standard error says what failed.
+interaction over both. Then another server process serves handlers over ttrpc too (demo_ttrpc.py),
+publishers of a third one are subscribed to (demo_rsio.py), and a log file is shipped to a receiver
+that is killed on the way (demo_logs.py). This takes some seconds. The exit status is 0 if
+everything worked. Else it is 1, and one line on standard error says what failed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Final
 import trio
 from demo_logs import ship_a_log
 from demo_processes import Failed, addresses, last_line, python, running
+from demo_rsio import subscribe_over_rsio
+from demo_ttrpc import call_over_ttrpc
 
 HERE: Final = Path(__file__).parent
 LISTEN: Final = ("tcp://127.0.0.1:0", "ws://127.0.0.1:0/rsocket")  # 0: any free port
@@ -47,6 +50,8 @@ async def main() -> None:
     with trio.fail_after(LONGEST):
         await server_and_client()
         with TemporaryDirectory() as directory:
+            await call_over_ttrpc(Path(directory))
+            await subscribe_over_rsio()
             await ship_a_log(Path(directory))
     print("\neverything worked", flush=True)
 

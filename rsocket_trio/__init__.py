@@ -14,79 +14,93 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Final
+
 from ._version import __version__
-from .client import connect
-from .codecs import CodecError, Codecs
-from .config import ConnectionConfig, Limits
-from .connection.dialling import Dial
-from .connection.leases import ConnectionLeases
-from .connection.resume_options import ClientResume, ServerResume
-from .connection.session_store import MemorySessionStore, ResumableSession, SessionStore
-from .errors import (
-    ApplicationError,
-    Canceled,
-    ClosedByPeer,
-    ConnectFailed,
-    ConnectionClosed,
-    ConnectionLost,
-    CustomError,
-    ErrorCode,
-    InternalError,
-    Invalid,
-    InvalidSetup,
-    LocalProtocolError,
-    MalformedFrame,
-    MetadataError,
-    MetadataTooLarge,
-    MissingLease,
-    ProtocolError,
-    Rejected,
-    RejectedResume,
-    RejectedSetup,
-    RemoteProtocolError,
-    RSocketError,
-    SetupError,
-    StreamError,
-    UnsupportedSetup,
-)
-from .interactions.demand import PayloadStream, StreamStatistics
-from .interactions.payload_body import PayloadBody
-from .lease import Lease, LeaseCallback, LeaseGranter, LeaseOptions, LeaseSource, LeaseStatistics
-from .metadata import (
-    Authentication,
-    BearerAuthentication,
-    CustomAuthentication,
-    Metadata,
-    Sampling,
-    SimpleAuthentication,
-    ZipkinTrace,
-)
-from .payload import Payload
-from .protocol.retry import Retry
-from .requester import ConnectionStatistics, Requester
-from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
-from .routing import (
-    Authenticate,
-    Caller,
-    Delivery,
-    Interaction,
-    ItemStream,
-    OnResume,
-    OnSetup,
-    Principal,
-    RegisteredRoute,
-    RequestFacts,
-    Route,
-    Router,
-)
-from .server import Server, ServerStatistics, serve, serve_transport
-from .streamed import AnyPayload, StreamedPayload
-from .tracing import Tracing, current_trace
-from .transports.base import FrameTransport, TransportInfo
-from .uri import Uri, parse_uri
+
+if TYPE_CHECKING:
+    from .client import connect
+    from .codecs import CodecError, Codecs
+    from .config import ConnectionConfig, Limits
+    from .connection.dialling import Dial
+    from .connection.leases import ConnectionLeases
+    from .connection.resume_options import ClientResume, ServerResume
+    from .connection.session_store import MemorySessionStore, ResumableSession, SessionStore
+    from .errors import (
+        ApplicationError,
+        Canceled,
+        ClosedByPeer,
+        ConnectFailed,
+        ConnectionClosed,
+        ConnectionLost,
+        CustomError,
+        ErrorCode,
+        InternalError,
+        Invalid,
+        InvalidSetup,
+        LocalProtocolError,
+        MalformedFrame,
+        MetadataError,
+        MetadataTooLarge,
+        MissingLease,
+        ProtocolError,
+        Rejected,
+        RejectedResume,
+        RejectedSetup,
+        RemoteProtocolError,
+        RSocketError,
+        SetupError,
+        StreamError,
+        UnsupportedSetup,
+    )
+    from .interactions.demand import PayloadStream, StreamStatistics
+    from .interactions.payload_body import PayloadBody
+    from .interactions.sending import AnyItems
+    from .lease import (
+        Lease,
+        LeaseCallback,
+        LeaseGranter,
+        LeaseOptions,
+        LeaseSource,
+        LeaseStatistics,
+    )
+    from .metadata import (
+        Authentication,
+        BearerAuthentication,
+        CustomAuthentication,
+        Metadata,
+        Sampling,
+        SimpleAuthentication,
+        ZipkinTrace,
+    )
+    from .payload import Payload
+    from .protocol.retry import Retry
+    from .requester import ConnectionStatistics, Requester
+    from .responder import Acceptor, BodyResponder, Responder, ResumeFacts, Setup
+    from .routing import (
+        Authenticate,
+        Caller,
+        Delivery,
+        Interaction,
+        ItemStream,
+        OnResume,
+        OnSetup,
+        Principal,
+        RegisteredRoute,
+        RequestFacts,
+        Route,
+        Router,
+    )
+    from .server import Server, ServerStatistics, serve, serve_transport
+    from .streamed import AnyPayload, StreamedPayload
+    from .tracing import Tracing, current_trace
+    from .transports.base import FrameTransport, TransportInfo
+    from .uri import Uri, parse_uri
 
 __all__ = [
     "Acceptor",
+    "AnyItems",
     "AnyPayload",
     "ApplicationError",
     "Authenticate",
@@ -174,3 +188,59 @@ __all__ = [
     "serve",
     "serve_transport",
 ]
+
+_HOMES: Final = {
+    name: home
+    for home, names in {
+        "client": "connect",
+        "codecs": "CodecError Codecs",
+        "config": "ConnectionConfig Limits",
+        "connection.dialling": "Dial",
+        "connection.leases": "ConnectionLeases",
+        "connection.resume_options": "ClientResume ServerResume",
+        "connection.session_store": "MemorySessionStore ResumableSession SessionStore",
+        "errors": (
+            "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
+            "ConnectionLost CustomError ErrorCode InternalError Invalid InvalidSetup "
+            "LocalProtocolError MalformedFrame MetadataError MetadataTooLarge MissingLease "
+            "ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
+            "RSocketError SetupError StreamError UnsupportedSetup"
+        ),
+        "interactions.demand": "PayloadStream StreamStatistics",
+        "interactions.payload_body": "PayloadBody",
+        "interactions.sending": "AnyItems",
+        "lease": "Lease LeaseCallback LeaseGranter LeaseOptions LeaseSource LeaseStatistics",
+        "metadata": (
+            "Authentication BearerAuthentication CustomAuthentication Metadata Sampling "
+            "SimpleAuthentication ZipkinTrace"
+        ),
+        "payload": "Payload",
+        "protocol.retry": "Retry",
+        "requester": "ConnectionStatistics Requester",
+        "responder": "Acceptor BodyResponder Responder ResumeFacts Setup",
+        "routing": (
+            "Authenticate Caller Delivery Interaction ItemStream OnResume OnSetup Principal "
+            "RegisteredRoute RequestFacts Route Router"
+        ),
+        "server": "Server ServerStatistics serve serve_transport",
+        "streamed": "AnyPayload StreamedPayload",
+        "tracing": "Tracing current_trace",
+        "transports.base": "FrameTransport TransportInfo",
+        "uri": "Uri parse_uri",
+    }.items()
+    for name in names.split()
+}
+"""The module of each public name. It is imported when the name is used first: the help of
+``rsocket-trio``, ``decode`` and the reader of a spool need no sockets, so they start faster."""
+
+if not TYPE_CHECKING:  # A type checker would think that the package has every name.
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -27,7 +27,7 @@ from .errors import (
 from .interactions.block import Block
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
-from .metadata.mime_types import MIME
+from .metadata.mime_types import MIME, check_mime_name
 from .payload import Payload
 from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
@@ -110,8 +110,8 @@ async def connect(
         ConnectionClosed: The connection ended during the set-up.
         LocalProtocolError: The arguments do not fit a SETUP frame, or do not go together.
         MetadataError: ``setup_metadata`` cannot be encoded.
-        TypeError: ``target``, ``responder``, ``setup``, ``config``, ``ssl_context``, ``resume`` or
-            ``lease`` is of a wrong type.
+        TypeError: ``target``, ``responder``, ``setup``, ``config``, ``ssl_context``, ``resume``,
+            ``lease`` or a MIME type is of a wrong type.
         ValueError: The address, the protocol or a header is wrong; or the target has no use for
             ``headers`` or ``ssl_context``.
         InternalError: On leaving: a task of the connection crashed. Please report it.
@@ -120,6 +120,8 @@ async def connect(
     If cancelled: the connection is closed.
     """
     check_config(config)
+    check_mime_name(data_mime_type, "data_mime_type")
+    check_mime_name(metadata_mime_type, "metadata_mime_type")
     if not isinstance(setup, Payload):
         raise TypeError(f"setup must be a Payload, not {type(setup).__name__}")
     if setup_metadata is not None:

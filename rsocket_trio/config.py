@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-from attrs import validators as v
+
+from .field_checks import COUNT, SECONDS, instance_of, number, smallest, whole
 
 __all__ = ["DEFAULT_LIMITS", "ConnectionConfig", "Limits", "check_config"]
 
@@ -20,14 +21,8 @@ MIN_FRAGMENT_SIZE: Final = 64
 """The smallest fragment size rsocket-java accepts (Protocol.md leaves it open)."""
 
 
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
-
-
-_size = v.and_(v.instance_of(int), v.ge(1))
-_frame_size = v.and_(v.instance_of(int), v.ge(MIN_FRAGMENT_SIZE), v.le(MAX_FRAME_SIZE))
-_milliseconds = v.and_(_positive, v.le((2**31 - 1) / 1000))
+_frame_size = whole(MIN_FRAGMENT_SIZE, MAX_FRAME_SIZE)
+_milliseconds = number(above=0, at_most=(2**31 - 1) / 1000)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,6 +71,11 @@ class Limits:
             make that many items wait in our memory. 65536.
         max_outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a
             socket busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
+        max_answers_size: Answers and items of handlers that wait for that room, in bytes, each with
+            its whole payload. No request begins while one waits, but those that run end, each
+            with an answer, and a peer that reads nothing could have 16384 of them kept. The
+            request whose answer or item goes past it ends with CANCELED, unless it is the only one
+            that waits. 256 MiB, as ``max_unread_size``.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
             KEEPALIVE), queued for a peer that does not read. Past it, requests of the peer do not
             begin until the peer reads. 1 MiB.
@@ -91,21 +91,22 @@ class Limits:
     """
 
     max_frame_size: int = attrs.field(default=MAX_FRAME_SIZE, validator=_frame_size)
-    max_payload_size: int = attrs.field(default=64 * 2**20, validator=_size)
-    max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=_size)
-    max_setup_size: int = attrs.field(default=256 * 2**10, validator=_size)
-    max_metadata_size: int = attrs.field(default=2**20, validator=_size)
-    max_metadata_entries: int = attrs.field(default=128, validator=_size)
-    max_routing_tags: int = attrs.field(default=64, validator=_size)
-    max_accept_types: int = attrs.field(default=64, validator=_size)
-    max_active_requests: int = attrs.field(default=16384, validator=_size)
-    max_requests_size: int = attrs.field(default=128 * 2**20, validator=_size)
-    max_unread_size: int = attrs.field(default=256 * 2**20, validator=_size)
-    max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=_size)
-    max_prefetch: int = attrs.field(default=65536, validator=[_size, v.le(2**31 - 1)])
-    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=_size)
-    max_control_size: int = attrs.field(default=2**20, validator=_size)
-    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=_size)
+    max_payload_size: int = attrs.field(default=64 * 2**20, validator=COUNT)
+    max_reassembly_size: int = attrs.field(default=128 * 2**20, validator=COUNT)
+    max_setup_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
+    max_metadata_size: int = attrs.field(default=2**20, validator=COUNT)
+    max_metadata_entries: int = attrs.field(default=128, validator=COUNT)
+    max_routing_tags: int = attrs.field(default=64, validator=COUNT)
+    max_accept_types: int = attrs.field(default=64, validator=COUNT)
+    max_active_requests: int = attrs.field(default=16384, validator=COUNT)
+    max_requests_size: int = attrs.field(default=128 * 2**20, validator=COUNT)
+    max_unread_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    max_unread_body_size: int = attrs.field(default=64 * 2**20, validator=COUNT)
+    max_prefetch: int = attrs.field(default=65536, validator=whole(1, 2**31 - 1))
+    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
+    max_answers_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    max_control_size: int = attrs.field(default=2**20, validator=COUNT)
+    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=COUNT)
     max_client_lifetime: float = attrs.field(default=900.0, validator=_milliseconds)
 
 
@@ -142,20 +143,20 @@ class ConnectionConfig:
 
     keepalive_interval: float = attrs.field(default=20.0, validator=_milliseconds)
     max_lifetime: float = attrs.field(default=90.0, validator=_milliseconds)
-    setup_timeout: float = attrs.field(default=10.0, validator=_positive)
-    close_timeout: float = attrs.field(default=5.0, validator=_positive)
+    setup_timeout: float = attrs.field(default=10.0, validator=SECONDS)
+    close_timeout: float = attrs.field(default=5.0, validator=SECONDS)
     confirm_setup: bool = True
-    limits: Limits = attrs.field(factory=Limits, validator=v.instance_of(Limits))
+    limits: Limits = attrs.field(factory=Limits, validator=instance_of(Limits))
     fragment_size: int = attrs.field(validator=_frame_size)
-    prefetch: int = attrs.field(validator=_size)
+    prefetch: int = attrs.field(validator=COUNT)
 
     @fragment_size.default
     def _default_fragment_size(self) -> int:
-        return min(64 * 2**10, self.limits.max_frame_size)
+        return smallest(64 * 2**10, getattr(self.limits, "max_frame_size", None))
 
     @prefetch.default
     def _default_prefetch(self) -> int:
-        return min(256, self.limits.max_prefetch)
+        return smallest(256, getattr(self.limits, "max_prefetch", None))
 
     @prefetch.validator
     def _check_prefetch(self, _attribute: attrs.Attribute[int], prefetch: int) -> None:

@@ -31,6 +31,8 @@ import copy
 from enum import IntEnum
 from typing import ClassVar, Final, TypeVar
 
+from .escapes import escaped
+
 __all__ = [
     "ApplicationError",
     "Canceled",
@@ -195,7 +197,7 @@ class _CodedError(RSocketError):
         name = code_name(self.code)
         if not self.data:
             return name
-        shown = self.data[:_MAX_SHOWN].decode("utf-8", "replace")
+        shown = escaped(self.data[:_MAX_SHOWN].decode("utf-8", "replace"))
         return f"{name}: {shown}{self._cut()}"
 
     def __repr__(self) -> str:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import attrs
-from attrs import validators as v
 
 from .config import MAX_FRAME_SIZE
+from .field_checks import number, sized, whole
 
 __all__ = [
     "Lease",
@@ -33,22 +33,6 @@ _MAX_METADATA: Final = MAX_FRAME_SIZE - 14
 """The room for metadata in a LEASE frame: its header, time and number take 14 bytes."""
 
 
-def _check_seconds(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # Written so that NaN is refused too.
-    if not 0 <= value <= _MAX_U31 / 1000:
-        raise ValueError(f"{attribute.name} must be 0 to {_MAX_U31 / 1000} seconds, not {value!r}")
-
-
-def _check_metadata(instance: object, attribute: attrs.Attribute[Any], value: bytes | None) -> None:
-    if value is not None and not isinstance(value, bytes):
-        raise TypeError(f"{attribute.name} must be bytes or None, not {type(value).__name__}")
-    if value is not None and len(value) > _MAX_METADATA:
-        raise ValueError(
-            f"{attribute.name} of a lease must fit in one frame: at most {_MAX_METADATA} bytes, "
-            f"not {len(value)}"
-        )
-
-
 @attrs.frozen
 class Lease:
     """Permission for a number of requests within a time.
@@ -61,9 +45,11 @@ class Lease:
             16,777,201 bytes: it is sent in one frame.
     """
 
-    requests: int = attrs.field(validator=v.and_(v.instance_of(int), v.ge(0), v.le(_MAX_U31)))
-    time_to_live: float = attrs.field(validator=_check_seconds)
-    metadata: bytes | None = attrs.field(default=None, validator=_check_metadata)
+    requests: int = attrs.field(validator=whole(0, _MAX_U31))
+    time_to_live: float = attrs.field(validator=number(at_least=0, at_most=_MAX_U31 / 1000))
+    metadata: bytes | None = attrs.field(
+        default=None, validator=sized(bytes, 0, _MAX_METADATA, none=True)
+    )
 
     @property
     def time_to_live_ms(self) -> int:
@@ -182,7 +168,7 @@ class LeaseOptions:
 
     source: LeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
     wait: bool = attrs.field(default=True, kw_only=True)
-    max_waiting: int = attrs.field(default=256, validator=v.ge(0), kw_only=True)
+    max_waiting: int = attrs.field(default=256, validator=whole(0), kw_only=True)
 
 
 def lease_options(lease: LeaseOptions | LeaseSource | None) -> LeaseOptions | None:

@@ -8,18 +8,18 @@ terminal obeys; and it may be megabytes long. Errors have such texts as well: a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from traceback import TracebackException
 from typing import Any, Final
 
-__all__ = ["Block", "Escapes", "SafeTracebacks", "cut", "escaped", "safe", "safe_traceback"]
+from .escapes import cut, escaped
+
+__all__ = ["Block", "SafeTracebacks", "safe", "safe_traceback"]
 
 MAX_ARGUMENT: Final = 1000
 """Characters of one argument of a message."""
 MAX_BLOCK: Final = 20_000
 """Characters of a traceback, or of a `Block`."""
-_REMEMBERED: Final = 4096
-"""Characters in a table of escapes."""
 _MAX_ERROR: Final = 4000
 """Characters of the text of one exception, or of one of its notes."""
 
@@ -55,47 +55,6 @@ class _Safe:
 def safe(arguments: tuple[object, ...]) -> tuple[object, ...]:
     """Return arguments of a message whose texts are escaped and cut."""
     return tuple([each if type(each) in _PLAIN else _Safe(each) for each in arguments])
-
-
-def cut(text: str, at_most: int) -> str:
-    """Return a text without its middle, if it is longer than ``at_most`` characters."""
-    size = len(text)
-    if size <= at_most:
-        return text
-    half = at_most // 2
-    return f"{text[:half]}... ({size} characters) ...{text[size - half :]}"
-
-
-class Escapes(dict[int, str]):
-    """A table for `str.translate` that escapes the characters that cannot be printed.
-
-    A text of a peer may be megabytes long, and consist of such characters. A table takes less than
-    a tenth of the time and of the memory of a list of characters.
-
-    Args:
-        escape: Returns the text for such a character.
-    """
-
-    __slots__ = ("_escape",)
-
-    def __init__(self, escape: Callable[[str], str]) -> None:
-        super().__init__()
-        self._escape: Final = escape
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        text = character if character.isprintable() else self._escape(character)
-        if len(self) < _REMEMBERED:  # A peer could send all characters that there are.
-            self[code] = text
-        return text
-
-
-_ESCAPES: Final = Escapes(lambda c: c.encode("unicode_escape").decode("ascii"))
-
-
-def escaped(text: str) -> str:
-    """Return a text without line ends and other characters that cannot be printed."""
-    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 class SafeTracebacks(logging.Filter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, final
 
@@ -18,6 +18,7 @@ from .interactions.payload_body import PayloadBody, request_response_streamed
 from .interactions.request_channel import request_channel
 from .interactions.request_response import request_response
 from .interactions.request_stream import request_stream
+from .interactions.sending import AnyItems
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME
 from .payload import Payload
@@ -259,7 +260,7 @@ class Requester(
 
     def request_channel(
         self,
-        source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
+        source: AnyItems | Iterable[AnyPayload],
         *,
         payload: AnyPayload | None = None,
         route: str | None = None,
@@ -271,9 +272,11 @@ class Requester(
 
         Args:
             source: The items to send, as the responder grants credit: an async iterable (a
-                generator, a ReceiveChannel, ...) or a plain one. Its first item opens the channel.
-                If there are no items, the channel is not opened, and the replies end at once. A
-                task of the block iterates the source, and closes an async one.
+                generator, a ReceiveChannel, ...), a plain one, or a
+                `rsocket_trio.reactive_streams.Publisher`. Its first item opens the channel. If
+                there are no items, the channel is not opened, and the replies end at once. A task
+                of the block iterates the source, and closes an async one; a publisher is asked for
+                as many items as credit allows, and at most one more.
             payload: Opens the channel instead, before the source is iterated.
             route: Added in front of the metadata of the payload that opens the channel.
             metadata: Added behind the route.

@@ -15,13 +15,14 @@ this side (logger ``rsocket_trio``).
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterable, Awaitable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
 from .connection.resume_server import NO_SESSION
 from .errors import Invalid, RejectedResume
+from .interactions.sending import AnyItems
 from .log_policy import logger
 from .payload import Payload
 from .protocol.interaction import Interaction
@@ -160,9 +161,7 @@ class BodyResponder:
         """As `Responder.fire_and_forget`."""
         raise Invalid(_NO_FIRE_AND_FORGET)
 
-    def request_stream(
-        self, body: PayloadBody
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
+    def request_stream(self, body: PayloadBody) -> AnyItems | Awaitable[AnyItems]:
         """As `Responder.request_stream`."""
         raise Invalid(_NO_REQUEST_STREAM)
 
@@ -241,19 +240,19 @@ class Responder:
         """Take a message without an answer. An exception is logged here and not sent."""
         raise Invalid(_NO_FIRE_AND_FORGET)
 
-    def request_stream(
-        self, payload: Payload
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
+    def request_stream(self, payload: Payload) -> AnyItems | Awaitable[AnyItems]:
         """Answer with a stream: an async generator, a ReceiveChannel or another async iterable.
 
         One task iterates it as fast as the peer grants credit, at most one item ahead, and closes
-        it (``aclose``) when the stream ends.
+        it (``aclose``) when the stream ends. It may also be a
+        `rsocket_trio.reactive_streams.Publisher`: it is asked for as many items as the peer grants,
+        and at most one more.
         """
         raise Invalid(_NO_REQUEST_STREAM)
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
+    ) -> AnyItems | Awaitable[AnyItems]:
         """Answer a stream of payloads with a stream of payloads.
 
         Args:

@@ -25,7 +25,8 @@ from .sockets.tls import check_context
 from .transports import accept_transports
 from .transports.base import FrameTransport
 from .transports.origins import normal_origins
-from .uri import Uri, as_uri
+from .uri import RSOCKET, Uri, as_uri
+from .wires import serve_other_wire, wire_of
 
 __all__ = ["Server", "ServerStatistics", "serve", "serve_transport"]
 
@@ -103,7 +104,8 @@ async def serve(
             called once per connection and returns a responder.
         uris: Where to listen: ``tcp://host:port``, ``tls://host:port``, ``unix:///path``,
             ``ws://host:port/path``, ``wss://host:port/path``, as text or as a `Uri`. Port 0 is any
-            free port.
+            free port. If all addresses are of another wire, e.g. ``rsio://host:port``, its server
+            serves: `rsocket_trio.rsio.serve` or `rsocket_trio.ttrpc.serve`.
         config: Times, sizes and limits.
         ssl_context: TLS: needed for ``tls`` and ``wss``; an error if no address uses TLS.
         resume: Keep the sessions of clients that ask for resumption when their connection is lost:
@@ -126,7 +128,8 @@ async def serve(
         OSError: An address cannot be listened on.
         TypeError: The responder or another argument is of a wrong type.
         ValueError: A URI, a protocol or an origin is wrong; there is no URI or no protocol; the TLS
-            context is missing; no address has a use for ``ssl_context`` or ``allowed_origins``; or
+            context is missing; no address has a use for ``ssl_context`` or ``allowed_origins``;
+            the addresses belong to several wires, or their wire has no use for an argument; or
             ``max_connections`` is less than 1.
 
     Checkpoint: always.
@@ -135,6 +138,20 @@ async def serve(
     """
     if not uris:
         raise ValueError('name at least one address to listen on, e.g. "tcp://127.0.0.1:7878"')
+    wire = wire_of(uris)
+    if wire != RSOCKET:
+        given = {
+            "config": (config, _DEFAULT_CONFIG),
+            "ssl_context": (ssl_context, None),
+            "resume": (resume, None),
+            "lease": (lease, None),
+            "protocols": (protocols, PROTOCOLS),
+            "max_connections": (max_connections, None),
+            "allowed_origins": (allowed_origins, None),
+        }
+        options = {name: value for name, (value, usual) in given.items() if value is not usual}
+        await serve_other_wire(wire, responder, uris, options, task_status)
+        return
     service = _service(responder, config, resume, lease, protocols)
     limit = ConnectionLimit(max_connections)
     origins = normal_origins(allowed_origins)

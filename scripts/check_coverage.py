@@ -1,6 +1,8 @@
 """Check that the branch coverage of each package reaches its limit.
 
 Usage, after ``coverage combine``: ``python scripts/check_coverage.py``.
+
+The tests with the marker ``traced`` must reach the limits; others are not measured.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from rsocket_trio import (
     serve,
     serve_transport,
 )
+from rsocket_trio.escapes import cut, escaped
 from rsocket_trio.frames import (
     ErrorFrame,
     Frame,
@@ -33,7 +34,7 @@ from rsocket_trio.frames import (
     decode,
 )
 from rsocket_trio.log_policy import PeerLog, logger
-from rsocket_trio.log_text import MAX_ARGUMENT, MAX_BLOCK, Block, cut, escaped
+from rsocket_trio.log_text import MAX_ARGUMENT, MAX_BLOCK, Block
 from rsocket_trio.metadata.composite import MetadataEntry
 from rsocket_trio.metadata.mime_types import MIME
 from rsocket_trio.testing.frame_peer import FramePeer

@@ -36,17 +36,18 @@ def test_every_module_can_be_imported():
 
 
 def test_the_distribution_installs_only_its_own_names():
-    """The distribution has one package, modules for Spark, a command and a protoc plugin."""
+    """A package, modules for Spark and pytest, a command, plugins of protoc and pytest."""
     try:
         installed = distribution("rsocket-trio")
     except PackageNotFoundError:
         pytest.skip("runs from the sources, not installed")
     names = {path.parts[0] for path in installed.files or ()}
     names = {name for name in names if not name.startswith(("_editable", "rsocket_trio-", ".."))}
-    modules = {"pyspark_lumberjack.py", "pyspark_rsocket.py"}
+    modules = {"pyspark_lumberjack.py", "pyspark_rsio.py", "pyspark_rsocket.py"}
+    modules |= {"rsocket_trio_tck_plugin.py"}
     assert names - {"__pycache__"} in ({"rsocket_trio", *modules}, set())
     commands = sorted(point.name for point in installed.entry_points)
-    assert commands == ["protoc-gen-trio-ttrpc", "rsocket-trio"]
+    assert commands == ["protoc-gen-trio-ttrpc", "rsocket-trio", "rsocket_trio_tck_plugin"]
 
 
 def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch):
@@ -57,7 +58,7 @@ def test_without_pyspark_the_error_says_how_to_install_it(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'rsocket-trio\[spark\]'"):
         session("name")
-    for name in ("pyspark_rsocket", "pyspark_lumberjack"):
+    for name in ("pyspark_rsocket", "pyspark_lumberjack", "pyspark_rsio"):
         monkeypatch.delitem(sys.modules, name, raising=False)
         assert not hasattr(importlib.import_module(name), "DefaultSource")
         del sys.modules[name]  # The next test needs it with PySpark.

@@ -40,7 +40,7 @@ class RuntimeClient:
     """The runtime's side: the plugin calls it."""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "RuntimeClient")
 
     async def register_plugin(self, request, *, metadata=None):
         """Tells the name and the place of the plugin among others. It comes before anything else."""
@@ -133,7 +133,7 @@ class PluginClient:
     """The plugin's side: the runtime calls it."""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "PluginClient")
 
     async def configure(self, request, *, metadata=None):
         """Brings the configuration of the plugin, and asks which events it wants."""

@@ -6,6 +6,8 @@ The modules, in reading order. Every run uses these:
 - ``grammar``: all commands and options
 - ``lumberjack_grammar``: those of the group ``lumberjack``
 - ``ttrpc_grammar``: those of the group ``ttrpc``
+- ``rsio_grammar``: those of the group ``rsio``
+- ``conformance_grammar``: those of ``conformance``
 - ``spool_options``: those of commands that keep events in a spool
 - ``collect_grammar``: those of ``collect``
 - ``spool_grammar``: those of the group ``spool``
@@ -35,6 +37,8 @@ The commands. Each module is imported when its command runs:
 - ``ttrpc_call``: call a unary method
 - ``ttrpc_stream``: call a streaming method
 - ``ttrpc_serve``: serve services by ttrpc until a signal stops it
+- ``rsio_subscribe``: subscribe to a publisher, and print its elements
+- ``conformance``: test an implementation of rsio, rule by rule
 
 The commands share these:
 

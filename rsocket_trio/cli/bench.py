@@ -10,7 +10,7 @@ import trio
 
 from rsocket_trio import Payload
 from rsocket_trio.errors import StreamError
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 
 from .bench_operations import OPERATIONS
 from .client import run_client

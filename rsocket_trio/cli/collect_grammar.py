@@ -65,9 +65,9 @@ def add_collect(commands: Commands) -> None:
         metavar="URI",
         type=subscription,
         action="append",
-        help="store the stream of a publisher of RSocket: tcp://HOST:PORT/ROUTE, or with a # before"
-        " the route, as in ws://HOST:PORT/PATH#ROUTE; events that a publisher sends while the"
-        " connection is lost are lost; may be repeated",
+        help="store the stream of a publisher of RSocket or rsio: tcp://HOST:PORT/ROUTE,"
+        " rsio://HOST:PORT/NAME, or with a # before the route, as in ws://HOST:PORT/PATH#ROUTE;"
+        " events that a publisher sends while the connection is lost are lost; may be repeated",
     )
     parser.add_argument(
         "--grace",

@@ -24,7 +24,7 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
 )
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 from rsocket_trio.uri import parse_uri
 
 from .certificates import client_context

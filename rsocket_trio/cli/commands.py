@@ -15,7 +15,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"  # noqa: SLF00
 STATUSES: Final = """\
 exit status:
   0    success
-  1    the peer answered with an error; decode, spool read: some input is malformed
+  1    the peer answered with an error; decode, spool read: some input is malformed;
+       conformance: a rule failed
   2    wrong usage: an argument, or a file or target that it names
   3    the connection failed, was refused or was lost; serve: cannot listen; lumberjack
        ship: nothing was acknowledged for --timeout

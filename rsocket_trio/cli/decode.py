@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rsocket_trio.errors import MalformedFrame
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 
 from .exits import DONE, LOCAL_IO, PEER_ERROR, Failure
 from .output import json_line
 from .standard_streams import print_bytes
-from .wire_formats import Dump, WireFormat, wire_format
+from .wire_formats import Cut, Dump, wire_format
 
 if TYPE_CHECKING:
     import argparse
@@ -26,8 +26,9 @@ def run(args: argparse.Namespace) -> int:
     status = DONE
     wire = wire_format(args.protocol)
     dump = wire.load()
+    cut = wire.cutter(tcp=args.tcp)
     for text in _texts(args.frames):
-        for frame in _frames(text, wire, tcp=args.tcp):
+        for frame in _frames(text, cut):
             line, well_formed = _line(frame, dump, as_json=args.json)
             print_bytes(line)
             if not well_formed:
@@ -55,14 +56,14 @@ def _stdin_lines() -> Iterator[str]:
         raise Failure(f"cannot read standard input: {error.strerror}", LOCAL_IO) from error
 
 
-def _frames(text: str, wire: WireFormat, *, tcp: bool) -> Iterable[bytes | ValueError]:
+def _frames(text: str, cut: Cut) -> Iterable[bytes | ValueError]:
     digits = re.sub(r"\s+", "", text).removeprefix("0x")
     try:
         data = bytes.fromhex(digits)
     except ValueError:
         shown = digits if len(digits) <= 40 else f"{digits[:40]}..."
         return [ValueError(f"not pairs of hexadecimal digits: {shown!r}")]
-    return wire.frames(data, tcp=tcp)
+    return cut(data)
 
 
 def _line(frame: bytes | ValueError, dump: Dump, *, as_json: bool) -> tuple[bytes, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from rsocket_trio.log_text import Escapes, escaped
+from rsocket_trio.escapes import Escapes, escaped
 from rsocket_trio.lumberjack import InvalidEvent, decode_json, decode_pairs
 
 from .output import json_line

@@ -13,6 +13,7 @@ from rsocket_trio._version import __version__
 from .collect_grammar import add_collect
 from .command_parser import CommandParser
 from .commands import DASH_HINT, STATUSES, Commands, add_command
+from .conformance_grammar import add_conformance
 from .lumberjack_grammar import add_lumberjack
 from .options import (
     above_zero,
@@ -24,12 +25,13 @@ from .options import (
     add_tls,
     add_uri,
     add_verbosity,
-    address,
+    any_address,
     origin,
     positive,
     rate,
     seconds,
 )
+from .rsio_grammar import add_rsio
 from .spool_grammar import add_spool
 from .ttrpc_grammar import add_ttrpc
 from .wire_formats import summaries
@@ -45,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rsocket-trio",
         description="RSocket from the command line: serve, send requests, measure, decode frames;"
-        " log events by Lumberjack; calls by ttrpc.",
+        " log events by Lumberjack; calls by ttrpc; publishers by rsio.",
         epilog="examples:\n"
         "  rsocket-trio serve app.py --listen tcp://127.0.0.1:7878\n"
         "  rsocket-trio request tcp://127.0.0.1:7878 hello --route greet\n"
@@ -74,6 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_collect(commands)
     add_spool(commands)
     add_ttrpc(commands)
+    add_rsio(commands)
+    add_conformance(commands)
     return parser
 
 
@@ -90,6 +94,7 @@ def _add_serve(commands: Commands) -> None:
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
         "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem",
+        "app.py --listen tcp://127.0.0.1:7878 --listen rsio://127.0.0.1:7980",
     )
     parser.add_argument(
         "target",
@@ -100,10 +105,11 @@ def _add_serve(commands: Commands) -> None:
     parser.add_argument(
         "--listen",
         metavar="URI",
-        type=address,
+        type=any_address,
         action="append",
         required=True,
-        help="address to listen on; port 0 means any free port; may be repeated",
+        help="address to listen on, of RSocket or rsio; port 0 means any free port; may be"
+        " repeated",
     )
     parser.add_argument(
         "--grace",

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 
 from .log_thread import ThreadedHandler
 from .output import json_line, utc

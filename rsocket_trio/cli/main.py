@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rsocket_trio.log_text import escaped, safe_traceback
+from rsocket_trio.escapes import escaped
+from rsocket_trio.log_text import safe_traceback
 
 from .exits import BROKEN_PIPE, INTERRUPTED, USAGE, Failure
 from .grammar import build_parser

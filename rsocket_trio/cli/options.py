@@ -11,8 +11,8 @@ import re
 from typing import Final
 
 from rsocket_trio.sizes import parse_size
-from rsocket_trio.transports.origins import normal_origin
 from rsocket_trio.uri import parse_uri
+from rsocket_trio.wires import wire_of
 
 from .command_parser import CommandParser
 
@@ -29,6 +29,7 @@ __all__ = [
     "add_uri",
     "add_verbosity",
     "address",
+    "any_address",
     "collector_address",
     "header",
     "lumberjack_address",
@@ -300,6 +301,9 @@ def rate(text: str) -> tuple[int, float]:
 
 def origin(text: str) -> str:
     """An argument type: the origin of a web page, in the form that browsers send."""
+    # Importing it takes time, which the other commands do not need.
+    from rsocket_trio.transports.origins import normal_origin
+
     try:
         return normal_origin(text)
     except ValueError as error:
@@ -314,6 +318,20 @@ def address(text: str) -> str:
         other = text.lower().startswith(("lumberjack:", "lumberjacks:"))
         hint = "; for log events there are rsocket-trio lumberjack serve and ship" if other else ""
         raise argparse.ArgumentTypeError(f"{error}{hint}") from error
+    return text
+
+
+def any_address(text: str) -> str:
+    """An argument type: an address of RSocket or rsio, unchanged."""
+    if wire_of([text]) != "rsio":
+        return address(text)
+    # Importing it takes time, which the other commands do not need.
+    from rsocket_trio.rsio.addresses import rsio_uri
+
+    try:
+        rsio_uri(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rsocket_trio.log_text import Escapes
+from rsocket_trio.escapes import Escapes
 
 if TYPE_CHECKING:
     from rsocket_trio.payload import Payload

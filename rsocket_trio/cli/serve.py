@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from rsocket_trio import Lease, LeaseOptions, ServerResume, serve
-from rsocket_trio.uri import parse_uri
+from rsocket_trio.uri import Uri, parse_uri
+from rsocket_trio.wires import wire_of
 
 from .certificates import load_certificate
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import serve_until_stopped
-from .target import load_target
+from .serving import RunningServer, serve_until_stopped
+from .target import load_published, load_target
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +27,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the target on every ``--listen`` address.
+    """Serve the target on every ``--listen`` address, those of rsio beside those of RSocket.
 
     Returns:
         0 after a graceful stop, else 128 plus the number of the signal that stopped it at once.
@@ -34,37 +36,124 @@ def run(args: argparse.Namespace) -> int:
         Failure: The target or the certificate cannot be loaded, or an address cannot be used.
     """
     log_to_stderr(args, normally=logging.INFO)
+    rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
+    plain = [uri for uri in args.listen if uri not in rsio]
     context = _ssl_context(args)
-    target = load_target(args.target)
-    start = partial(
-        serve,
-        target,
-        *args.listen,
-        ssl_context=context,
-        lease=_lease(args),
-        resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
-        max_connections=args.max_connections,
-        allowed_origins=_origins(args),
-    )
+    options: dict[str, Any] = {"max_connections": args.max_connections}
+    origins = _origins(args)
+    starts = []
+    if plain:
+        starts.append(
+            partial(
+                serve,
+                load_target(args.target),
+                *plain,
+                ssl_context=context if _any_encrypted(plain) else None,
+                lease=_lease(args),
+                resume=None if args.resume is None else ServerResume(session_lifetime=args.resume),
+                allowed_origins=origins if _any_websocket(plain) else None,
+                **options,
+            )
+        )
+    elif args.lease is not None or args.resume is not None:
+        raise Failure("--lease and --resume work only with addresses of RSocket", USAGE)
+    if rsio:
+        starts.append(
+            partial(
+                _serve_rsio,
+                load_published(args.target),
+                rsio,
+                ssl_context=_copy_of(args, context) if _any_encrypted(rsio) else None,
+                allowed_origins=origins if _any_websocket(rsio) else None,
+                **options,
+            )
+        )
+    start = starts[0] if len(starts) == 1 else partial(_serve_all, starts)
     return trio.run(serve_until_stopped, start, args.grace, "running streams")
 
 
+async def _serve_rsio(
+    target: Any, uris: list[str], *, task_status: trio.TaskStatus[Any], **options: Any
+) -> None:
+    # Importing it takes time, which servers of RSocket do not need.
+    from rsocket_trio.rsio import serve as serve_rsio
+
+    await serve_rsio(target, *uris, **options, task_status=task_status)
+
+
+class _Servers:
+    """Several servers as one."""
+
+    def __init__(self, servers: list[RunningServer]) -> None:
+        self.uris = [uri for each in servers for uri in each.uris]
+        self._servers = servers
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Stop all of them gracefully, at the same time.
+
+        Checkpoint: always.
+        If cancelled: they still stop.
+        """
+        async with trio.open_nursery() as nursery:
+            for each in self._servers:
+                nursery.start_soon(partial(each.aclose, grace=grace))
+
+
+async def _serve_all(
+    starts: Sequence[Callable[..., Awaitable[None]]],
+    *,
+    task_status: trio.TaskStatus[_Servers],
+) -> None:
+    refused: OSError | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            servers = [await nursery.start(each) for each in starts]
+        except OSError as error:  # raised below: the nursery would wrap it in a group
+            refused = error
+            nursery.cancel_scope.cancel(reason="an address cannot be listened on")
+        else:
+            task_status.started(_Servers(servers))
+    if refused is not None:
+        raise refused
+
+
+def _parsed(uri: str) -> Uri:
+    return parse_uri(uri, wire_of([uri]))
+
+
+def _any_encrypted(uris: list[str]) -> bool:
+    return any(_parsed(uri).is_encrypted for uri in uris)
+
+
+def _any_websocket(uris: list[str]) -> bool:
+    return any(_parsed(uri).is_websocket for uri in uris)
+
+
 def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
-    encrypted = [uri for uri in args.listen if parse_uri(uri).is_encrypted]
+    encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
     if args.cert is None:
         if encrypted or args.key is not None:
             raise Failure(f"{encrypted[0] if encrypted else '--key'} needs --cert", USAGE)
         return None
     if not encrypted:
         raise Failure("--cert works only with tls:// and wss:// addresses", USAGE)
+    return _load(args)
+
+
+def _load(args: argparse.Namespace) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     load_certificate(context, args.cert, args.key)
     return context
 
 
+def _copy_of(args: argparse.Namespace, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """Return a context of its own for rsio, which sets the ALPN."""
+    return None if context is None else _load(args)
+
+
 def _origins(args: argparse.Namespace) -> list[str] | None:
     origins: list[str] | None = args.allow_origin
-    if origins is not None and not any(parse_uri(uri).is_websocket for uri in args.listen):
+    if origins is not None and not _any_websocket(args.listen):
         raise Failure("--allow-origin works only with ws:// and wss:// addresses", USAGE)
     return origins
 

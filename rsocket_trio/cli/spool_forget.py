@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import (
     Retention,
     SpoolError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 from rsocket_trio.spool import SpoolError, describe_spool
 
 from .exits import DONE, USAGE, Failure

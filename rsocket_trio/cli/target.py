@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rsocket_trio.responder import Responder
 
@@ -18,7 +18,7 @@ from .exits import USAGE, Failure
 if TYPE_CHECKING:
     from rsocket_trio.responder import Acceptor
 
-__all__ = ["load_object", "load_target"]
+__all__ = ["load_object", "load_published", "load_target"]
 
 T = TypeVar("T")
 
@@ -32,6 +32,15 @@ def load_target(target: str) -> Responder | Acceptor:
         Failure: As for `load_object`.
     """
     return load_object(target, _check)
+
+
+def load_published(target: str) -> Any:
+    """Import what rsio can serve: also a mapping of publishers, or a resolver function.
+
+    Raises:
+        Failure: As for `load_object`.
+    """
+    return load_object(target, _check_published)
 
 
 def load_object(target: str, check: Callable[[object, str], T]) -> T:
@@ -136,6 +145,17 @@ def _check(found: object, target: str) -> Responder | Acceptor:
         text = f"{target!r} is not an acceptor function: it must take two arguments"
         raise Failure(f"{text}, the setup and the requester", USAGE)
     return cast("Acceptor", found)
+
+
+def _check_published(found: object, target: str) -> object:
+    # Importing it takes time, which the other commands do not need.
+    from rsocket_trio.rsio.targets import check_served
+
+    try:
+        check_served(found)
+    except TypeError as error:
+        raise Failure(f"{target!r}: {error}", USAGE) from error
+    return found
 
 
 def _takes_two_arguments(function: Callable[..., object]) -> bool:

@@ -10,7 +10,7 @@ import trio
 
 from rsocket_trio import ttrpc
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed, ProtocolError
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 
 from .exits import PEER_ERROR, UNREACHABLE, Failure
 from .interrupt import Interruption, interruptible

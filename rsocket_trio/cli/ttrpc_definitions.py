@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pb2 import (
     FieldDescriptorProto,
 )
 
-from rsocket_trio.log_text import escaped
+from rsocket_trio.escapes import escaped
 from rsocket_trio.ttrpc.descriptors import Descriptors, kind_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
 
 from rsocket_trio.ttrpc.descriptors import DescriptorError
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_CLOSE: Final = 0.8
+"""How close they are at least; names of one package always have much in common."""
+
+_MOST_CLOSE: Final = 3
+"""The most names that are proposed for a wrong one."""
+
 
 def run(args: argparse.Namespace) -> int:
     """Print what the name stands for, as in a .proto file or as JSON.
@@ -29,8 +36,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = descriptors.find(args.name)
     except DescriptorError as error:
+        close = get_close_matches(args.name, descriptors.names(), _MOST_CLOSE, _CLOSE)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
         names = ", ".join(each.full_name for each in descriptors.services()) or "none"
-        raise Failure(f"{error}; services: {names}", USAGE) from error
+        raise Failure(f"{error}; {hint}services: {names}", USAGE) from error
     # It needs protobuf, which is installed if there are descriptors.
     from .ttrpc_definitions import definition_text, definition_value
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rsocket_trio.ttrpc.descriptors import kind_of
 
 from .exits import DONE
-from .logs import log_to_stderr
+from .logs import log_to_stderr, logger
 from .output import json_line
 from .standard_streams import print_bytes
 from .ttrpc_schema import load_descriptors
@@ -27,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args)
     methods = [each for service in load_descriptors(args).services() for each in service.methods]
     paths = [f"{each.containing_service.full_name}/{each.name}" for each in methods]
+    if not methods:
+        logger.warning("there are no methods in these files")
     width = max(map(len, paths), default=0)
     for path, method in zip(paths, methods, strict=True):
         kind = kind_of(method).value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from rsocket_trio.responder import Responder
-from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
+from rsocket_trio.ttrpc import Allow, Service, ServiceBase, TtrpcServer, serve
 from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
@@ -48,9 +48,20 @@ async def _serve(
     await serve(
         target,
         *args.listen,
+        allow=_allowed(args.allow),
         max_connections=args.max_connections,
         task_status=task_status,
     )
+
+
+def _allowed(who: Sequence[tuple[str, int | bool]]) -> Allow | None:
+    if not who:
+        return None
+    flags = dict(who)
+    ids = {
+        kind: [value for name, value in who if name == kind] for kind in ("uids", "gids", "cids")
+    }
+    return Allow(**ids, same_user="same_user" in flags, root="root" in flags)
 
 
 def _served(found: object, target: str) -> _Served:

@@ -12,7 +12,15 @@ from typing import Final, Protocol, cast
 
 import attrs
 
-__all__ = ["Dump", "WireFormat", "frames_with_length", "register", "summaries", "wire_format"]
+__all__ = [
+    "Cut",
+    "Dump",
+    "WireFormat",
+    "frames_with_length",
+    "register",
+    "summaries",
+    "wire_format",
+]
 
 Cut = Callable[[bytes], Iterator[bytes | ValueError]]
 """Cuts bytes into frames; yields an error for the rest, if it is not a frame."""
@@ -39,16 +47,32 @@ class WireFormat:
         cut: Cuts the bytes of a byte stream into frames, for ``--tcp``. ``None``: the frames show
             their own length, and the module has a function ``cut_frames``, used also without
             ``--tcp``.
+        remembers: Frames can only be read by what earlier ones have said: the module has a function
+            ``frame_cutter`` too, which returns what cuts all of the input.
     """
 
     name: str
     summary: str
     module: str
     cut: Cut | None
+    remembers: bool = False
 
     def load(self) -> Dump:
         """Import the module."""
         return cast("Dump", import_module(self.module))
+
+    def cutter(self, *, tcp: bool) -> Cut:
+        """Return what cuts the arguments of one command into frames, in their order.
+
+        Args:
+            tcp: Whether the frames are as on a byte stream.
+        """
+        if self.cut is not None:
+            return self.cut if tcp else _whole
+        module = import_module(self.module)
+        if self.remembers:
+            return cast("Cut", module.frame_cutter())
+        return cast("Cut", module.cut_frames)
 
     def frames(self, data: bytes, *, tcp: bool) -> Iterator[bytes | ValueError]:
         """Return the frames in the bytes of one argument.
@@ -57,10 +81,11 @@ class WireFormat:
             data: One frame; or several, with ``tcp`` or if the frames show their own length.
             tcp: Whether the frames are as on a byte stream.
         """
-        if self.cut is not None:
-            return self.cut(data) if tcp else iter([data])
-        cut: Cut = import_module(self.module).cut_frames
-        return cut(data)
+        return self.cutter(tcp=tcp)(data)
+
+
+def _whole(data: bytes) -> Iterator[bytes | ValueError]:
+    return iter([data])
 
 
 _FORMATS: Final[dict[str, WireFormat]] = {}
@@ -153,5 +178,14 @@ register(
         summary="several frames may follow one another, also without --tcp",
         module="rsocket_trio.ttrpc.wire.dump",
         cut=None,
+    )
+)
+register(
+    WireFormat(
+        name="rsio",
+        summary="several messages may follow one another, also without --tcp",
+        module="rsocket_trio.rsio.wire.dump",
+        cut=None,
+        remembers=True,
     )
 )

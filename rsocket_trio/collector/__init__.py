@@ -16,7 +16,9 @@ The modules, in reading order:
 - ``running``: what runs in it, and how it stops
 - ``ingest``: events that peers send by RSocket
 - ``ingest_config``: how these form batches, and how RSocket connections are treated
-- ``subscriptions``: events of publishers, by streams that the collector opens
+- ``subscriptions``: streams of publishers, as users name them
+- ``subscriber``: follows one of them, and stores its events
+- ``feeds``: where these come from: a responder of RSocket, a publisher of rsio
 - ``gathering``: the events of a stream until they are worth a batch
 - ``own_metadata``: the metadata of an event without those for the collector
 - ``stored``: payloads in a spool, and out of it

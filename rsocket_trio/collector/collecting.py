@@ -29,7 +29,8 @@ from .messages import STATUS, CollectorStatistics
 from .running import Running
 from .service import reading_router
 from .storage import Storage
-from .subscriptions import Subscriber, Subscription, parse_subscription
+from .subscriber import Subscriber
+from .subscriptions import Subscription, parse_subscription
 
 __all__ = ["Collector", "collect"]
 
@@ -115,7 +116,8 @@ async def collect(
         directory: The directory of the spool, as for `rsocket_trio.spool.open_spool`.
         listen: Where to listen: ``lumberjack://host:port`` and ``lumberjacks://host:port`` for
             senders of Lumberjack; ``tcp``, ``tls``, ``unix``, ``ws`` and ``wss`` for RSocket.
-        subscribe: Publishers of RSocket, whose streams are stored: see `parse_subscription`.
+        subscribe: Publishers of RSocket and rsio, whose streams are stored: see
+            `parse_subscription`.
         max_size: The bytes that the spool may store.
         retention: How long batches are kept that no consumer needs.
         ssl_context: TLS of the addresses with TLS.

@@ -9,9 +9,9 @@ import attrs
 import trio
 
 from ..errors import RSocketError
-from ..interactions.demand import PayloadStream
 from ..payload import Payload
 from ..spool import Batch
+from .feeds import EventStream
 from .ingest_config import IngestConfig
 from .own_metadata import Item
 from .stored import payloads_to_store
@@ -48,7 +48,7 @@ class Gathering:
         largest: The bytes of the largest of them.
     """
 
-    stream: PayloadStream
+    stream: EventStream
     config: IngestConfig
     most: int = 2**31
     items: list[Payload] = attrs.field(factory=list, init=False)

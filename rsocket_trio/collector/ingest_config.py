@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Final
 
 import attrs
-from attrs import validators as v
 
 from ..config import ConnectionConfig, Limits
+from ..field_checks import COUNT, number, whole
 
 __all__ = ["COLLECTOR_CONFIG", "IngestConfig"]
-
-_count = v.and_(v.instance_of(int), v.ge(1))
-
-
-def _not_negative(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # This form of the condition also refuses NaN.
-    if not 0 <= value < inf:
-        raise ValueError(f"{attribute.name} must be at least 0 and finite, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -44,15 +35,15 @@ class IngestConfig:
             unread bytes of a connection are bounded in any case (`Limits.max_unread_size`). 16 MiB.
     """
 
-    max_batch_events: int = attrs.field(default=2048, validator=_count)
-    max_batch_size: int = attrs.field(default=2**20, validator=_count)
-    linger: float = attrs.field(default=0.02, validator=_not_negative)
-    max_pending_size: int = attrs.field(default=16 * 2**20, validator=_count)
-    max_all_pending_size: int = attrs.field(default=128 * 2**20, validator=_count)
-    max_pending_connections: int = attrs.field(default=16384, validator=_count)
-    max_channels_per_connection: int = attrs.field(default=16, validator=_count)
-    max_granted_events: int = attrs.field(default=1024, validator=[_count, v.le(65536)])
-    max_granted_size: int = attrs.field(default=16 * 2**20, validator=_count)
+    max_batch_events: int = attrs.field(default=2048, validator=COUNT)
+    max_batch_size: int = attrs.field(default=2**20, validator=COUNT)
+    linger: float = attrs.field(default=0.02, validator=number(at_least=0, finite=True))
+    max_pending_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
+    max_all_pending_size: int = attrs.field(default=128 * 2**20, validator=COUNT)
+    max_pending_connections: int = attrs.field(default=16384, validator=COUNT)
+    max_channels_per_connection: int = attrs.field(default=16, validator=COUNT)
+    max_granted_events: int = attrs.field(default=1024, validator=whole(1, 65536))
+    max_granted_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
 
     def for_spool(self, max_size: int) -> IngestConfig:
         """Return this with batches of which several fit into a spool of this size."""

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import attrs
-from attrs import validators as v
+
+from ..field_checks import COUNT, FINITE
 
 __all__ = ["CollectorLimits"]
-
-_count = v.and_(v.instance_of(int), v.ge(1))
-
-
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # This form of the condition also refuses NaN.
-    if not 0 < value < inf:
-        raise ValueError(f"{attribute.name} must be greater than 0 and finite, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -55,15 +46,15 @@ class CollectorLimits:
             be deleted meanwhile. If the process of the instance dies, its connection ends. 10 s.
     """
 
-    max_reads: int = attrs.field(default=256, validator=_count)
-    max_reads_per_connection: int = attrs.field(default=16, validator=_count)
-    max_read_memory: int = attrs.field(default=128 * 2**20, validator=_count)
-    max_read_memory_per_connection: int = attrs.field(default=32 * 2**20, validator=_count)
-    max_read_wait: float = attrs.field(default=15.0, validator=_positive)
-    stall_time: float = attrs.field(default=10.0, validator=_positive)
-    min_read_rate: float = attrs.field(default=256.0 * 2**10, validator=_positive)
-    max_consumers: int = attrs.field(default=64, validator=_count)
-    max_consumers_per_connection: int = attrs.field(default=8, validator=_count)
-    max_instances: int = attrs.field(default=4096, validator=_count)
-    max_instances_per_connection: int = attrs.field(default=16, validator=_count)
-    instance_timeout: float = attrs.field(default=10.0, validator=_positive)
+    max_reads: int = attrs.field(default=256, validator=COUNT)
+    max_reads_per_connection: int = attrs.field(default=16, validator=COUNT)
+    max_read_memory: int = attrs.field(default=128 * 2**20, validator=COUNT)
+    max_read_memory_per_connection: int = attrs.field(default=32 * 2**20, validator=COUNT)
+    max_read_wait: float = attrs.field(default=15.0, validator=FINITE)
+    stall_time: float = attrs.field(default=10.0, validator=FINITE)
+    min_read_rate: float = attrs.field(default=256.0 * 2**10, validator=FINITE)
+    max_consumers: int = attrs.field(default=64, validator=COUNT)
+    max_consumers_per_connection: int = attrs.field(default=8, validator=COUNT)
+    max_instances: int = attrs.field(default=4096, validator=COUNT)
+    max_instances_per_connection: int = attrs.field(default=16, validator=COUNT)
+    instance_timeout: float = attrs.field(default=10.0, validator=FINITE)

@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-from attrs import validators as v
+
+from ..field_checks import instance_of, number, optional, sized, whole
 
 __all__ = [
     "EVENTS",
@@ -60,7 +61,7 @@ _LAST_TIME: Final = 253_402_300_799
 """The years 1 to 9999, in seconds since 1970."""
 
 # A reader checks what it is told: an offset, for example, may go to a checkpoint that lasts.
-_offset = v.and_(v.ge(0), v.le(_MAX_OFFSET))
+_offset = whole(0, _MAX_OFFSET)
 
 
 def _check_facts(_head: object, _attribute: attrs.Attribute[Any], facts: Mapping[str, str]) -> None:
@@ -99,7 +100,7 @@ class SpoolInfo:
             for.
     """
 
-    spool_id: str = attrs.field(validator=[v.min_len(1), v.max_len(_MAX_SPOOL_ID)])
+    spool_id: str = attrs.field(validator=sized(str, 1, _MAX_SPOOL_ID))
     oldest: int = attrs.field(validator=_offset)
     head: int = attrs.field(validator=_offset)
     size: int
@@ -107,7 +108,7 @@ class SpoolInfo:
     full: bool
     trouble: str | None
     positions: Mapping[str, int]
-    reach: int | None = attrs.field(default=None, validator=v.optional(_offset))
+    reach: int | None = attrs.field(default=None, validator=optional(_offset))
 
     @head.validator
     def _check_head(self, _attribute: attrs.Attribute[int], head: int) -> None:
@@ -139,12 +140,12 @@ class BatchHead:
     """Everything about a stored batch but its bytes: see `rsocket_trio.spool.StoredBatch`."""
 
     first: int = attrs.field(validator=_offset)
-    count: int = attrs.field(validator=[v.ge(1), v.le(_MAX_COUNT)])
+    count: int = attrs.field(validator=whole(1, _MAX_COUNT))
     start: int = attrs.field(validator=_offset)
     stop: int = attrs.field(validator=_offset)
-    encoding: str = attrs.field(validator=v.max_len(_MAX_ENCODING))
-    facts: Mapping[str, str] = attrs.field(validator=_check_facts)
-    stored_at: float = attrs.field(validator=[v.ge(_FIRST_TIME), v.le(_LAST_TIME)])
+    encoding: str = attrs.field(validator=sized(str, 0, _MAX_ENCODING))
+    facts: Mapping[str, str] = attrs.field(validator=[instance_of(Mapping), _check_facts])
+    stored_at: float = attrs.field(validator=number(at_least=_FIRST_TIME, at_most=_LAST_TIME))
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,7 @@ from ..spool import Spool
 from .ingest import Ingest
 from .messages import CollectorStatistics
 from .storage import Storage
-from .subscriptions import Subscriber
+from .subscriber import Subscriber
 
 __all__ = ["Running"]
 

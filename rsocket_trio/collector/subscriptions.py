@@ -1,41 +1,21 @@
-"""Events of publishers into the spool: `Subscription`, `parse_subscription`, `Subscriber`."""
+"""Streams that a collector stores, as users name them: `Subscription`, `parse_subscription`."""
 
 from __future__ import annotations
 
-import random
-import ssl
-from typing import Any, Final
+from typing import Final
 
 import attrs
-import trio
 
-from ..client import connect
-from ..config import ConnectionConfig
-from ..errors import RSocketError
-from ..interactions.demand import PayloadStream
-from ..log_policy import logger
-from ..log_text import cut
 from ..metadata import MIME
-from ..payload import Payload
-from ..protocol.retry import Retry
-from ..requester import Requester
-from ..spool import SpoolError
+from ..rsio.addresses import WIRE, rsio_uri
 from ..uri import Uri, parse_uri
-from .gathering import Gathering, batches_of
-from .ingest import Ingest, drain
-from .ingest_config import COLLECTOR_CONFIG, IngestConfig
-from .messages import SubscriptionStatistics
-from .own_metadata import own_metadata
-from .storage import Storage
 
-__all__ = ["Subscriber", "Subscription", "parse_subscription"]
+__all__ = ["Subscription", "parse_subscription"]
 
-_FIRST_SIZE: Final = 2**20
-"""Bytes that an event is taken to have before the first one has come."""
-_LEAST_SIZE: Final = 2**14
-"""Bytes that an event is taken to have at least, as a larger one may follow."""
-_MAX_TROUBLE: Final = 300
-"""Characters of an error that the status shows: the publisher may send megabytes."""
+_MAX_ROUTE: Final = 255
+"""Bytes of a route of RSocket (metadata extension Routing)."""
+_MAX_NAME: Final = 1024
+"""Bytes of the name of a publisher of rsio: the limit of its receivers."""
 
 
 @attrs.frozen
@@ -44,8 +24,8 @@ class Subscription:
 
     Attributes:
         uri: The address of the publisher.
-        route: The route of the stream.
-        data: The data of the request.
+        route: The route of the stream; with rsio, the name of the publisher.
+        data: The data of the request; rsio has none.
         mime_type: The MIME type of these data, and of the data that the publisher is asked for.
     """
 
@@ -54,17 +34,22 @@ class Subscription:
     data: bytes = b""
     mime_type: str = MIME.JSON
 
+    @property
+    def is_rsio(self) -> bool:
+        """Whether the publisher is one of rsio, and not a responder of RSocket."""
+        return self.uri.scheme.startswith(WIRE)
+
     def __str__(self) -> str:
         separator = "#" if self.uri.path else "/"
         return f"{self.uri}{separator}{self.route}"
 
 
 def parse_subscription(text: str) -> Subscription:
-    """Read a subscription: an address and a route.
+    """Read a subscription: an address, and a route or the name of a publisher of rsio.
 
-    The route is the path: ``tcp://host:7878/route``. An address that has a path itself has the
-    route behind a ``#``: ``ws://host:7879/rsocket#route``, ``unix:///run/app.sock#route``. This
-    form is allowed for each address.
+    The route is the path: ``tcp://host:7878/route``, ``rsio://host:7980/ticks?every=0.1``. An
+    address that has a path itself has the route behind a ``#``: ``ws://host:7879/rsocket#route``,
+    ``unix:///run/app.sock#route``. This form is allowed for each address.
 
     Args:
         text: The text.
@@ -73,193 +58,16 @@ def parse_subscription(text: str) -> Subscription:
         ValueError: It is no address with a route.
     """
     address, mark, route = text.partition("#")
-    if not mark and not address.startswith(("ws:", "wss:", "unix:")):
-        scheme, slashes, rest = address.partition("://")
+    scheme, slashes, rest = address.partition("://")
+    if not mark and scheme.removeprefix("rsio+") not in {"ws", "wss", "unix"}:
         authority, _, route = rest.partition("/")
         address = f"{scheme}{slashes}{authority}"
-    uri = parse_uri(address)
+    is_rsio = scheme.lower().startswith(WIRE)
+    uri = rsio_uri(address) if is_rsio else parse_uri(address)
     if not route:
         example = f"{uri}#events" if uri.path else f"{uri}/events"
         raise ValueError(f"{text!r} names no route of a publisher, as in {example!r}")
-    if len(route.encode()) > 255:
-        raise ValueError("a route has at most 255 bytes")
+    most, what = (_MAX_NAME, "the name of a publisher") if is_rsio else (_MAX_ROUTE, "a route")
+    if len(route.encode()) > most:
+        raise ValueError(f"{what} has at most {most} bytes")
     return Subscription(uri, route)
-
-
-class Subscriber:
-    """Follows a subscription: connects, and connects again, and stores what comes.
-
-    The publisher may send an event only if there was credit for it, and credit is given as events
-    become durable. So a full spool stops the publisher. If the connection is lost, the events on
-    the way are lost too: what the publisher sends next is its own decision.
-
-    Args:
-        subscription: The address and the route.
-        storage: Where to store the events.
-        ingest: Ends the wait for events when the collector stops.
-        config: How events form batches.
-        retry: The waits before the next attempt.
-        ssl_context: TLS, for addresses with TLS.
-
-    Attributes:
-        over: Set when the subscription has ended.
-    """
-
-    def __init__(
-        self,
-        subscription: Subscription,
-        storage: Storage,
-        ingest: Ingest,
-        config: IngestConfig,
-        retry: Retry,
-        ssl_context: ssl.SSLContext | None,
-    ) -> None:
-        self._subscription: Final = subscription
-        self._storage: Final = storage
-        self._ingest: Final = ingest
-        self._config: Final = config
-        self._retry: Final = retry
-        self._mime_type: Final = subscription.mime_type
-        self._options: Final[dict[str, Any]] = {"config": _config_for(config)}
-        if ssl_context is not None and subscription.uri.is_encrypted:
-            self._options["ssl_context"] = ssl_context
-        self._state = "connecting"
-        self._events = 0
-        self._connections = 0
-        self._trouble: str | None = None
-        self._event_size = _FIRST_SIZE
-        self.over: Final = trio.Event()
-
-    def statistics(self) -> SubscriptionStatistics:
-        """Return numbers about the subscription."""
-        return SubscriptionStatistics(
-            subscription=str(self._subscription),
-            state=self._state,
-            events=self._events,
-            connections=self._connections,
-            trouble=self._trouble,
-        )
-
-    async def run(self) -> None:
-        """Follow the subscription until its stream is complete, or the collector stops."""
-        try:
-            await self._run()
-        except SpoolError as error:  # the collector ends with it, if it has failed for good
-            self._trouble = str(error)
-        finally:
-            self._state = "ended"
-            self.over.set()
-
-    async def _run(self) -> None:
-        stopping = self._storage.stopping
-        delays = self._retry.delays(random.random)
-        while not stopping.is_set():
-            before = self._events
-            self._state = "connecting"
-            try:
-                await self._follow()
-            except SpoolError:
-                raise
-            except RSocketError as error:
-                self._trouble = cut(str(error), _MAX_TROUBLE)
-            else:
-                if not stopping.is_set():
-                    self._trouble = "the publisher has completed its stream"
-                    logger.info("%s: %s", self._subscription, self._trouble)
-                break
-            if self._events > before:
-                delays = self._retry.delays(random.random)
-            delay = next(delays, None)
-            if delay is None:
-                logger.error("%s: %s; giving up", self._subscription, self._trouble)
-                break
-            self._state = "waiting"
-            logger.warning(
-                "%s: %s; the next attempt is in %.1f s, and events that the publisher sends "
-                "meanwhile may be lost",
-                self._subscription,
-                self._trouble,
-                delay,
-            )
-            with trio.move_on_after(delay):
-                await stopping.wait()
-
-    async def _follow(self) -> None:
-        """Connect, and store what comes until the stream ends.
-
-        Raises:
-            RSocketError: The connection or the stream has failed.
-        """
-        with self._ingest.until_stopped() as connected:
-            async with connect(
-                self._subscription.uri, data_mime_type=self._mime_type, **self._options
-            ) as requester:
-                connected()  # From here on there may be events, which are stored first.
-                await self._open(requester)
-
-    async def _open(self, requester: Requester) -> None:
-        """Open the stream, and store what comes until it ends."""
-        granted = self._window()
-        async with requester.request_stream(
-            Payload(self._subscription.data),
-            route=self._subscription.route,
-            prefetch=0,
-            initial_request_n=granted,
-        ) as stream:
-            self._connections += 1
-            self._state, self._trouble = "open", None
-            facts = {
-                "source": "rsocket",
-                "peer": requester.transport.peer or str(self._subscription.uri),
-                "route": self._subscription.route,
-            }
-            await self._store(stream, facts, requester.metadata_mime_type, granted)
-
-    async def _store(
-        self, stream: PayloadStream, facts: dict[str, str], metadata_type: str, granted: int
-    ) -> None:
-        gathering = Gathering(stream, self._config)
-        data_type = self._mime_type
-        while True:
-            more = False
-            gathering.most = granted
-            with self._ingest.until_stopped():
-                try:
-                    await gathering.fill()
-                except trio.EndOfChannel:
-                    return
-                more = True
-            if not more:
-                drain(gathering)
-            # A larger event may come again; smaller ones are believed step by step.
-            self._event_size = max(gathering.largest, self._event_size // 2, _LEAST_SIZE)
-            items = []
-            for payload in gathering.take():
-                item = own_metadata(payload, data_type, metadata_type)
-                data_type = item.mime_type
-                items.append(item)
-            await self._storage.append_or_drop(batches_of(items, facts), str(self._subscription))
-            self._events += len(items)
-            granted -= len(items)
-            if not more:
-                if items:
-                    continue
-                return
-            credit = self._window() - granted
-            # By halves of the window, as each grant is a frame.
-            if credit > 0 and (credit * 2 >= self._window() or granted == 0):
-                stream.request_n(credit)
-                granted += credit
-
-    def _window(self) -> int:
-        """Return how many events may be on the way."""
-        most = self._config.max_granted_size // self._event_size
-        return max(min(most, self._config.max_granted_events), 1)
-
-
-def _config_for(config: IngestConfig) -> ConnectionConfig:
-    limits = attrs.evolve(
-        COLLECTOR_CONFIG.limits,
-        max_unread_size=COLLECTOR_CONFIG.limits.max_unread_size + config.max_granted_size,
-    )
-    return ConnectionConfig(keepalive_interval=5.0, max_lifetime=20.0, limits=limits)

@@ -9,9 +9,10 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..errors import fresh_copy
-from ..interactions.operation import IN_A_ROW
-from ..interactions.sending import begin, close_iterator
-from .sendable import check_size
+from ..interactions.operation import IN_A_ROW, ResponderOperation
+from ..interactions.sending import begin
+from ..reactive_streams.iterating import close_iterator
+from .sendable import check_size, hold
 
 if TYPE_CHECKING:
     from ..interactions.operation import Operation
@@ -66,6 +67,7 @@ class BodySender:
         Raises:
             ConnectionClosed: The connection is over.
             LocalProtocolError: There are more than ``at_most``.
+            Canceled: It answers the peer, and too many bytes wait for room already.
             TypeError: What comes is no bytes, or no async iterable.
             RuntimeError: It has been iterated already.
             Exception: What the source raised.
@@ -118,11 +120,20 @@ class BodySender:
                 async for chunk in source:
                     if not isinstance(chunk, bytes | bytearray | memoryview):
                         raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
-                    size += memoryview(chunk).nbytes
+                    length = memoryview(chunk).nbytes
+                    size += length
                     check_size(size, at_most)
                     fragments.add(chunk)
-                    if not await send_ready():
-                        return
+                    held = 0
+                    if isinstance(operation, ResponderOperation):
+                        held = length
+                        hold(self._outbox.room, operation, held)
+                    del chunk
+                    try:
+                        if not await send_ready():
+                            return
+                    finally:
+                        self._outbox.room.let_go(held)
                     burst += 1
                     if burst == IN_A_ROW:
                         burst = 0

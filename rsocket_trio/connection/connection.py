@@ -88,7 +88,10 @@ class Connection:
             established=not client, peer=lambda: transport.info.peer
         )
         self.outbox = outbox = Outbox(
-            limits.max_outbox_size, limits.max_control_size, limits.max_unsent_control_size
+            limits.max_outbox_size,
+            limits.max_control_size,
+            limits.max_unsent_control_size,
+            limits.max_answers_size,
         )
         self.workload = workload = Workload(limits)
         self.crew = Crew(workload, outbox)

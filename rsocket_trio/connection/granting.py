@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..interactions.isolation import failure_of
-from ..interactions.sending import close_iterator
 from ..lease import Lease, LeaseCallback, LeaseGranter, subscribe
 from ..log_policy import logger
+from ..reactive_streams.iterating import close_iterator
 
 if TYPE_CHECKING:
     from .leases import Leases

@@ -34,11 +34,12 @@ leave in the order of the put calls, so the frames of one stream never overtake 
 writer takes all queued frames and sends them in one call, or the loop sends them while the writer
 sleeps (`rsocket_trio.connection.flushing`).
 
-Payload frames need room (`rsocket_trio.connection.room`). Frames that must always leave (CANCEL,
-ERROR, REQUEST_N, the answer to a KEEPALIVE) never wait. Their bytes are counted separately: beyond
-`max_control_size` no request of the peer begins (`clogged`), and beyond `max_unsent_control_size`
-the connection ends (`on_overrun`). The reading never stops because of them: a peer may read only
-after we read, and then both sides would wait without end.
+Payload frames need room (`rsocket_trio.connection.room`), and what waits for it is bounded in
+bytes. Frames that must always leave (CANCEL, ERROR, REQUEST_N, the answer to a KEEPALIVE) never
+wait. Their bytes are counted separately: beyond `max_control_size` no request of the peer begins
+(`clogged`), and beyond `max_unsent_control_size` the connection ends (`on_overrun`). The reading
+never stops because of them: a peer may read only after we read, and then both sides would wait
+without end.
 
     Outbox        the order of the frames, and their sizes
     Room          the bytes of payload frames, and the tasks that wait for room
@@ -47,6 +48,7 @@ after we read, and then both sides would wait without end.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
@@ -91,8 +93,14 @@ class Outbox:
         "writing",
     )
 
-    def __init__(self, limit: int, max_control_size: int, max_unsent_control_size: int) -> None:
-        self.room = Room(limit)
+    def __init__(
+        self,
+        limit: int,
+        max_control_size: int,
+        max_unsent_control_size: int,
+        max_answers_size: float = inf,
+    ) -> None:
+        self.room = Room(limit, max_answers_size)
         self.writer = WriterState()
         self.max_control_size = max_control_size
         self.max_unsent_control_size = max_unsent_control_size

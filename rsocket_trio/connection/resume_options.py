@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import attrs
-from attrs import validators as v
 
+from ..field_checks import COUNT, SECONDS, instance_of, sized, whole
 from ..protocol.retry import Retry
 from .session_store import MemorySessionStore, SessionStore
 
@@ -19,11 +19,6 @@ _MAX_TOKEN: Final = 0xFFFF
 _RETAINED: Final = 16 * 2**20
 _MIN_TOKEN: Final = 16
 """128 bits, as many as a random UUID has room for: too many to guess."""
-
-
-def _check_token(instance: object, attribute: object, token: bytes | None) -> None:
-    if token is not None and not 1 <= len(token) <= _MAX_TOKEN:
-        raise ValueError(f"a token has 1 to {_MAX_TOKEN} bytes, not {len(token)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -46,10 +41,12 @@ class ClientResume:
             goes on. Without this everything ends with `RejectedResume`.
     """
 
-    session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
-    max_retained_size: int = attrs.field(default=_RETAINED, validator=v.ge(1))
-    token: bytes | None = attrs.field(default=None, repr=False, validator=_check_token)
-    retry: Retry = attrs.field(factory=Retry)
+    session_lifetime: float = attrs.field(default=60.0, validator=SECONDS)
+    max_retained_size: int = attrs.field(default=_RETAINED, validator=COUNT)
+    token: bytes | None = attrs.field(
+        default=None, repr=False, validator=sized(bytes, 1, _MAX_TOKEN, none=True)
+    )
+    retry: Retry = attrs.field(factory=Retry, validator=instance_of(Retry))
     fresh_session: bool = False
 
 
@@ -87,12 +84,10 @@ class ServerResume:
             the same store, resume each other's sessions.
     """
 
-    session_lifetime: float = attrs.field(default=60.0, validator=v.gt(0))
-    max_sessions: int = attrs.field(default=1024, validator=v.ge(1))
-    max_retained_size: int = attrs.field(default=_RETAINED, validator=v.ge(1))
-    min_token_size: int = attrs.field(
-        default=_MIN_TOKEN, validator=[v.instance_of(int), v.ge(1), v.le(_MAX_TOKEN)]
-    )
+    session_lifetime: float = attrs.field(default=60.0, validator=SECONDS)
+    max_sessions: int = attrs.field(default=1024, validator=COUNT)
+    max_retained_size: int = attrs.field(default=_RETAINED, validator=COUNT)
+    min_token_size: int = attrs.field(default=_MIN_TOKEN, validator=whole(1, _MAX_TOKEN))
     store: SessionStore = attrs.field(factory=MemorySessionStore, validator=_check_store)
     _kept: set[ServerSession] = attrs.field(init=False, factory=set, repr=False, eq=False)
 

@@ -6,11 +6,18 @@ It calls these functions for all others.
 
 from __future__ import annotations
 
-from ..errors import LocalProtocolError
+from typing import TYPE_CHECKING
+
+from ..errors import Canceled, LocalProtocolError
+from ..log_policy import logger
 from ..payload import Payload
 from ..streamed import StreamedPayload
 
-__all__ = ["check_size", "check_streamed", "not_sendable"]
+if TYPE_CHECKING:
+    from ..interactions.operation import ResponderOperation
+    from .room import Room
+
+__all__ = ["check_size", "check_streamed", "hold", "not_sendable"]
 
 
 def check_streamed(payload: object) -> None:
@@ -38,6 +45,24 @@ def check_size(size: int, at_most: int | None) -> None:
             f"fragments of requests, and a frame has room for {at_most} bytes "
             "(Limits.max_frame_size); send it through a request_channel"
         )
+
+
+def hold(room: Room, operation: ResponderOperation, size: int) -> None:
+    """Count an answer or item that may have to wait; `Room.let_go` must follow.
+
+    Raises:
+        Canceled: Too many bytes wait already (`Limits.max_answers_size`). The request has ended,
+            and its handler is cancelled: one that absorbs errors must not make item after item.
+    """
+    if not room.hold(size):
+        logger.info("a request has ended: %d bytes of answers wait for its peer to read", room.held)
+        error = Canceled("too many answers on this connection wait to be read")
+        operation.fail(error)
+        operation.stop(str(error))
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame: a cycle, with the payload
 
 
 def not_sendable(payload: object) -> TypeError:

@@ -15,14 +15,15 @@ from ..frames.header import (
 )
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
-from ..interactions.operation import IN_A_ROW
+from ..home_thread import get_ident, not_at_home
+from ..interactions.operation import IN_A_ROW, ResponderOperation
 from ..payload import Payload
 from ..protocol.body_fragments import BodyFragments
 from ..protocol.fragmentation import PAYLOAD_HEAD, fragment_payload, fragment_request
 from ..protocol.frame_rules import REQUEST_TYPES
 from ..streamed import StreamedPayload
 from .body_sender import BodySender
-from .sendable import check_size, check_streamed, not_sendable
+from .sendable import check_size, check_streamed, hold, not_sendable
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
@@ -101,6 +102,7 @@ class StreamSender:
         self._fragment_size = config.fragment_size
         self._bodies = BodySender(table, outbox, admission, config.fragment_size)
         self._burst = 0
+        self._thread = get_ident()
 
     # -- requests of ours -------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class StreamSender:
         initial_n: int | None,
         payload: AnyPayload,
     ) -> bool:
+        if get_ident() != self._thread:
+            raise not_at_home("this requester")
         admission = self._admission
         if admission.refusal is not None:
             raise fresh_copy(admission.refusal)
@@ -259,16 +263,32 @@ class StreamSender:
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
         """Queue a PAYLOAD as room allows, in fragments if necessary; see `Outbound.send_payload`.
 
+        Raises:
+            Canceled: It is the peer's request, and too many bytes wait for room already.
+            ConnectionClosed: The connection is over.
+
         Checkpoint: where there is no room.
         If cancelled: fragments may have left, and the caller must end the stream.
         """
-        outbox = self._outbox
         operation = self._operations.get(stream_id)
         if isinstance(payload, StreamedPayload):
             if operation is not None:
                 body = BodyFragments(self._fragment_size, flags, payload.metadata)
                 await self._bodies.send(operation, payload, body)
             return
+        size = 0
+        if isinstance(operation, ResponderOperation):
+            size = _size_of(payload.metadata, payload.data)
+            hold(self._outbox.room, operation, size)
+        try:
+            await self._send_fragments(operation, stream_id, flags, payload)
+        finally:
+            self._outbox.room.let_go(size)
+
+    async def _send_fragments(
+        self, operation: Operation | None, stream_id: int, flags: int, payload: Payload
+    ) -> None:
+        outbox = self._outbox
         frames = fragment_payload(
             stream_id, flags, payload.metadata, payload.data, self._fragment_size
         )
@@ -313,10 +333,13 @@ class StreamSender:
 
         Raises:
             ConnectionClosed: The connection is over, or may not be used.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: where there is no room.
         If cancelled: nothing is reserved.
         """
+        if get_ident() != self._thread:
+            raise not_at_home("this requester")
         if self._admission.refusal is not None:
             raise fresh_copy(self._admission.refusal)
         await self._outbox.reserve(size)

@@ -15,6 +15,8 @@ from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
 __all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length", "join_frames"]
 
 PREFIX_SIZE: Final = 3
+_SHOWN: Final = 64
+"""The octets of a frame in `LengthPrefixDecoder.unfinished`."""
 _unpack: Final = struct.Struct(">HB").unpack_from
 
 
@@ -81,6 +83,14 @@ class LengthPrefixDecoder:
     def pending(self) -> bool:
         """Whether a part of a frame or of its length has arrived; an end now is not clean."""
         return bool(self._missing or self._prefix)
+
+    @property
+    def unfinished(self) -> bytes:
+        """The beginning of the frame that is not whole, with its length; some octets of it."""
+        if not self._missing:
+            return self._prefix
+        size = len(self._body) + self._missing
+        return size.to_bytes(PREFIX_SIZE, "big") + self._body[:_SHOWN]
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes from the stream.

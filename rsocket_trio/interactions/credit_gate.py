@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+from ..one_waiter import OneWaiter
 from ..protocol.credit import Credit
-from .inbox import OneWaiter
 
 __all__ = ["CreditGate"]
 

@@ -1,60 +1,25 @@
-"""`OneWaiter`: the wait of one task. `Inbox`: a queue that one task empties.
-
-On a stream only one task waits for each thing: its reader for items, its producer for credit. So a
-wait stores that task in a slot, and a wake-up reschedules it. There is no event, lock or queue of
-waiters (docs/performance.md).
-"""
+"""`Inbox`: a queue that one task empties."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 import trio
-from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import checkpoint
 
 from ..errors import fresh_copy
+from ..home_thread import get_ident, not_at_home
+from ..one_waiter import OneWaiter
 
-__all__ = ["UNREAD_COST", "Inbox", "OneWaiter"]
+__all__ = ["UNREAD_COST", "Inbox"]
 
 UNREAD_COST: Final = 64
 """The bytes counted for an unread item or chunk in addition to its own bytes. A tiny item costs
 more as an object than its bytes, and an empty item would cost nothing."""
 
 T = TypeVar("T")
-
-_IN_SUBCLASSES: Final[tuple[str, ...]] = ()
-
-
-class OneWaiter:
-    """Lets one task wait until another task wakes it.
-
-    It is woken for any change, so it checks again: ``while not ...: await self._until_woken()``.
-    Subclasses have the slot ``_task`` (one of two base classes may have slots), and set it to
-    ``None`` themselves: an ``__init__`` here would cost a call per stream.
-    """
-
-    __slots__ = _IN_SUBCLASSES
-
-    _task: trio.lowlevel.Task | None
-
-    def _until_woken(self) -> Awaitable[Any]:
-        """Wait until woken. The caller awaits this at once; a coroutine here would cost more."""
-        self._task = current_task()
-        return wait_task_rescheduled(self._abort)  # noqa: ASYNC105  # the caller awaits it
-
-    def _wake(self) -> None:
-        """Wake the task that waits, if there is one."""
-        task = self._task
-        if task is not None:
-            self._task = None
-            reschedule(task)
-
-    def _abort(self, _raise_cancel: Any) -> Abort:
-        self._task = None
-        return Abort.SUCCEEDED
 
 
 class Inbox(OneWaiter, Generic[T]):
@@ -70,10 +35,11 @@ class Inbox(OneWaiter, Generic[T]):
         closed: Whether the user wants no more items.
     """
 
-    __slots__ = ("_task", "closed", "ended", "failure", "queue")
+    __slots__ = ("_task", "_thread", "closed", "ended", "failure", "queue")
 
     def __init__(self) -> None:
         self._task = None
+        self._thread = get_ident()
         self.queue: deque[T] = deque()
         self.failure: Exception | None = None
         self.ended = False
@@ -128,10 +94,13 @@ class Inbox(OneWaiter, Generic[T]):
             trio.EndOfChannel: No item will arrive; or the failure with which it ended.
             trio.ClosedResourceError: It was closed here.
             trio.BusyResourceError: Another task is waiting.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: always.
         If cancelled: nothing is taken.
         """
+        if get_ident() != self._thread:
+            raise not_at_home(f"this {reader}")
         if self.queue or self.ended or self.closed:
             await checkpoint()
         while True:

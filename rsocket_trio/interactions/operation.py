@@ -10,7 +10,7 @@ step waits, the operation keeps a task and a cancel scope from then on.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterable, Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ..frames.header import COMPLETE
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..protocol.receive_account import ReceiveAccount
     from ..streamed import AnyPayload
     from .payload_body import PayloadBody
+    from .sending import AnyItems
 
 __all__ = [
     "IN_A_ROW",
@@ -151,9 +152,7 @@ class Answers(Protocol[R_contra]):
 
     async def fire_and_forget(self, request: R_contra, /) -> None: ...
 
-    def request_stream(
-        self, request: R_contra, /
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]: ...
+    def request_stream(self, request: R_contra, /) -> AnyItems | Awaitable[AnyItems]: ...
 
 
 class Handlers(Answers[Payload], Protocol):
@@ -165,7 +164,7 @@ class Handlers(Answers[Payload], Protocol):
 
     def request_channel(
         self, payload: Payload, payloads: trio.abc.ReceiveChannel[Payload]
-    ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]: ...
+    ) -> AnyItems | Awaitable[AnyItems]: ...
 
     async def metadata_push(self, metadata: bytes) -> None: ...
 

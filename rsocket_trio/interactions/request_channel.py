@@ -23,6 +23,8 @@ from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..protocol.legality import Event, Side
 from ..protocol.stream_state import StreamState
+from ..reactive_streams.interfaces import Publisher
+from ..reactive_streams.iterating import close_iterator
 from ..sealed import make
 from .block import Block
 from .channel_operation import ChannelOperation
@@ -31,7 +33,7 @@ from .demand import PayloadInbox, PayloadStream
 from .handler_errors import error_frame_for, forget_frames
 from .isolation import being_cancelled, outcome_of
 from .operation import Handlers, Outbound, ResponderOperation
-from .sending import begin, close_iterator, send_items, send_stream
+from .sending import AnyItems, begin, follow_credit, send_items, send_stream
 
 if TYPE_CHECKING:
     from ..protocol.credit import Window
@@ -81,7 +83,7 @@ class _Requester(ChannelOperation):
 
     async def pump(
         self,
-        source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
+        source: AnyItems | Iterable[AnyPayload],
         first: AnyPayload | None,
         route: Callable[[AnyPayload], AnyPayload],
         body: trio.CancelScope,
@@ -90,7 +92,8 @@ class _Requester(ChannelOperation):
         try:
             with self.pump_scope:
                 try:
-                    items = begin(source if isinstance(source, AsyncIterable) else _iterate(source))
+                    items = begin(_asynchronous(source))
+                    follow_credit(items, self.credit)
                     try:
                         await self._send(items, first, route)
                     finally:
@@ -161,6 +164,12 @@ class _Requester(ChannelOperation):
         await send_items(self, items, self.credit)
 
 
+def _asynchronous(source: AnyItems | Iterable[AnyPayload]) -> AnyItems:
+    if isinstance(source, AsyncIterable | Publisher):
+        return source
+    return _iterate(source)
+
+
 async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
     """Turn a plain iterable into a source; `send_items` lets other tasks run between items."""
     for payload in source:
@@ -170,7 +179,7 @@ async def _iterate(source: Iterable[AnyPayload]) -> AsyncIterator[AnyPayload]:
 @asynccontextmanager
 async def request_channel(
     outbound: Outbound,
-    source: AsyncIterable[AnyPayload] | Iterable[AnyPayload],
+    source: AnyItems | Iterable[AnyPayload],
     first: AnyPayload | None,
     route: Callable[[AnyPayload], AnyPayload],
     window: Window,

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from trio.lowlevel import checkpoint
 
 from ..errors import ApplicationError
 from ..frames.header import HEADER, NEXT, FrameType
 from ..payload import Payload
+from ..reactive_streams.interfaces import Publisher
+from ..reactive_streams.iterating import close_iterator, iterator_over
+from ..streamed import AnyPayload
 
 if TYPE_CHECKING:
-    from ..streamed import AnyPayload
     from .credit_gate import CreditGate
     from .operation import Space
 
-__all__ = ["Carrier", "Producer", "begin", "close_iterator", "send_items", "send_stream"]
+__all__ = [
+    "AnyItems",
+    "Carrier",
+    "Producer",
+    "begin",
+    "follow_credit",
+    "send_items",
+    "send_stream",
+]
 
 _T = TypeVar("_T")
+
+AnyItems: TypeAlias = AsyncIterable[AnyPayload] | Publisher[AnyPayload]
+"""What a handler of a stream returns. A publisher is asked for as many items as credit allows."""
 
 _IN_A_ROW: Final = 128
 """The number of items in a row before other tasks run. With fewer, the loop writes more often, and
@@ -67,7 +80,7 @@ class Producer(Protocol):
 
 def send_stream(
     operation: Producer,
-    items: AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]],
+    items: AnyItems | Awaitable[AnyItems],
     credit: CreditGate,
 ) -> Coroutine[Any, Any, None]:
     """`send_items` for the result of a handler, which may have to be awaited first."""
@@ -77,15 +90,13 @@ def send_stream(
 
 
 async def _send_awaited(
-    operation: Producer, items: Awaitable[AsyncIterable[AnyPayload]], credit: CreditGate
+    operation: Producer, items: Awaitable[AnyItems], credit: CreditGate
 ) -> None:
     await send_items(operation, await items, credit)
 
 
-async def send_items(
-    operation: Producer, items: AsyncIterable[AnyPayload], credit: CreditGate
-) -> None:
-    """Send the items of an iterable, and COMPLETE, as credit and the outbox allow.
+async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -> None:
+    """Send the items of an iterable or a publisher, and COMPLETE, as credit and the outbox allow.
 
     At most one item is taken from the iterable ahead of its sending.
 
@@ -96,16 +107,17 @@ async def send_items(
     dropped.
 
     Raises:
-        TypeError: ``items`` is no async iterable.
+        TypeError: ``items`` is no async iterable, and no publisher.
         ApplicationError: A generator dropped an item of which a part had left.
         Exception: An error of the iterable.
     """
     try:
-        iterator = aiter(items)
+        iterator = iterator_over(items)
     except TypeError:
         raise TypeError(
             f"a handler of a stream must return an async iterable, not {type(items).__name__}"
         ) from None
+    follow_credit(iterator, credit)
     outbound = operation.outbound
     stream_id = operation.stream_id
     head = HEADER.pack(stream_id, _NEXT)
@@ -222,31 +234,24 @@ async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> o
         del error  # its traceback holds this frame: a cycle, with all that the handler has
 
 
-def begin(source: AsyncIterable[_T]) -> AsyncIterator[_T]:
+def follow_credit(iterator: object, credit: CreditGate) -> None:
+    """Have a publisher send only as many items as the peer's credit allows, and one more."""
+    follow: Callable[[Callable[[], int]], object] | None = getattr(iterator, "follow", None)
+    if follow is not None:
+        follow(lambda: credit.available)
+
+
+def begin(source: AsyncIterable[_T] | Publisher[_T]) -> AsyncIterator[_T]:
     """Return an iterator over the items to send.
 
     Raises:
         RuntimeError: It is a generator that has ended. It would look like a generator without
             items: an application that sends it again after a failure would send nothing.
     """
-    iterator = aiter(source)
+    iterator = iterator_over(source)
     if isinstance(iterator, AsyncGeneratorType) and iterator.ag_frame is None:
         raise RuntimeError(
             f"the generator {iterator.__qualname__} has been iterated already: make a new one for "
             "each request"
         )
     return iterator
-
-
-async def close_iterator(iterator: object) -> None:
-    """Close a generator or a channel, if it can be closed. Safe to call twice."""
-    aclose = getattr(iterator, "aclose", None)
-    if aclose is None:
-        return
-    try:
-        await cast("Awaitable[object]", aclose())
-    except BaseExceptionGroup as group:
-        # A nursery around the `yield` has wrapped the `GeneratorExit` in a group.
-        _, rest = group.split(GeneratorExit)
-        if rest is not None:
-            raise rest from None

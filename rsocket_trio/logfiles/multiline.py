@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 
 import attrs
-from attrs import validators as v
 
+from ..field_checks import COUNT, SECONDS
 from .entry import Entry
 
 __all__ = ["Multiline", "MultilineRule"]
@@ -28,8 +28,8 @@ class MultilineRule:
 
     start: re.Pattern[str] | None = None
     continues: re.Pattern[str] | None = None
-    max_lines: int = attrs.field(default=500, validator=v.ge(1))
-    timeout: float = attrs.field(default=5.0, validator=v.gt(0))
+    max_lines: int = attrs.field(default=500, validator=COUNT)
+    timeout: float = attrs.field(default=5.0, validator=SECONDS)
 
     def __attrs_post_init__(self) -> None:
         if (self.start is None) == (self.continues is None):

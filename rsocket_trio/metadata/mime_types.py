@@ -8,6 +8,7 @@ which does not fit seven bits. All implementations store the length minus one; s
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Final, Self, TypeAlias
 
@@ -17,6 +18,8 @@ __all__ = [
     "MIME",
     "IdOrName",
     "WellKnownMimeType",
+    "check_mime_name",
+    "check_mime_type",
     "decode_mime_type",
     "encode_mime_type",
     "mime_type_name",
@@ -31,6 +34,10 @@ WELL_KNOWN_BIT: Final = 0x80
 
 MAX_NUMBER: Final = 0x7F
 _MAX_NAME_SIZE: Final = 128
+
+_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_MIME_TYPE: Final = re.compile(rf"{_TOKEN}/{_TOKEN}(\s*;[\x20-\x7e]*)?")
+"""Type, subtype and maybe parameters (RFC 2045, section 5.1)."""
 
 
 class WellKnownMimeType(Enum):
@@ -124,6 +131,44 @@ class MIME:
     TRACING_ZIPKIN: Final = "message/x.rsocket.tracing-zipkin.v0"
     MIME_TYPE: Final = "message/x.rsocket.mime-type.v0"
     ACCEPT_MIME_TYPES: Final = "message/x.rsocket.accept-mime-types.v0"
+
+
+def check_mime_name(mime_type: object, name: str) -> str:
+    """Check the name of a MIME type that is sent to a peer, as in a SETUP.
+
+    It may be any text: the specification says only that it SHOULD be a MIME type, and peers may
+    have names of their own.
+
+    Args:
+        mime_type: The MIME type.
+        name: The name of the argument, for the error.
+
+    Raises:
+        TypeError: It is not a str.
+    """
+    if not isinstance(mime_type, str):
+        raise TypeError(f"{name} must be a str, not {type(mime_type).__name__}")
+    return mime_type
+
+
+def check_mime_type(mime_type: object, name: str) -> str:
+    """Check a MIME type that no peer decides about: it chooses a codec.
+
+    Args:
+        mime_type: The MIME type.
+        name: The name of the argument, for the error.
+
+    Raises:
+        TypeError: It is not a str.
+        ValueError: It is not of the form ``type/subtype``.
+    """
+    mime_type = check_mime_name(mime_type, name)
+    if not _MIME_TYPE.fullmatch(mime_type):
+        raise ValueError(
+            f'{name} must be a MIME type, such as "{MIME.JSON}" or "{MIME.TEXT}", not '
+            f"{mime_type[:100]!a}"
+        )
+    return mime_type
 
 
 def same_mime_type(one: IdOrName, other: IdOrName) -> bool:

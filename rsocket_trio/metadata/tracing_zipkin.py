@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ..errors import MetadataError
+from ..field_checks import instance_of
 
 __all__ = ["Sampling", "ZipkinTrace"]
 
@@ -17,6 +18,8 @@ _SAMPLE: Final = 0x20
 _NOT_SAMPLED: Final = 0x10
 _TRACE_ID_128: Final = 0x08
 _PARENT: Final = 0x04
+
+_BYTES: Final = instance_of(bytes, none=True)
 
 
 class Sampling(Enum):
@@ -54,9 +57,9 @@ class ZipkinTrace:
     """
 
     sampling: Sampling = Sampling.UNDECIDED
-    trace_id: bytes | None = attrs.field(default=None, validator=_eight_or_sixteen_bytes)
-    span_id: bytes | None = attrs.field(default=None, validator=_eight_bytes)
-    parent_id: bytes | None = attrs.field(default=None, validator=_eight_bytes)
+    trace_id: bytes | None = attrs.field(default=None, validator=[_BYTES, _eight_or_sixteen_bytes])
+    span_id: bytes | None = attrs.field(default=None, validator=[_BYTES, _eight_bytes])
+    parent_id: bytes | None = attrs.field(default=None, validator=[_BYTES, _eight_bytes])
 
     def __attrs_post_init__(self) -> None:
         """Check the ids against each other."""

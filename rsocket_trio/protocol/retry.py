@@ -12,18 +12,13 @@ from math import inf
 from typing import Final
 
 import attrs
-from attrs import validators as v
+
+from ..field_checks import COUNT, FINITE, number, optional
 
 __all__ = ["Attempts", "Retry"]
 
 _STEADY: Final = 1.0
 """A connection that lasts less than this, in seconds, does not count as a success."""
-
-
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # This form of the condition also refuses NaN.
-    if not 0 < value < inf:
-        raise ValueError(f"{attribute.name} must be greater than 0 and finite, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -39,11 +34,11 @@ class Retry:
         max_attempts: Give up after this many attempts in a row; ``None``: there is no limit.
     """
 
-    initial_delay: float = attrs.field(default=0.1, validator=_positive)
-    factor: float = attrs.field(default=2.0, validator=[_positive, v.ge(1)])
-    max_delay: float = attrs.field(default=10.0, validator=_positive)
-    jitter: float = attrs.field(default=0.5, validator=[v.ge(0), v.le(1)])
-    max_attempts: int | None = attrs.field(default=None, validator=v.optional(v.ge(1)))
+    initial_delay: float = attrs.field(default=0.1, validator=FINITE)
+    factor: float = attrs.field(default=2.0, validator=number(at_least=1, finite=True))
+    max_delay: float = attrs.field(default=10.0, validator=FINITE)
+    jitter: float = attrs.field(default=0.5, validator=number(at_least=0, at_most=1))
+    max_attempts: int | None = attrs.field(default=None, validator=optional(COUNT))
 
     def delays(self, random: Callable[[], float]) -> Iterator[float]:
         """Iterate over the waits, in seconds, one before each attempt, until it gives up.

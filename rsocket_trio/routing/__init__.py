@@ -20,6 +20,7 @@ The modules, in reading order:
 - ``admission``: asks the guards about a connection of another protocol
 - ``mute``: a requester for peers that take no requests
 - ``converted_streams``: streams of payloads as streams of objects, and back
+- ``owned_items``: the answer of a handler that takes the items of a channel as a publisher
 - ``refusals``: the texts for peer and log, of requests that are refused or fail
 - ``caller``: the client's side of a router
 """

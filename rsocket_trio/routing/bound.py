@@ -19,7 +19,7 @@ from .handler import Context, Handler
 from .refusals import noted
 from .registered import Registrations
 from .request import Request
-from .signature import check_unheard
+from .signature import Signature, check_unheard
 
 if TYPE_CHECKING:
     import trio
@@ -52,6 +52,11 @@ class BoundRouter(Responder):
     def interactions(self, route: str) -> frozenset[Interaction]:
         """Return the interactions for which there is a handler of this route."""
         return frozenset(each for each in Interaction if route in self._registered[each])
+
+    def signature_of(self, interaction: Interaction, route: str) -> Signature | None:
+        """Return what is known about the handler of a route; ``None`` if there is none."""
+        registered = self._registered[interaction].get(route)
+        return None if registered is None else registered.signature
 
     def routes(self) -> frozenset[str]:
         """Return the routes that have a handler."""

@@ -16,6 +16,7 @@ from ..metadata.composite import CompositeMetadata
 from ..metadata.data_mime_types import DataMimeType
 from ..metadata.mime_types import MIME, mime_type_name, same_mime_type
 from ..payload import Payload
+from ..reactive_streams.interfaces import Publisher
 from ..sealed import Sealed, make
 from .converted_streams import READY, EncodedItems
 
@@ -239,7 +240,7 @@ class Caller:
     def request_channel(
         self,
         route: str,
-        values: AsyncIterable[object] | Iterable[object],
+        values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
         returns: type[T],
         metadata: Metadata | None = None,
@@ -249,7 +250,7 @@ class Caller:
     def request_channel(
         self,
         route: str,
-        values: AsyncIterable[object] | Iterable[object],
+        values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
         returns: Any = Any,
         metadata: Metadata | None = None,
@@ -258,7 +259,7 @@ class Caller:
     def request_channel(
         self,
         route: str,
-        values: AsyncIterable[object] | Iterable[object],
+        values: AsyncIterable[object] | Iterable[object] | Publisher[object],
         *,
         returns: Any = Any,
         metadata: Metadata | None = None,
@@ -292,7 +293,7 @@ class Caller:
             return self.encode(value, mime_type).data
 
         source: AsyncIterable[Any] | Iterable[Any]
-        if isinstance(values, AsyncIterable):
+        if isinstance(values, AsyncIterable | Publisher):
             source = EncodedItems(values, encode, ready=())
         else:
             source = (Payload(encode(value)) for value in values)

@@ -8,6 +8,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import trio
 
 from ..payload import Payload
+from ..reactive_streams.interfaces import Publisher
+from ..reactive_streams.iterating import iterator_over
 from ..streamed import AnyPayload, StreamedPayload
 
 __all__ = ["READY", "DecodedChannel", "EncodedItems", "TracedItems"]
@@ -29,19 +31,23 @@ class EncodedItems(AsyncIterator[AnyPayload]):
         name: Metadata of the first item that is converted.
         note: Gets an error of the handler before it is raised.
         ready: Items of these types are sent as they are.
+
+    Attributes:
+        source: The items, as the handler gave them.
     """
 
-    __slots__ = ("_encode", "_items", "_name", "_next", "_note", "_ready")
+    __slots__ = ("_encode", "_items", "_name", "_next", "_note", "_ready", "source")
 
     def __init__(
         self,
-        items: AsyncIterable[Any],
+        items: AsyncIterable[Any] | Publisher[Any],
         encode: Callable[[Any], bytes],
         name: bytes | None = None,
         note: Callable[[Exception], None] | None = None,
         ready: tuple[type, ...] = READY,
     ) -> None:
-        self._items = aiter(items)
+        self.source = items
+        self._items = iterator_over(items)
         self._next = self._items.__anext__
         self._encode = encode
         self._name = name
@@ -63,6 +69,12 @@ class EncodedItems(AsyncIterator[AnyPayload]):
             if self._note is not None:
                 self._note(error)
             raise
+
+    def follow(self, demand: Callable[[], int]) -> None:
+        """See `rsocket_trio.reactive_streams.ElementStream.follow`."""
+        follow = getattr(self._items, "follow", None)
+        if follow is not None:
+            follow(demand)
 
     async def athrow(self, error: BaseException) -> AnyPayload:
         """Raise ``error`` where the handler's generator waits.

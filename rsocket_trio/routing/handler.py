@@ -17,11 +17,14 @@ from ..metadata.composite import CompositeMetadata
 from ..metadata.mime_types import MIME
 from ..metadata.tracing_zipkin import ZipkinTrace
 from ..payload import Payload
+from ..reactive_streams.interfaces import Publisher
+from ..reactive_streams.iterating import iterate
 from ..streamed import AnyPayload, StreamedPayload
 from .access import as_composite
 from .converted_streams import READY, DecodedChannel, EncodedItems
 from .hooks import check_answer, failed
-from .parameters import EMPTY, Parameter, Route, Source
+from .owned_items import OwnedItems, PublishedItems
+from .parameters import EMPTY, FACTS, Parameter, Route, Source
 from .principal import check_known
 from .refusals import answer_refused, data_refused, named, noted, unreadable
 from .registered import Settings
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Handler", "decode_trace"]
 
-Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PayloadBody | None"
+Arriving: TypeAlias = "trio.abc.ReceiveChannel[Payload] | PublishedItems | PayloadBody | None"
 """The part of a request that is still to come: the items of a channel, or the data."""
 
 Fill: TypeAlias = Callable[[Payload, Arriving, Any], Any]
@@ -105,6 +108,7 @@ class Handler:
         "_fill_keywords",
         "_function",
         "_is_generator",
+        "_published",
         "_raw",
         "_route",
         "_signature",
@@ -139,6 +143,7 @@ class Handler:
         self.encode = _encoder(context, signature, route, answer_type)
         self.name = name
         self.takes_body = signature.takes_body
+        self._published = signature.takes_publisher
 
     def __call__(self, payload: Payload, arriving: Arriving = None, principal: Any = None) -> Any:
         """Call the function, and return its coroutine or async generator.
@@ -166,6 +171,10 @@ class Handler:
         self, payload: Payload, arriving: Arriving = None, principal: Any = None
     ) -> AsyncIterable[AnyPayload] | Awaitable[AsyncIterable[AnyPayload]]:
         """Call the function of a stream."""
+        if self._published and not isinstance(arriving, PublishedItems):
+            # A task feeds the publisher. It belongs to the iteration of the answer.
+            channel = cast("trio.abc.ReceiveChannel[Payload]", arriving)
+            return OwnedItems(channel, lambda items: self.stream(payload, items, principal))
         result: Any = self(payload, arriving, principal)
         return self._encoded(result) if self._is_generator else self._later(result)
 
@@ -176,18 +185,18 @@ class Handler:
             self.note(error)
             raise
 
-    def _stream_of(self, result: Any) -> AsyncIterable[Any]:
-        if isinstance(result, AsyncIterable):
+    def _stream_of(self, result: Any) -> AsyncIterable[Any] | Publisher[Any]:
+        if isinstance(result, AsyncIterable | Publisher):
             return result
         got = unawaited(result) if isinstance(result, UNAWAITED) else kind_of(result)
         raise TypeError(
             f"{self._signature.name} returned {got}: a {self._signature.interaction.value} handler "
-            "yields its items, or returns an async iterable of them"
+            "yields its items, or returns an async iterable or a publisher of them"
         )
 
-    def _encoded(self, items: AsyncIterable[Any]) -> AsyncIterable[AnyPayload]:
+    def _encoded(self, items: AsyncIterable[Any] | Publisher[Any]) -> AsyncIterable[AnyPayload]:
         if self._raw:
-            return items
+            return items if isinstance(items, AsyncIterable) else iterate(items)
         return EncodedItems(items, self.encode, self.name, self.note)
 
     def note(self, error: Exception) -> None:
@@ -210,6 +219,10 @@ def _filler(
                 return lambda payload, _, __: decode(payload.data)
             return lambda payload, _, __: decode(payload.data) if payload.data else default
         case Source.CHANNEL:
+            if parameter.published:
+                raw = parameter.annotation is Payload
+                decoded = None if raw else _decoder(context, signature, parameter, route, mime_type)
+                return lambda _, arriving, __: cast(Any, arriving).publisher(decoded)
             if parameter.annotation is Payload:
                 return lambda _, arriving, __: arriving
             decode = _decoder(context, signature, parameter, route, mime_type)
@@ -229,6 +242,8 @@ def _filler(
             )
         case Source.PRINCIPAL:
             return _principal(context, parameter, route)
+        case Source.FACT:
+            return _fact(context, parameter, route)
         case _:
             value = {
                 Source.REQUESTER: context.requester,
@@ -241,6 +256,17 @@ def _filler(
 
 def _body(payload: Payload, arriving: Arriving, _principal: Any) -> PayloadBody:
     return arriving if isinstance(arriving, PayloadBody) else body_of(payload)
+
+
+def _fact(context: Context, parameter: Parameter, route: Route) -> Fill:
+    annotation = parameter.annotation
+    fact = context.setup.transport.extra.get(FACTS[annotation])
+    if fact is None and not allows_none(annotation):
+        raise TypeError(
+            f"the handler of route {route.name!r} takes a {annotation.__name__} as "
+            f"{parameter.name!r}, and {context.setup.transport.scheme}:// connections have none"
+        )
+    return lambda _payload, _arriving, _principal: fact
 
 
 def _principal(context: Context, parameter: Parameter, route: Route) -> Fill:

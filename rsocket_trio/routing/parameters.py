@@ -27,6 +27,7 @@ from ..metadata.composite import CompositeMetadata
 from ..metadata.tracing_zipkin import ZipkinTrace
 from ..payload import Payload
 from ..protocol.interaction import Interaction
+from ..reactive_streams.interfaces import Publisher
 from ..requester import Requester
 from ..responder import Setup
 from ..transports.base import TransportInfo
@@ -35,18 +36,20 @@ from .principal import Principal, marked, marks_a_part, plain
 
 __all__ = [
     "EMPTY",
+    "FACTS",
     "INJECTED",
     "Parameter",
     "Route",
     "Source",
     "name_of",
     "read_parameter",
+    "register_fact",
     "unpacked",
     "wrong",
 ]
 
 EMPTY: Final = inspect.Parameter.empty
-_CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator)
+_CHANNELS: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator, Publisher)
 _LISTS: Final = (list, Sequence, Collection, Iterable)
 """Annotations that a list of events fits."""
 
@@ -79,6 +82,7 @@ class Source(Enum):
     SETUP = "setup"
     TRANSPORT = "transport"
     ROUTE = "route"
+    FACT = "fact"
     BATCH = "batch"
     EVENTS = "events"
 
@@ -96,6 +100,19 @@ INJECTED: Final[dict[object, Source]] = {
     Route: Source.ROUTE,
 }
 
+FACTS: Final[dict[object, str]] = {}
+"""Types whose objects a wire puts into `TransportInfo.extra`, and the keys there."""
+
+
+def register_fact(annotation: type, key: str) -> None:
+    """Give handlers what a wire knows about a connection, by a parameter of this type.
+
+    Args:
+        annotation: The type. With ``| None`` a handler works over other wires too.
+        key: Where `TransportInfo.extra` has the object.
+    """
+    FACTS[annotation] = FACTS[annotation | None] = key
+
 
 @attrs.frozen
 class Parameter:
@@ -107,6 +124,7 @@ class Parameter:
         annotation: The type that data, the items of a channel, or each event are converted to.
         default: The value for empty data; `EMPTY` if there is none.
         by_keyword: It is keyword-only.
+        published: The items of a channel are given as a publisher.
     """
 
     name: str
@@ -114,6 +132,7 @@ class Parameter:
     annotation: Any
     default: Any = EMPTY
     by_keyword: bool = False
+    published: bool = False
 
 
 def name_of(function: object) -> str:
@@ -179,6 +198,7 @@ def read_parameter(
         reason = f"its parameter {name!r}: write `Annotated[T, Principal]`, T being the type"
         raise wrong(function, interaction, f"{reason} of what authenticate= returns")
     source = Source.DATA
+    published = False
     principal = marked(hints[name])
     if principal is not None:
         source, annotation = Source.PRINCIPAL, principal
@@ -190,9 +210,12 @@ def read_parameter(
         source, annotation = _of_events(function, name, annotation)
     elif typing.get_origin(annotation) in _CHANNELS or annotation in _CHANNELS:
         source = Source.CHANNEL
+        published = (typing.get_origin(annotation) or annotation) is Publisher
         annotation = next(iter(typing.get_args(annotation)), Any)
     elif annotation in INJECTED:
         source = INJECTED[annotation]
+    elif annotation in FACTS:
+        source = Source.FACT
     if source is Source.CHANNEL and interaction is not Interaction.REQUEST_CHANNEL:
         raise wrong(
             function,
@@ -211,9 +234,8 @@ def read_parameter(
     ):
         reason = f"there are no data for {name!r}: annotate it bytes or CompositeMetadata"
         raise wrong(function, interaction, reason)
-    return Parameter(
-        name, source, annotation, parameter.default, parameter.kind is parameter.KEYWORD_ONLY
-    )
+    by_keyword = parameter.kind is parameter.KEYWORD_ONLY
+    return Parameter(name, source, annotation, parameter.default, by_keyword, published)
 
 
 def _of_events(function: object, name: str, annotation: Any) -> tuple[Source, Any]:

@@ -55,13 +55,13 @@ class Router(Responder):
 
     Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
     `Setup`, `TransportInfo`, `Route` and ``ZipkinTrace | None`` receive these objects.
-    ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]` or
-    `AsyncIterable[T]` receives the items that the requester of a channel sends, the first
-    included. At most one other parameter receives the data, converted to its annotation by
-    `Codecs`; if it has a default, the default is used for empty data. A `PayloadBody` gets the
-    data in chunks instead, while they arrive. Data that cannot be converted are answered with
-    INVALID. A class of the application may raise `Invalid` with a text for the requester. A type
-    that data can never be converted to or from is a `TypeError` at registration.
+    ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]`, `AsyncIterable[T]`
+    or ``Publisher[T]`` (`rsocket_trio.reactive_streams`) receives the items that the requester of
+    a channel sends, the first included. At most one other parameter receives the data, converted
+    to its annotation by `Codecs`; if it has a default, the default is used for empty data. A
+    `PayloadBody` gets the data in chunks instead, while they arrive. Data that cannot be converted
+    are answered with INVALID. A class of the application may raise `Invalid` with a text for the
+    requester. A type that data can never be converted to or from is a `TypeError` at registration.
 
     Results are converted by the annotation of the result, which is checked. Their MIME type is
     the data MIME type of the connection, or the first type that the requester accepts and that

@@ -18,6 +18,7 @@ from ..codecs.mismatch import UNAWAITED, Unconvertible, kind_of, unawaited
 from ..metadata.mime_types import MIME
 from ..payload import Payload
 from ..protocol.interaction import Interaction
+from ..reactive_streams.interfaces import Publisher
 from .converted_streams import READY
 from .kinds import Delivery, Kind
 from .parameters import INJECTED, Parameter, Source, name_of, read_parameter, unpacked, wrong
@@ -51,6 +52,11 @@ class Signature:
     def takes_body(self) -> bool:
         """Whether the handler reads the data while they arrive."""
         return any(parameter.source is Source.BODY for parameter in self.parameters)
+
+    @property
+    def takes_publisher(self) -> bool:
+        """Whether the handler gets the items of a channel as a publisher."""
+        return any(parameter.published for parameter in self.parameters)
 
     @property
     def is_answered(self) -> bool:
@@ -112,8 +118,8 @@ def read_signature(function: Callable[..., Any], interaction: Kind) -> Signature
         raise wrong(
             function,
             interaction,
-            "a parameter annotated ReceiveChannel[T] or AsyncIterable[T] is missing: it receives "
-            "the items of the requester",
+            "a parameter annotated ReceiveChannel[T], AsyncIterable[T] or Publisher[T] is missing: "
+            "it receives the items of the requester",
         )
     if interaction is Delivery.EVENTS and not any(
         parameter.source in (Source.BATCH, Source.EVENTS) for parameter in parameters
@@ -186,9 +192,10 @@ def _result(function: object, interaction: Kind, hints: dict[str, Any]) -> Any:
     if not interaction.is_stream or annotation is Any:
         return annotation
     origin = typing.get_origin(annotation) or annotation
-    if not (isinstance(origin, type) and issubclass(origin, AsyncIterable)):
+    if not (isinstance(origin, type) and issubclass(origin, AsyncIterable | Publisher)):
         reason = "its answer is a stream: annotate its result AsyncIterator[T]"
-        raise wrong(function, interaction, f"{reason} (or AsyncIterable[T], ReceiveChannel[T])")
+        others = "(or AsyncIterable[T], ReceiveChannel[T], Publisher[T])"
+        raise wrong(function, interaction, f"{reason} {others}")
     return next(iter(typing.get_args(annotation)), Any)
 
 

@@ -1,19 +1,28 @@
 """Whether the peer of a connection has left, although its bytes are not read.
 
 `has_left` says whether it sends no more; it may still read. `is_gone` says whether it has closed
-both directions, or reset the connection.
+both directions, or reset the connection, and `wait_gone` waits for that.
+
+A peer on TCP that closes its socket sends what one sends that closes its sending half. The kernel
+learns the difference in two cases: bytes of ours were unread in that socket, which resets the
+connection at once; or bytes of ours arrive later, which the other kernel answers with a reset.
 """
 
 from __future__ import annotations
 
 import select
+from contextlib import suppress
+from typing import Final
 
 import trio
 
 from .. import os_support
 from .direct import DirectStream
 
-__all__ = ["has_left", "is_gone"]
+__all__ = ["has_left", "is_gone", "wait_gone"]
+
+_LOOK_EVERY: Final = 1.0
+"""How often to look, in seconds, where the kernel cannot wake us."""
 
 
 def has_left(stream: trio.abc.Stream) -> bool:
@@ -41,12 +50,39 @@ def is_gone(stream: trio.abc.Stream) -> bool:
     return os_support.POLLED_FILES and _polled(stream, 0)
 
 
-def _polled(stream: trio.abc.Stream, events: int) -> bool:
+async def wait_gone(stream: trio.abc.Stream) -> None:
+    """Wait until `is_gone`; without end if that cannot be known.
+
+    Args:
+        stream: A stream of a `rsocket_trio.sockets.byte_stream.ByteStream`.
+
+    Checkpoint: always.
+    If cancelled: nothing changes.
+    """
+    descriptor = _descriptor(stream)
+    if os_support.EPOLL and descriptor is not None:
+        # An epoll that is asked for nothing becomes readable by a hang-up or an error alone; the
+        # socket itself would be readable all the time, as its end has arrived.
+        with suppress(OSError), select.epoll(1) as watch:  # a process may have no descriptor left
+            watch.register(descriptor, 0)
+            await trio.lowlevel.wait_readable(watch.fileno())
+            return
+    await trio.lowlevel.checkpoint()
+    while not is_gone(stream):  # noqa: ASYNC110  # nothing else tells
+        await trio.sleep(_LOOK_EVERY)
+
+
+def _descriptor(stream: trio.abc.Stream) -> int | None:
     carrier = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
     if not isinstance(carrier, DirectStream | trio.SocketStream):
-        return False
-    descriptor = carrier.socket.fileno()
-    if descriptor == -1:  # Closed by us.
+        return None
+    descriptor: int = carrier.socket.fileno()
+    return None if descriptor == -1 else descriptor  # closed by us
+
+
+def _polled(stream: trio.abc.Stream, events: int) -> bool:
+    descriptor = _descriptor(stream)
+    if descriptor is None:
         return False
     poll = select.poll()
     poll.register(descriptor, events)

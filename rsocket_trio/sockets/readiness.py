@@ -54,6 +54,11 @@ MANY: Final = 32
 _EVENTS_AT_ONCE: Final = 1024
 """The most events that one poll returns; the next poll returns the others."""
 
+_ENDS_AT_ONCE: Final = 32
+"""The most connections that learn in one turn of the loop that their peer has left. The end of a
+connection takes a server most of a millisecond. If ten thousand peers leave at once, those that are
+still there would wait for seconds."""
+
 _LASTING: Final = os_support.EPOLL_LASTING
 
 
@@ -190,19 +195,27 @@ class Readiness:
 
     async def _take_events(self, epoll: select.epoll) -> None:
         watches = self._watches
+        ending: deque[Watch] = deque()
         while True:
-            await wait_readable(epoll.fileno())
+            if ending:
+                await checkpoint()
+            else:
+                await wait_readable(epoll.fileno())
             for fd, events in epoll.poll(0, _EVENTS_AT_ONCE):
                 watch = watches.get(fd)
                 if watch is None:
                     continue
                 watch.ready = True
+                task = watch.task
                 if events & _LASTING:
                     watch.ended = True
-                task = watch.task
-                if task is not None:
+                    if task is not None:
+                        ending.append(watch)
+                elif task is not None:
                     watch.task = None
                     reschedule(task)
+            for _ in range(min(len(ending), _ENDS_AT_ONCE)):
+                ending.popleft().wake()
 
 
 _readiness: Final[RunVar[Readiness | None]] = RunVar("rsocket_trio_readiness", None)

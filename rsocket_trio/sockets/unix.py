@@ -19,18 +19,44 @@ __all__ = ["UnixListener", "connect_unix", "listen_unix"]
 
 _BACKLOG: Final = 1024
 
+_FIRST_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.25
+"""The pauses between attempts while the listener's queue is full, in seconds; each is twice the one
+before. The kernel tells nobody when there is a place."""
+
+_PATIENCE: Final = 10.0
+"""How long to try, in seconds. A blocking ``connect`` waits without end."""
+
 
 async def connect_unix(uri: Uri) -> trio.SocketStream:
     """Dial the socket file ``uri.path``, or the abstract socket of this name.
 
     Raises:
-        OSError: The file does not exist, no process listens on it, or we may not connect.
+        OSError: The file does not exist, no process listens on it, we may not connect, or the
+            listener accepts nothing for 10 s and its queue is full.
 
     Checkpoint: always.
     If cancelled: nothing stays open.
     """
     _check_supported(uri.path)
-    return await trio.open_unix_socket(_socket_name(uri.path))
+    pause = _FIRST_PAUSE
+    with trio.move_on_after(_PATIENCE):
+        while True:
+            stream = await trio.open_unix_socket(_socket_name(uri.path))
+            try:
+                stream.socket.getpeername()
+            except OSError as error:
+                # A full queue is EAGAIN, for which trio waits as for EINPROGRESS: it gives us a
+                # socket that is not connected.
+                await trio.aclose_forcefully(stream)
+                if error.errno != errno.ENOTCONN:
+                    raise
+            else:
+                return stream
+            await trio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    reason = f"its queue of connections was full for {_PATIENCE:g} s: the server accepts none"
+    raise OSError(errno.EAGAIN, reason)
 
 
 class UnixListener(trio.abc.Listener[trio.SocketStream]):

@@ -1,4 +1,4 @@
-"""Apache Spark reads and writes RSocket and Lumberjack, by data sources in Python.
+"""Apache Spark reads and writes RSocket and Lumberjack, and reads rsio, by data sources in Python.
 
 This package needs the extra ``spark``: ``pip install 'rsocket-trio[spark]'``.
 
@@ -11,6 +11,13 @@ The modules, in reading order:
 - ``__main__``: prints the directory of Java, for ``spark-submit`` and ``pyspark``
 - ``lumberjack_source``: ``format("lumberjack")``: `LumberjackDataSource`
 - ``rsocket_source``: ``format("rsocket")`` as a source
+- ``rows``: elements into rows, by the format of their payloads
+- ``attempts``: attempts to connect to one of several addresses
+- ``failures``: what a task of Spark fails with
+- ``rsio_source``: ``format("rsio")``
+- ``stored_elements``: elements of both that a collector keeps in a spool
+- ``pulling``: elements of a stream in chunks, with credit for what Spark takes
+- ``demand``: counts this credit
 - ``spool_source``: what both read out of the spools of collectors
 - ``columns``: from stored batches to the columns that Spark reads
 - ``replay``: the responder's side of a source: elements by offset, without PySpark

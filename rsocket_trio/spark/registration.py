@@ -14,6 +14,7 @@ __all__ = ["load_source", "register"]
 
 SOURCES: Final[dict[str, tuple[str, str]]] = {
     "lumberjack": ("rsocket_trio.spark.lumberjack_source", "LumberjackDataSource"),
+    "rsio": ("rsocket_trio.spark.rsio_source.rsio_source", "RsioDataSource"),
     "rsocket": ("rsocket_trio.spark.rsocket_source.rsocket_source", "RSocketDataSource"),
 }
 """The format, and the module and the class of its data source."""
@@ -35,7 +36,7 @@ def load_source(name: str) -> Any:
 
 
 def register(spark: SparkSession) -> None:
-    """Add ``format("lumberjack")`` and ``format("rsocket")`` to a session.
+    """Add ``format("lumberjack")``, ``format("rsio")`` and ``format("rsocket")`` to a session.
 
     `session` does this too. It may be done again. A thread that writes with these formats, and has
     not made the session, has to do it too: Spark looks for sinks in Python only in the active

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-from attrs import validators as v
+
+from ..field_checks import instance_of, whole
 
 __all__ = ["Batch", "StoredBatch", "cost_of", "encode_facts"]
 
@@ -59,9 +60,9 @@ class Batch:
             all, at most.
     """
 
-    count: int = attrs.field(validator=[v.instance_of(int), v.ge(1), v.le(MAX_COUNT)])
+    count: int = attrs.field(validator=whole(1, MAX_COUNT))
     data: bytes | bytearray | memoryview = attrs.field(repr=False, validator=_check_data)
-    encoding: str = attrs.field(kw_only=True, validator=[v.instance_of(str), _check_encoding])
+    encoding: str = attrs.field(kw_only=True, validator=[instance_of(str), _check_encoding])
     facts: Mapping[str, str] = attrs.field(kw_only=True, factory=dict, validator=_check_facts)
 
 

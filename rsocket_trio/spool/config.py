@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import attrs
-from attrs import validators as v
 
+from ..field_checks import COUNT, FINITE, instance_of, optional, whole
 from ..protocol.retry import Retry
 
 __all__ = ["Retention", "SpoolConfig"]
-
-
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # This form of the condition also refuses NaN.
-    if not 0 < value < inf:
-        raise ValueError(f"{attribute.name} must be greater than 0 and finite, not {value!r}")
-
-
-_size = v.and_(v.instance_of(int), v.ge(1))
 
 
 @attrs.frozen(kw_only=True)
@@ -35,10 +24,8 @@ class Retention:
             the host. ``None``: there is no limit.
     """
 
-    max_size: int | None = attrs.field(
-        default=None, validator=v.optional(v.and_(v.instance_of(int), v.ge(0)))
-    )
-    max_age: float | None = attrs.field(default=None, validator=v.optional(_positive))
+    max_size: int | None = attrs.field(default=None, validator=optional(whole(0)))
+    max_age: float | None = attrs.field(default=None, validator=optional(FINITE))
 
     def __attrs_post_init__(self) -> None:
         if self.max_size is None and self.max_age is None:
@@ -73,13 +60,13 @@ class SpoolConfig:
             to 2 s.
     """
 
-    max_group_batches: int = attrs.field(default=256, validator=_size)
-    max_group_size: int = attrs.field(default=8 * 2**20, validator=_size)
-    max_trim_batches: int = attrs.field(default=256, validator=_size)
-    max_trim_size: int = attrs.field(default=16 * 2**20, validator=_size)
-    max_read_batches: int = attrs.field(default=64, validator=_size)
-    max_read_size: int = attrs.field(default=4 * 2**20, validator=_size)
-    max_read_threads: int = attrs.field(default=4, validator=_size)
-    checkpoint_size: int = attrs.field(default=16 * 2**20, validator=_size)
-    reserve_size: int = attrs.field(default=8 * 2**20, validator=_size)
-    retry: Retry = attrs.field(factory=lambda: Retry(max_delay=2.0), validator=v.instance_of(Retry))
+    max_group_batches: int = attrs.field(default=256, validator=COUNT)
+    max_group_size: int = attrs.field(default=8 * 2**20, validator=COUNT)
+    max_trim_batches: int = attrs.field(default=256, validator=COUNT)
+    max_trim_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
+    max_read_batches: int = attrs.field(default=64, validator=COUNT)
+    max_read_size: int = attrs.field(default=4 * 2**20, validator=COUNT)
+    max_read_threads: int = attrs.field(default=4, validator=COUNT)
+    checkpoint_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
+    reserve_size: int = attrs.field(default=8 * 2**20, validator=COUNT)
+    retry: Retry = attrs.field(factory=lambda: Retry(max_delay=2.0), validator=instance_of(Retry))

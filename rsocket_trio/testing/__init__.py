@@ -13,6 +13,10 @@ The modules, in reading order:
 - ``transport_suite``: a conformance suite for transports
 - ``peer``: an RSocket server with known answers
 - ``ttrpc_peer``: a ttrpc server with known answers
+- ``rsio_peer``: publishers of rsio with known elements
+- ``rsio_reflection``: the one of them that subscribes to the peer
+- ``rsio_usage``: counts their subscriptions
+- ``rsio_conformance``: the rules of rsio/0 as tests of any implementation
 - ``strategies``: strategies of hypothesis for frames and payloads
 - ``pytest_plugin``: fixtures for pytest
 """

@@ -13,6 +13,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
+from ..foreign import recognise_foreign
 from ..frames.length import LengthPrefixDecoder, join_frames
 from ..sockets.direct import DirectStream, close_stream
 from .base import Capabilities, FrameTransport, TransportInfo
@@ -183,7 +184,12 @@ class ByteStreamTransport(FrameTransport):
 
     def _end(self) -> list[bytes]:
         if self._decoder.pending:
-            raise trio.BrokenResourceError("the connection ended inside a frame")
+            text = "the connection ended inside a frame"
+            if isinstance(self._decoder, LengthPrefixDecoder):
+                spoken = recognise_foreign(self._decoder.unfinished)
+                if spoken is not None:
+                    text = f"the peer does not speak RSocket, but {spoken}: {text}"
+            raise trio.BrokenResourceError(text)
         return []
 
     def _hand_out(self, frames: list[bytes]) -> list[bytes]:

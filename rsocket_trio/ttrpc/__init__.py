@@ -33,7 +33,7 @@ from ..sockets.byte_stream import ByteStream
 from ..sockets.peer import PeerCredentials
 from .addresses import ttrpc_uri
 from .carrier import OpenStream
-from .client.client import Client, ClientStatistics, connect
+from .client.client import Client, ClientStatistics, check_client, connect
 from .client.interceptors import ClientInterceptor, OutgoingCall
 from .client.streams import BidiStream, ClientStream
 from .codec import BYTES, EMPTY, MessageCodec, codec_for
@@ -124,6 +124,7 @@ __all__ = [
     "Unimplemented",
     "Unknown",
     "adopt",
+    "check_client",
     "codec_for",
     "connect",
     "multiplexed",

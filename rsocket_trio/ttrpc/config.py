@@ -5,23 +5,15 @@ Times are in seconds (float), sizes in bytes. Each limit has a name, a default a
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 import attrs
-from attrs import validators as v
 
+from ..field_checks import COUNT, SECONDS, instance_of, one_of, whole
 from .wire.frames import MAX_BODY
 
-__all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config"]
-
-_count = v.and_(v.instance_of(int), v.ge(1))
-
-
-def _time(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{attribute.name} must be a number, not {type(value).__name__}")
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
+__all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config", "check_interceptors"]
 
 
 @attrs.frozen(kw_only=True)
@@ -47,21 +39,26 @@ class TtrpcLimits:
             message of the largest size fits.
         max_unread_size: The same for all streams of a connection. 64 MiB.
         max_outbox_size: Bytes queued to be sent before answers and messages wait. 256 KiB.
+        max_answers_size: Answers and messages of handlers that wait for that room, in bytes. No
+            call begins while one waits, but those that run end, each with an answer, and a peer
+            that reads nothing could have 4096 of them kept. The call whose answer or message goes
+            past it ends with RESOURCE_EXHAUSTED. 256 MiB: 64 of the largest answers.
         max_control_size: Bytes of answers that may not wait (refusals), queued for a peer that
             does not read. Past it, calls of the peer do not begin. 1 MiB.
         max_unsent_control_size: Bytes of the same answers. Past it the connection ends. 1.5 MiB.
     """
 
-    max_message_size: int = attrs.field(default=MAX_BODY, validator=[_count, v.le(MAX_BODY)])
-    max_metadata_size: int = attrs.field(default=64 * 2**10, validator=_count)
-    max_metadata_entries: int = attrs.field(default=128, validator=_count)
-    max_active_requests: int = attrs.field(default=4096, validator=_count)
-    max_requests_size: int = attrs.field(default=64 * 2**20, validator=_count)
-    max_stream_size: int = attrs.field(default=4 * 2**20, validator=_count)
-    max_unread_size: int = attrs.field(default=64 * 2**20, validator=_count)
-    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=_count)
-    max_control_size: int = attrs.field(default=2**20, validator=_count)
-    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=_count)
+    max_message_size: int = attrs.field(default=MAX_BODY, validator=whole(1, MAX_BODY))
+    max_metadata_size: int = attrs.field(default=64 * 2**10, validator=COUNT)
+    max_metadata_entries: int = attrs.field(default=128, validator=COUNT)
+    max_active_requests: int = attrs.field(default=4096, validator=COUNT)
+    max_requests_size: int = attrs.field(default=64 * 2**20, validator=COUNT)
+    max_stream_size: int = attrs.field(default=4 * 2**20, validator=COUNT)
+    max_unread_size: int = attrs.field(default=64 * 2**20, validator=COUNT)
+    max_outbox_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
+    max_answers_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    max_control_size: int = attrs.field(default=2**20, validator=COUNT)
+    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=COUNT)
 
 
 @attrs.frozen(kw_only=True)
@@ -86,14 +83,14 @@ class TtrpcConfig:
         close_timeout: How long the last frames may take to leave, in seconds. 5 s.
     """
 
-    limits: TtrpcLimits = attrs.field(factory=TtrpcLimits, validator=v.instance_of(TtrpcLimits))
+    limits: TtrpcLimits = attrs.field(factory=TtrpcLimits, validator=instance_of(TtrpcLimits))
     overflow: Literal["fail", "pause"] = attrs.field(
-        default="fail", validator=v.in_(("fail", "pause"))
+        default="fail", validator=one_of("fail", "pause")
     )
-    overflow_patience: float = attrs.field(default=0.25, validator=_time)
-    connect_timeout: float = attrs.field(default=10.0, validator=_time)
-    half_close_timeout: float = attrs.field(default=30.0, validator=_time)
-    close_timeout: float = attrs.field(default=5.0, validator=_time)
+    overflow_patience: float = attrs.field(default=0.25, validator=SECONDS)
+    connect_timeout: float = attrs.field(default=10.0, validator=SECONDS)
+    half_close_timeout: float = attrs.field(default=30.0, validator=SECONDS)
+    close_timeout: float = attrs.field(default=5.0, validator=SECONDS)
 
 
 DEFAULT_CONFIG: Final = TtrpcConfig()
@@ -107,3 +104,19 @@ def check_config(config: object) -> None:
     """
     if not isinstance(config, TtrpcConfig):
         raise TypeError(f"config must be a TtrpcConfig, not {type(config).__name__}")
+
+
+def check_interceptors(interceptors: object, kind: type) -> None:
+    """Check the type of ``interceptors=`` before anything is opened.
+
+    Raises:
+        TypeError: It is no list or tuple of objects of this kind.
+    """
+    if not isinstance(interceptors, Sequence):
+        raise TypeError(
+            f"interceptors must be a list or tuple of {kind.__name__} objects, not "
+            f"{type(interceptors).__name__}"
+        )
+    for each in interceptors:
+        if not isinstance(each, kind):
+            raise TypeError(f"an interceptor must be an object of a {kind.__name__}, not {each!r}")

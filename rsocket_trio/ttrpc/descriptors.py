@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         MethodDescriptor,
         ServiceDescriptor,
     )
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
     from google.protobuf.message import Message
 
 __all__ = ["DescriptorError", "Descriptors", "Found", "kind_of"]
@@ -88,6 +88,25 @@ class Descriptors:
             for service in file.service
         ]
         return [self._pool.FindServiceByName(name) for name in sorted(names)]
+
+    def names(self) -> list[str]:
+        """Return the full names of all services, methods, messages and enums."""
+        names: list[str] = []
+
+        def add(prefix: str, inside: FileDescriptorProto | DescriptorProto) -> None:
+            enums = inside.enum_type
+            names.extend(f"{prefix}{each.name}" for each in enums)
+            messages = inside.nested_type if hasattr(inside, "nested_type") else inside.message_type
+            for message in messages:
+                names.append(f"{prefix}{message.name}")
+                add(f"{prefix}{message.name}.", message)
+
+        for file in self.files.values():
+            add(f"{file.package}." if file.package else "", file)
+        for service in self.services():
+            names.append(service.full_name)
+            names.extend(f"{service.full_name}/{each.name}" for each in service.methods)
+        return sorted(names)
 
     def find(self, name: str) -> Found:
         """Return what a name stands for: a service, a method, a message or an enum.

@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from ..errors import RSocketError
+from ..escapes import printable
 from .wire.envelopes import AnyMessage, Status
 
 __all__ = [
@@ -110,7 +111,7 @@ class CallError(RSocketError):
 
     def __str__(self) -> str:
         name = self.code.name if isinstance(self.code, StatusCode) else f"code {self.code}"
-        return f"{name}: {self.message}" if self.message else name
+        return f"{name}: {printable(self.message)}" if self.message else name
 
     @property
     def status(self) -> Status:

@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Any, Final
 
 import trio
 
 from ..errors import MetadataError
+from ..interactions.sending import AnyItems
 from ..metadata.authentication import (
     Authentication,
     BearerAuthentication,
     SimpleAuthentication,
 )
 from ..metadata.builder import Metadata
-from ..metadata.mime_types import MIME, WellKnownMimeType
+from ..metadata.mime_types import MIME, WellKnownMimeType, check_mime_type
 from ..payload import Payload
 from ..protocol.interaction import Interaction
 from ..responder import Responder, Setup, accept_with
@@ -70,12 +71,19 @@ def accept_router(
     Returns:
         The function. It returns the methods of the connection, or ``None`` if the connection is
         refused, which is logged.
+
+    Raises:
+        TypeError: The MIME type is not a str.
+        ValueError: It is no MIME type.
     """
-    mime_type = WellKnownMimeType.PROTOBUF.mime_type if data_mime_type is None else data_mime_type
+    mime_type: object = data_mime_type
+    if data_mime_type is None:
+        mime_type = WellKnownMimeType.PROTOBUF.mime_type
+    mime_type = check_mime_type(mime_type, "data_mime_type")
 
     async def accept(info: TransportInfo) -> Methods | None:
         setup = Setup(
-            data_mime_type=str(mime_type),
+            data_mime_type=mime_type,
             metadata_mime_type=str(MIME.COMPOSITE_METADATA),
             keepalive_interval=inf,
             max_lifetime=inf,
@@ -166,7 +174,7 @@ class _Routes:
         def stream(data: bytes, call: Call) -> Any:
             return responder.request_stream(payload(data, call))
 
-        async def channel(messages: MessageStream[bytes], call: Call) -> AsyncIterable[AnyPayload]:
+        async def channel(messages: MessageStream[bytes], call: Call) -> AnyItems:
             payloads = _Payloads(messages)
             first = await payloads.first()
             items = responder.request_channel(payload(first, call), payloads)

@@ -13,6 +13,7 @@ import trio.testing
 from rsocket_trio import os_support
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
 from rsocket_trio.sockets.connection_limit import ConnectionCounts
+from rsocket_trio.sockets.departure import wait_gone
 from rsocket_trio.sockets.dial import dial
 from rsocket_trio.sockets.direct import DirectStream
 from rsocket_trio.sockets.hybrid_vsock import request_port
@@ -89,6 +90,14 @@ async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     await other.send_all(b"data")
     return stream.wait_received
+
+
+@row("sockets.departure.wait_gone")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    await stream.send_all(b"unread, so that the other end resets the connection")
+    await other.aclose()
+    return partial(wait_gone, stream)
 
 
 @row("sockets.readiness.until_readable")

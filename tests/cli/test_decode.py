@@ -148,9 +148,9 @@ def test_lines_are_decoded_at_once(start_cli: Callable[..., subprocess.Popen[byt
 
 
 def test_imports_are_few() -> None:
-    """Decoding loads no module of the commands that connect, and no other package."""
+    """Decoding loads no module of the commands that connect, no trio, and no sockets."""
     program = (
-        "import sys, rsocket_trio; before = set(sys.modules); "
+        "import sys; before = set(sys.modules); "
         f"from rsocket_trio.cli.main import main; main(['decode', '{PING}']); "
         "names = set(sys.modules) - before; "
         "print({name for name in names if name.partition('.')[0] not in sys.stdlib_module_names})"
@@ -162,8 +162,8 @@ def test_imports_are_few() -> None:
     loaded = ast.literal_eval(done.stdout.splitlines()[-1].decode())
     commands = {f"rsocket_trio.cli.{name}" for name in ("serve", "client", "bench", "stdio")}
     assert "rsocket_trio.cli.decode" in loaded
-    assert {name.partition(".")[0] for name in loaded} == {"rsocket_trio"}
-    assert not loaded & commands
+    assert {name.partition(".")[0] for name in loaded} == {"attr", "attrs", "rsocket_trio"}
+    assert not loaded & {*commands, "rsocket_trio.sockets", "rsocket_trio.transports"}
 
 
 DRAFT: list[dict[str, Any]] = [
@@ -263,4 +263,31 @@ def test_malformed_frames_of_ttrpc(capfdbinary: pytest.CaptureFixture[bytes]) ->
         b"error: Response, byte 0: a varint is cut off\n"
         b"DATA stream=13 flags=0x05 payload=0 bytes b''\n"
         b"error: incomplete header: 9 of 10 bytes\n"
+    )
+
+
+RSIO: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "rsio" / "vectors" / "rsio.json").read_text()
+)["messages"]
+
+
+@pytest.mark.parametrize("tcp", [False, True])
+def test_vectors_of_rsio(cli: Cli, tcp: bool) -> None:
+    """--protocol rsio prints the fields of each vector and its name; --tcp changes nothing."""
+    lines = "\n".join(vector["hex"] for vector in RSIO)
+    arguments = ["--tcp"] if tcp else []
+    done = cli("decode", "--protocol", "rsio", "--json", "-", *arguments, stdin=lines.encode())
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert shown == [{"message": vector["message"], **vector["fields"]} for vector in RSIO]
+    assert (done.stderr, done.returncode) == (b"", 0)
+
+
+def test_the_sizes_of_elements_of_rsio(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A size that one argument declares is used for the next; a wrong message is the last one."""
+    assert main(["decode", "--protocol", "rsio", "200204", "21020000002a 2202 00 2202"]) == 1
+    assert capfdbinary.readouterr().out == (
+        b"subscribed subscriber=2 elementSize=4\n"
+        b"onNext subscriber=2 element=4 bytes b'\\x00\\x00\\x00*'\n"
+        b"onComplete subscriber=2\n"
+        b"error: unknown-type 0x00\n"
     )

@@ -4,6 +4,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +36,17 @@ def test_the_help_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for command in (*COMMANDS, *GROUPS):
         assert re.search(rf"^    {command}\s", shown, re.MULTILINE)
+
+
+def test_the_help_needs_no_trio() -> None:
+    """It comes several times as fast as with trio and sockets."""
+    code = (
+        "from rsocket_trio.cli.main import main; main(['--help']); import sys; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.splitlines()[-1].split()
+    assert "rsocket_trio.cli.grammar" in modules
+    assert {"trio", "ssl", "rsocket_trio.transports"}.isdisjoint(modules)
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -202,6 +202,32 @@ def test_an_unknown_name(cli: Cli, kinds: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
 
 
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [
+        ("kinds.Al", "kinds.All"),
+        ("kinds.All.Iner", "kinds.All.Inner"),
+        ("kinds.All.Colour", "kinds.All.Color"),
+        ("kinds.Things/Du", "kinds.Things/Do"),
+        ("kinds.Emty", "kinds.Empty"),
+    ],
+)
+def test_a_name_that_is_nearly_right(cli: Cli, kinds: str, name: str, close: str) -> None:
+    """The error proposes messages, enums and methods, too."""
+    done = cli("ttrpc", "describe", name, "--proto", kinds)
+    proposed = done.stderr.decode().partition("did you mean ")[2].partition("?")[0]
+    assert close in proposed.split(" or ")
+
+
+def test_a_file_without_methods(cli: Cli, tmp_path: Path) -> None:
+    """The list is empty, and says so on standard error."""
+    path = tmp_path / "no_service.proto"
+    path.write_text('syntax = "proto3"; message Alone {}')
+    done = cli("ttrpc", "list", "--proto", str(path))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.endswith(b"there are no methods in these files\n")
+
+
 def test_where_imports_are_found(cli: Cli, tmp_path: Path) -> None:
     """Imports are looked for beside the file, or where -I says."""
     assert cli("ttrpc", "list", "--proto", str(PROTOS / "failing.proto")).returncode == 0

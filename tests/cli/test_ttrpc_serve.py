@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -158,3 +159,36 @@ def test_an_address_that_is_in_use(cli: Cli, tmp_path: Path, start_cli: StartCli
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"Address already in use" in done.stderr
     stopped(process)
+
+
+@pytest.mark.parametrize(
+    ("who", "admitted"),
+    [
+        (["same-user"], True),
+        ([f"uid:{os.getuid()}"], True),
+        (["uid:12345", f"gid:{os.getgid()}"], True),
+        (["uid:12345", "gid:12345", "cid:2"], False),
+        ([], True),
+    ],
+)
+def test_who_may_connect(
+    cli: Cli, start_cli: StartCli, tmp_path: Path, who: list[str], admitted: bool
+) -> None:
+    """Others are disconnected before their first call."""
+    options = [option for each in who for option in ("--allow", each)]
+    uri = f"unix://{tmp_path}/socket"
+    process = start_cli("ttrpc", "serve", APP, "--listen", uri, *options)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"listening on ")
+    done = cli("ttrpc", "call", uri, ECHO, "0801", "--hex")
+    assert (done.stdout == b"0802\n") is admitted
+    assert (done.returncode == 0) is admitted
+    assert (b"may not connect" in stopped(process)) is not admitted
+
+
+@pytest.mark.parametrize("who", ["uid", "uid:", "uid:me", "uid:-1", f"gid:{2**32 - 1}", "me", ""])
+def test_who_is_nobody(cli: Cli, who: str) -> None:
+    """It is wrong usage."""
+    done = cli("ttrpc", "serve", APP, "--listen", "unix:///nowhere/s", "--allow", who)
+    assert done.returncode == 2
+    assert b"argument --allow" in done.stderr

@@ -12,7 +12,7 @@ from rsocket_trio.lumberjack.wire import dump
 
 def test_the_order() -> None:
     """The first is the default."""
-    assert list(summaries()) == ["rsocket", "reactivesocket", "lumberjack", "ttrpc"]
+    assert list(summaries()) == ["rsocket", "reactivesocket", "lumberjack", "ttrpc", "rsio"]
     assert build_parser().parse_args(["decode", "00"]).protocol == "rsocket"
 
 

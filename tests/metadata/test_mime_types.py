@@ -6,6 +6,7 @@ from rsocket_trio.errors import MetadataError
 from rsocket_trio.metadata.mime_types import (
     MIME,
     WellKnownMimeType,
+    check_mime_type,
     decode_mime_type,
     encode_mime_type,
     same_mime_type,
@@ -34,6 +35,23 @@ def test_a_member_is_found_by_id_and_by_name_in_any_case(number, name):
     member = WellKnownMimeType(number)
     assert (member.id, member.value, member.mime_type) == (number, number, name)
     assert WellKnownMimeType.from_name(name.upper()) is member
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*[each.mime_type for each in WellKnownMimeType], "text/plain; charset=utf-8", "a/b;", "X/Y+z"],
+)
+def test_mime_types_pass_the_check(name):
+    assert check_mime_type(name, "data_mime_type") == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "text", "text/", "/plain", "text plain/x", "a/b/c", "a/b\n", "a/\u00e9", "a/b c"]
+)
+def test_what_is_no_mime_type_is_refused(name):
+    with pytest.raises(ValueError, match="data_mime_type must be a MIME type") as caught:
+        check_mime_type(name, "data_mime_type")
+    assert str(caught.value).isprintable()
 
 
 def test_other_names_have_no_member():

@@ -22,9 +22,13 @@ PUBLIC = [
     "rsocket_trio.frames",
     "rsocket_trio.lumberjack",
     "rsocket_trio.metadata",
+    "rsocket_trio.reactive_streams",
+    "rsocket_trio.reactive_streams.operators",
     "rsocket_trio.reactivesocket",
     "rsocket_trio.reactivesocket.frames",
+    "rsocket_trio.reactive_streams.tck",
     "rsocket_trio.routing",
+    "rsocket_trio.rsio",
     "rsocket_trio.spark",
     "rsocket_trio.spark.replay",
     "rsocket_trio.spool",
@@ -46,7 +50,17 @@ PUBLIC = [
 """The modules that the documentation names."""
 
 # Contracts that the application implements: how its handlers wait is its own decision.
-WRITTEN_BY_USERS = ("Responder", "BodyResponder", "Router", "KnownAnswers", "ReplaySource")
+WRITTEN_BY_USERS = (
+    "Responder",
+    "BodyResponder",
+    "Router",
+    "KnownAnswers",
+    "ReplaySource",
+    "PublisherVerification",
+    "SubscriberVerification",
+    "ProcessorVerification",
+    "Verification",
+)
 
 
 def members(cls: type):

@@ -16,29 +16,35 @@ PACKAGE = "rsocket_trio"
 
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
+    ["field_checks", "escapes", "foreign"],
     ["_version", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
-    ["log_policy", "os_support"],
+    ["log_policy", "os_support", "one_waiter", "home_thread"],
     ["process_lock"],
     ["sockets"],
     ["transports"],
+    ["reactive_streams"],
     ["reactivesocket"],
     ["interactions"],
     ["connection"],
     ["tracing", "arguments"],
     ["requester", "responder"],
     ["service"],
+    ["wires"],
     ["client", "server", "routing", "codecs"],
     ["spool", "logfiles"],
-    ["reactive_streams", "rsio", "lumberjack", "ttrpc"],
+    ["rsio", "lumberjack", "ttrpc"],
     ["collector"],
     ["__init__"],
     ["spark", "cli", "testing", "__main__"],
 ]
 LEVEL = {unit: level for level, row in enumerate(LAYERS) for unit in row}
 SANS_IO = {
+    "field_checks",
+    "escapes",
+    "foreign",
     "_version",
     "errors",
     "sealed",
@@ -74,6 +80,8 @@ PURE_LUMBERJACK = (
 )
 # The part of ttrpc without I/O.
 PURE_TTRPC = ("wire/",)
+# The part of rsio without I/O: messages, and the state of one connection.
+PURE_RSIO = ("limits.py", "rules/", "wire/")
 PUBLIC_ONLY = {"cli", "spark"}
 # Pure modules that each wire uses.
 NOT_OF_ONE_WIRE = {"protocol.retry", "uri"}
@@ -158,13 +166,14 @@ def is_pure(file: Path) -> bool:
         or (unit in WITH_IO and file.name not in WITH_IO[unit])
         or (unit == "lumberjack" and "/".join(file.parts[1:]).startswith(PURE_LUMBERJACK))
         or (unit == "ttrpc" and "/".join(file.parts[1:]).startswith(PURE_TTRPC))
+        or (unit == "rsio" and "/".join(file.parts[1:]).startswith(PURE_RSIO))
     )
 
 
 def test_no_io_through_protocol():
     """Through ``protocol`` nothing can do I/O, tell the time, roll dice, or log."""
     pure = [file for file in FILES if is_pure(file)]
-    assert {"frames", "protocol", "reactivesocket", "lumberjack"} <= {*map(unit_at, pure)}
+    assert {"frames", "protocol", "reactivesocket", "lumberjack", "rsio"} <= {*map(unit_at, pure)}
     none_of(
         f"{file}:{line} imports {module}"
         for file in pure
@@ -247,13 +256,13 @@ def test_lumberjack_is_a_wire_of_its_own():
         for file in pure
         for module, name, line in imports_of(file)
         if module.startswith(".")
-        and unit_of(targets(module, name)) not in {"errors", "lumberjack"}
+        and unit_of(targets(module, name)) not in {"errors", "field_checks", "lumberjack"}
         and targets(module, name) not in NOT_OF_ONE_WIRE
     )
 
 
 def test_the_wire_of_ttrpc_knows_only_errors():
-    """The part of ttrpc without I/O imports errors, attrs and the standard library."""
+    """The part of ttrpc without I/O imports errors, field_checks, attrs and the stdlib."""
     pure = [file for file in FILES if file.parts[:2] == ("ttrpc", "wire")]
     assert len(pure) > 3
     none_of(
@@ -267,6 +276,28 @@ def test_the_wire_of_ttrpc_knows_only_errors():
 def _is_of_the_wire(module: str, name: str) -> bool:
     if module.startswith("."):
         target = targets(module, name)
-        return target == "errors" or target.startswith("ttrpc.wire")
+        return target in {"errors", "field_checks"} or target.startswith("ttrpc.wire")
+    top = module.split(".")[0]
+    return top == "attrs" or top in sys.stdlib_module_names
+
+
+def test_the_rules_of_rsio_know_only_errors():
+    """The part of rsio without I/O imports errors, field_checks, attrs and the stdlib."""
+    pure = [file for file in FILES if unit_at(file) == "rsio" and is_pure(file)]
+    assert len(pure) > 10
+    none_of(
+        f"{file}:{line} imports {module}"
+        for file in pure
+        for module, name, line in imports_of(file)
+        if not _is_pure_rsio(module, name)
+    )
+
+
+def _is_pure_rsio(module: str, name: str) -> bool:
+    if module.startswith("."):
+        target = targets(module, name)
+        return target in {"errors", "field_checks"} or target.startswith(
+            ("rsio.limits", "rsio.rules", "rsio.wire")
+        )
     top = module.split(".")[0]
     return top == "attrs" or top in sys.stdlib_module_names

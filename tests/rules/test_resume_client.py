@@ -320,5 +320,5 @@ def test_the_size_of_a_token(size, fits):
     if fits:
         assert ClientResume(token=bytes(size)).token == bytes(size)
     else:
-        with pytest.raises(ValueError, match=f"a token has 1 to 65535 bytes, not {size}"):
+        with pytest.raises(ValueError, match=f"must have from 1 to 65535 bytes, not {size}"):
             ClientResume(token=bytes(size))

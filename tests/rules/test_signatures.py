@@ -22,7 +22,9 @@ PUBLIC = ["rsocket_trio"] + [
     if is_package
     and name.split(".")[1] not in INTERNAL
     # Users import from the package of the protocol.
-    and not name.startswith(("rsocket_trio.lumberjack.", "rsocket_trio.ttrpc."))
+    and not name.startswith(
+        ("rsocket_trio.lumberjack.", "rsocket_trio.rsio.", "rsocket_trio.ttrpc.")
+    )
 ]
 
 

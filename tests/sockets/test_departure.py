@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from rsocket_trio import os_support
-from rsocket_trio.sockets.departure import has_left, is_gone
+from rsocket_trio.sockets.departure import has_left, is_gone, wait_gone
 from rsocket_trio.sockets.direct import direct
 
 pytestmark = pytest.mark.skipif(not os_support.POLL_HANGUP, reason="the system does not tell")
@@ -60,6 +60,31 @@ async def test_a_peer_on_tcp_that_resets():
         await there.aclose()
         await trio.sleep(0.01)
         assert is_gone(here)
+
+
+@pytest.mark.parametrize("wakes", [True, False], ids=["epoll", "poll"])
+@pytest.mark.parametrize("make", [unix, tcp])
+async def test_waiting_until_a_peer_is_gone(make, wakes, monkeypatch, mock_clock):
+    """The kernel wakes us: the clock stands still. On TCP it learns it from what we send."""
+    monkeypatch.setattr(os_support, "EPOLL", wakes)
+    mock_clock.rate = 0.0 if wakes else 100.0
+    here, there = await make()
+    gone = []
+
+    async def watch():
+        await wait_gone(here)
+        gone.append(True)
+
+    async with here, trio.open_nursery() as nursery:
+        await there.send_eof()
+        nursery.start_soon(watch)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not gone
+        await there.aclose()
+        if make is tcp:
+            await trio.testing.wait_all_tasks_blocked()
+            assert not gone
+            await here.send_all(b"answer")
 
 
 async def test_other_streams_and_closed_sockets():

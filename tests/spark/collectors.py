@@ -1,4 +1,4 @@
-"""A collector for tests without trio: `LocalCollector`."""
+"""Collectors for tests without trio: `LocalCollector`, `wait_for_running`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from rsocket_trio.lumberjack import BatchReader, encode_batch, to_store
 from rsocket_trio.lumberjack.server.batch import Batch as ReceivedBatch
 from rsocket_trio.sealed import make
 from rsocket_trio.sockets.byte_stream import TransportInfo
+from rsocket_trio.spark.spool_source.fleet import Fleet
 from rsocket_trio.spark.trio_thread import TrioThread
 from rsocket_trio.spool import Batch, describe_spool, open_spool
 
-__all__ = ["LocalCollector", "json_lines", "received"]
+__all__ = ["LocalCollector", "json_lines", "received", "wait_for_running"]
 
 PEER = TransportInfo(scheme="lumberjack", peer="192.0.2.1:4711")
 
@@ -45,11 +46,13 @@ class LocalCollector:
         self.ssl_context = ssl_context
         self.uri = f"{'tls' if ssl_context else 'tcp'}://127.0.0.1:0"
         self.numbers = 0
+        self.running = False
         self.start()
 
     def start(self):
         self.thread = TrioThread("collector")
         self.uri = self.thread.serve(self._serve)
+        self.running = True
 
     async def _serve(self, *, task_status):
         async with open_spool(self.directory, **self.spool_options) as spool:
@@ -71,6 +74,7 @@ class LocalCollector:
             )
 
     def stop(self):
+        self.running = False
         assert self.thread.close()
 
     def restart(self):
@@ -100,3 +104,21 @@ class LocalCollector:
         texts = [json.dumps({"n": self.numbers + n}).encode() for n in range(count)]
         self.numbers += count
         self.append(json_lines(texts))
+
+
+def wait_for_running(monkeypatch, collectors):
+    """Let a query plan a batch only when it is connected to all of these that run.
+
+    It would go on with those that have answered first, and on a busy machine that may be a part.
+    """
+    latest = Fleet.latest
+
+    async def later(fleet, start, limit):
+        def connected():
+            away = {each.uri for each in fleet._members if each.client is None}
+            return away.isdisjoint(each.uri for each in collectors if each.running)
+
+        await fleet._wait_for(connected)
+        return await latest(fleet, start, limit)
+
+    monkeypatch.setattr(Fleet, "latest", later)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from rsocket_trio.spark.spark_session import start
@@ -27,3 +29,12 @@ def spark(tmp_path_factory):
     session = start("tests", config, "local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def dead_port():
+    """A port at which nothing listens."""
+    with socket.socket() as held:
+        # Bound and not listening: nothing else can take the port meanwhile.
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

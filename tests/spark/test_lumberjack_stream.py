@@ -14,20 +14,21 @@ from pyspark.sql.types import LongType, StructType
 from rsocket_trio.spark.lumberjack_source import LumberjackDataSource
 from rsocket_trio.spark.spool_source import fleet
 from rsocket_trio.spark.spool_source.source_errors import CollectorsUnreachable, DataLost
-from tests.spark.collectors import LocalCollector
+from tests.spark.collectors import LocalCollector, wait_for_running
 from tests.spark.engine import Checkpoint, Crash, Query
 
 NUMBERS = StructType().add("n", LongType()).add("_collector", "string").add("_offset", LongType())
 
 
 @pytest.fixture
-def collectors(tmp_path):
+def collectors(tmp_path, monkeypatch):
     made = []
 
     def make(**options):
         made.append(LocalCollector(tmp_path / f"spool{len(made)}", **options))
         return made[-1]
 
+    wait_for_running(monkeypatch, made)
     yield make
     for each in made:
         each.stop()

@@ -17,7 +17,7 @@ from rsocket_trio.spark import register, registration
 from tests.time_limit import LONGEST_WITH_SPARK
 
 ROOT = Path(__file__).parents[2]
-FORMATS = ["lumberjack", "rsocket"]
+FORMATS = ["lumberjack", "rsio", "rsocket"]
 
 
 class Registered:
@@ -44,7 +44,7 @@ def test_all_formats_are_registered(sources):
     """The classes are imported then, and not before."""
     spark = Registered()
     register(spark)
-    assert [each.__name__ for each in spark.sources] == ["TracingDataSource"] * 2
+    assert [each.__name__ for each in spark.sources] == ["TracingDataSource"] * len(FORMATS)
 
 
 def test_the_formats_are_those_of_the_modules():
@@ -155,7 +155,7 @@ LOOKUP = """
 def test_spark_finds_the_modules(tmp_path):
     """By the function that it runs in a process of its own."""
     pytest.importorskip("pyspark")
-    assert run(LOOKUP, tmp_path) == ["2", "True"]
+    assert run(LOOKUP, tmp_path) == ["3", "True"]
 
 
 BROKEN = """

@@ -253,8 +253,16 @@ def test_a_machine_without_java(tmp_path, master):
 
 
 FAILING = """
+from pyspark.errors import IllegalArgumentException
 from rsocket_trio.spark import session
 spark = session("test", {"spark.driver.memory": "512m", "spark.ui.enabled": "false"}, "local[1]")
+jvm = spark.sparkContext._jvm
+try:
+    jvm.org.apache.hadoop.fs.Path("")
+except IllegalArgumentException as error:
+    cause = error._origin
+error = jvm.java.lang.RuntimeException("the outer text", cause)
+jvm.org.apache.logging.log4j.LogManager.getLogger("test").warn("a library failed", error)
 stream = spark.readStream.format("rate").load().writeStream.format("memory").queryName("rate")
 query = stream.start()
 query.awaitTermination(3)
@@ -270,7 +278,10 @@ finally:
 @pytest.mark.programs
 @pytest.mark.jvm
 def test_the_log_of_a_failed_task_is_readable(tmp_path):
-    """It has the text of the error, and no frames of the JVM; a stop of a query is no warning."""
+    """It has the texts of errors and their causes, and no frames of any package of the JVM.
+
+    A stop of a query is no warning.
+    """
     pytest.importorskip("pyspark")
     done = subprocess.run(
         [sys.executable, "-c", FAILING],
@@ -279,6 +290,9 @@ def test_the_log_of_a_failed_task_is_readable(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     log, _, traceback = done.stderr.partition('\nTraceback (most recent call last):\n  File "<str')
+    of_a_library = log[log.index("WARN test: a library failed\n") :].splitlines()
+    assert of_a_library[1] == "java.lang.RuntimeException: the outer text"
+    assert of_a_library[2].startswith("Caused by: java.lang.IllegalArgumentException: ")
     assert log.count("ReadFailed: no connection to unix:///nowhere/sock") >= 2
     assert "\n\tat " not in log
     assert "Failed to cancel" not in log

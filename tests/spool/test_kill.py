@@ -60,11 +60,11 @@ for line in sys.stdin:
     directory, start = line.split()
     child = os.fork()
     if child == 0:
+        os.write(1, b"child pid 0 %d\\n" % os.getpid())
         try:
             trio.run(main, directory, int(start))
         finally:
             os._exit(1)
-    os.write(1, b"child pid 0 %d\\n" % child)
     os.waitpid(child, 0)
     os.write(1, b"over child 0 0\\n")
 """

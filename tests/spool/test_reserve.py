@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rsocket_trio import os_support
@@ -192,6 +192,7 @@ def test_the_log_fits_into_the_database(directory, steps):
         max_size=60,
     )
 )
+@example([100, 100, 4000, 4000, 4000, 4185])
 def test_how_many_pages_batches_need(directory, sizes):
     """The database does not grow by more than is reckoned, nor is twice as much reckoned."""
     shutil.rmtree(directory, ignore_errors=True)
@@ -203,7 +204,8 @@ def test_how_many_pages_batches_need(directory, sizes):
                 for size in sizes:
                     nursery.start_soon(spool.append, sized(size))
             grown = writer_of(spool)._connection.execute("PRAGMA page_count").fetchone()[0] - before
-            assert grown <= _pages(sizes) <= 2 * grown + 6
+            # 7: the first rows are on a page that is there already, and are reckoned as 3 pages.
+            assert grown <= _pages(sizes) <= 2 * grown + 7
 
     trio.run(run)
 

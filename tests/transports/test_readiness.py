@@ -115,6 +115,27 @@ async def test_thousands_of_events_in_one_look(monkeypatch: pytest.MonkeyPatch, 
                 nursery.start_soon(partial(theirs.send_all, b"x"))
 
 
+async def test_peers_that_leave_at_once(monkeypatch: pytest.MonkeyPatch, many: None) -> None:
+    """Their ends take turns, and a connection with something to read does not wait for them."""
+    monkeypatch.setattr(readiness, "_ENDS_AT_ONCE", 2)
+    order: list[bytes] = []
+
+    async def receive(stream: DirectStream) -> None:
+        order.append(await stream.receive_some())
+
+    async with AsyncExitStack() as stack:
+        pairs = [await stack.enter_async_context(pair()) for _ in range(21)]
+        async with trio.open_nursery() as nursery:
+            for ours, _ in pairs:
+                nursery.start_soon(receive, ours)
+            await trio.testing.wait_all_tasks_blocked()
+            for _, theirs in pairs[:20]:
+                theirs.socket.close()
+            await pairs[20][1].send_all(b"alive")
+    assert sorted(order) == [b""] * 20 + [b"alive"]
+    assert order.index(b"alive") <= 2
+
+
 async def test_a_wait_cancelled_after_its_event_loses_nothing(many: None) -> None:
     """The event that it had found is for the next wait."""
     async with pair() as (ours, theirs):

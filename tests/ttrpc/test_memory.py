@@ -11,7 +11,15 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio.ttrpc import Method, MethodKind, Service, TtrpcConfig, TtrpcLimits, serve_stream
+from rsocket_trio.ttrpc import (
+    Method,
+    MethodKind,
+    ResourceExhausted,
+    Service,
+    TtrpcConfig,
+    TtrpcLimits,
+    serve_stream,
+)
 from rsocket_trio.ttrpc.wire.frames import HEADER, MAX_BODY
 from tests.ttrpc.scenes import SERVICE, data, opening, pair, request
 
@@ -21,6 +29,7 @@ LIMITS = TtrpcLimits(
     max_stream_size=2**18,
     max_unread_size=2**20,
     max_outbox_size=2**16,
+    max_answers_size=2**20,
     max_control_size=2**16,
     max_unsent_control_size=2**17,
 )
@@ -34,6 +43,7 @@ MIB = 2**20
 
 def waiting() -> Service:
     """A service that never answers: the worst case."""
+    refused: list[None] = []
 
     async def never(_request):
         await trio.sleep_forever()
@@ -45,11 +55,26 @@ def waiting() -> Service:
     async def echo(request):
         return request
 
+    async def large(_request):
+        await trio.testing.wait_all_tasks_blocked()  # until all calls run
+        return bytes(2**16)
+
+    async def large_stream(_request):
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(20):
+            try:
+                yield bytes(2**16)
+            except ResourceExhausted:  # a handler that goes on is stopped all the same
+                refused.append(None)
+                assert len(refused) <= 100
+
     service = Service(SERVICE)
     service.add(Method.raw(SERVICE, "Never"), never)
     service.add(Method.raw(SERVICE, "Count", MethodKind.SERVER_STREAM), never_stream)
     service.add(Method.raw(SERVICE, "Join", MethodKind.CLIENT_STREAM), never)
     service.add(Method.raw(SERVICE, "Echo"), echo)
+    service.add(Method.raw(SERVICE, "Large"), large)
+    service.add(Method.raw(SERVICE, "Larges", MethodKind.SERVER_STREAM), large_stream)
     return service
 
 
@@ -141,6 +166,16 @@ async def test_answers_that_are_not_read():
                 break
             sent += 1
         assert sent < 500
+
+
+@pytest.mark.parametrize("method", ["Large", "Larges"])
+async def test_answers_of_handlers_that_run_together(method):
+    """All have begun when the first of them fills the outbox: what they make is bounded."""
+    async with attacked(3 * MIB) as send:
+        await send(*(request(each, method) for each in range(1, 200, 2)))
+        await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await send()
 
 
 @pytest.mark.parametrize("reserved", [False, True])

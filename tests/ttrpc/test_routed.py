@@ -179,6 +179,11 @@ async def test_another_mime_type():
         assert json.loads((await stranger.frame()).payload) == {"n": 2}
 
 
+async def test_what_is_no_mime_type_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"must be a MIME type.*not 'json'"):
+        await ttrpc.serve(Router(), "tcp://127.0.0.1:0", data_mime_type="json")
+
+
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
-from attrs import validators as v
 
+from ...field_checks import COUNT, SECONDS, instance_of, one_of, optional, whole
 from ...protocol.retry import Retry
-from ..server.config import positive
 from ..wire.encoder import DEFAULT_COMPRESSION_LEVEL
 from ..wire.limits import LumberjackLimits
 
 __all__ = ["ShipperConfig", "check_shipper_config"]
-
-_count = v.and_(v.instance_of(int), v.ge(1))
-_flag = v.instance_of(bool)
-_seconds_or_none: Any = v.optional(positive)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,22 +51,20 @@ class ShipperConfig:
         limits: What the server accepts. An event beyond it is refused before anything is sent.
     """
 
-    version: int = attrs.field(default=2, validator=v.in_((1, 2)))
-    compression_level: int = attrs.field(
-        default=DEFAULT_COMPRESSION_LEVEL, validator=v.and_(v.instance_of(int), v.ge(0), v.le(9))
-    )
-    initial_window: int = attrs.field(default=64, validator=_count)
-    max_window: int = attrs.field(default=2048, validator=_count)
-    max_window_size: int = attrs.field(default=4 * 2**20, validator=_count)
-    pipelining: int = attrs.field(default=2, validator=_count)
-    load_balance: bool = attrs.field(default=False, validator=_flag)
-    retry: Retry = attrs.field(factory=Retry, validator=v.instance_of(Retry))
-    connection_ttl: float | None = attrs.field(default=None, validator=_seconds_or_none)
-    connect_timeout: float = attrs.field(default=10.0, validator=positive)
-    ack_timeout: float = attrs.field(default=30.0, validator=positive)
-    ack_deadline: float | None = attrs.field(default=600.0, validator=_seconds_or_none)
+    version: int = attrs.field(default=2, validator=one_of(1, 2))
+    compression_level: int = attrs.field(default=DEFAULT_COMPRESSION_LEVEL, validator=whole(0, 9))
+    initial_window: int = attrs.field(default=64, validator=COUNT)
+    max_window: int = attrs.field(default=2048, validator=COUNT)
+    max_window_size: int = attrs.field(default=4 * 2**20, validator=COUNT)
+    pipelining: int = attrs.field(default=2, validator=COUNT)
+    load_balance: bool = attrs.field(default=False, validator=instance_of(bool))
+    retry: Retry = attrs.field(factory=Retry, validator=instance_of(Retry))
+    connection_ttl: float | None = attrs.field(default=None, validator=optional(SECONDS))
+    connect_timeout: float = attrs.field(default=10.0, validator=SECONDS)
+    ack_timeout: float = attrs.field(default=30.0, validator=SECONDS)
+    ack_deadline: float | None = attrs.field(default=600.0, validator=optional(SECONDS))
     limits: LumberjackLimits = attrs.field(
-        factory=LumberjackLimits, validator=v.instance_of(LumberjackLimits)
+        factory=LumberjackLimits, validator=instance_of(LumberjackLimits)
     )
 
 

@@ -7,7 +7,6 @@ from math import inf
 from typing import Final
 
 import attrs
-from attrs import validators as v
 
 from .record import OWN_FIELDS
 
@@ -25,13 +24,16 @@ def _check_seconds(instance: object, attribute: attrs.Attribute[float], value: f
 
 def _check_policy(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
     if value not in POLICIES:
-        raise ValueError(f"on_full must be one of {', '.join(POLICIES)}, not {value!r}")
+        shown = repr(value) if isinstance(value, str) else type(value).__name__
+        raise ValueError(f"on_full must be one of {', '.join(POLICIES)}, not {shown}")
 
 
 def _check_fields(
     instance: object, attribute: attrs.Attribute[Mapping[str, object]], value: Mapping[str, object]
 ) -> None:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+    if not isinstance(value, Mapping):
+        raise TypeError(f"fields must be a mapping, not {type(value).__name__}")
+    if not all(isinstance(name, str) for name in value):
         raise TypeError("fields must be a mapping with text as keys")
     taken = sorted(OWN_FIELDS & {*value})
     if taken:
@@ -45,13 +47,19 @@ def _check_count(instance: object, attribute: attrs.Attribute[int], value: int) 
         raise ValueError(f"{attribute.name} must be at least 1, not {value}")
 
 
+def _check_event_size(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    _check_count(instance, attribute, value)
+    if value < 1024:
+        raise ValueError(f"{attribute.name} must be at least 1024, not {value}")
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
     """See `LumberjackHandler` for the meaning of each setting."""
 
     max_records: int = attrs.field(validator=_check_count)
     max_size: int = attrs.field(validator=_check_count)
-    max_event_size: int = attrs.field(validator=v.and_(_check_count, v.ge(1024)))
+    max_event_size: int = attrs.field(validator=_check_event_size)
     on_full: str = attrs.field(validator=_check_policy)
     block_timeout: float = attrs.field(validator=_check_seconds)
     fields: Mapping[str, object] = attrs.field(validator=_check_fields)

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
-from attrs import validators as v
 
+from ...field_checks import COUNT, SECONDS, instance_of, optional
 from ..wire.limits import LumberjackLimits
 
-__all__ = ["LumberjackConfig", "check_config", "positive"]
-
-
-def positive(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    """Check that a setting is a number greater than 0; infinity is one.
-
-    Raises:
-        TypeError: It is not a number.
-        ValueError: It is not greater than 0.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{attribute.name} must be a number, not {type(value).__name__}")
-    if not value > 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
-
-
-_count = v.and_(v.instance_of(int), v.ge(1))
+__all__ = ["LumberjackConfig", "check_config"]
 
 
 @attrs.frozen(kw_only=True)
@@ -70,20 +52,20 @@ class LumberjackConfig:
     """
 
     limits: LumberjackLimits = attrs.field(
-        factory=LumberjackLimits, validator=v.instance_of(LumberjackLimits)
+        factory=LumberjackLimits, validator=instance_of(LumberjackLimits)
     )
-    max_waiting_batches: int = attrs.field(default=2, validator=_count)
-    max_batches: int = attrs.field(default=256, validator=_count)
-    max_held_size: int = attrs.field(default=256 * 2**20, validator=_count)
-    max_incoming_size: int = attrs.field(default=256 * 2**20, validator=_count)
-    first_byte_timeout: float = attrs.field(default=10.0, validator=positive)
-    progress_timeout: float = attrs.field(default=30.0, validator=positive)
-    batch_timeout: float = attrs.field(default=300.0, validator=positive)
-    idle_timeout: float | None = attrs.field(default=None, validator=v.optional(positive))
-    flush_delay: float = attrs.field(default=0.5, validator=positive)
-    keepalive_interval: float = attrs.field(default=5.0, validator=positive)
-    send_timeout: float = attrs.field(default=30.0, validator=positive)
-    close_timeout: float = attrs.field(default=2.0, validator=positive)
+    max_waiting_batches: int = attrs.field(default=2, validator=COUNT)
+    max_batches: int = attrs.field(default=256, validator=COUNT)
+    max_held_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    max_incoming_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    first_byte_timeout: float = attrs.field(default=10.0, validator=SECONDS)
+    progress_timeout: float = attrs.field(default=30.0, validator=SECONDS)
+    batch_timeout: float = attrs.field(default=300.0, validator=SECONDS)
+    idle_timeout: float | None = attrs.field(default=None, validator=optional(SECONDS))
+    flush_delay: float = attrs.field(default=0.5, validator=SECONDS)
+    keepalive_interval: float = attrs.field(default=5.0, validator=SECONDS)
+    send_timeout: float = attrs.field(default=30.0, validator=SECONDS)
+    close_timeout: float = attrs.field(default=2.0, validator=SECONDS)
 
 
 def check_config(config: object) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-from attrs import validators as v
+
+from ...field_checks import whole
 
 __all__ = ["DEFAULT_LUMBERJACK_LIMITS", "LumberjackLimits"]
 
 _U32: Final = 2**32 - 1
-_size = v.and_(v.instance_of(int), v.ge(1), v.le(_U32))
+_size = whole(1, _U32)
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 import pyarrow as pa
@@ -29,6 +29,7 @@ __all__ = [
     "check_names",
     "default_layout",
     "default_schema",
+    "exact_schema",
     "layout_for",
 ]
 
@@ -130,6 +131,17 @@ def _check_type(name: str, kind: DataType, wanted: DataType) -> None:
             f"the column {name} is reserved and has the type {wanted.simpleString()},"
             f" not {kind.simpleString()}"
         )
+
+
+def exact_schema(schema: StructType) -> pa.Schema:
+    """Return the types of Arrow that Spark wants, exactly.
+
+    Raises:
+        ValueError: There is no column, or one is there twice.
+    """
+    check_names(schema)
+    found: Any = to_arrow_schema(schema, timezone="UTC")
+    return found
 
 
 def check_names(schema: DataType, path: str = "") -> None:

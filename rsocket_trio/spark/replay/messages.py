@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import attrs
 import cbor2
-from attrs import validators as v
 
 from ... import CustomError
 from ...codecs import CborCodec
+from ...field_checks import sized, whole
 
 __all__ = ["OFFSETS", "NotReplayable", "Offsets", "RangeRequest", "ReplayOffsets", "not_replayable"]
 
@@ -37,8 +37,8 @@ MAX_PARTITIONS: Final = 100_000
 MAX_OFFSET: Final = 2**63 - 1
 _MAX_ID: Final = 1000
 
-_offset = v.and_(v.instance_of(int), v.ge(0), v.le(MAX_OFFSET))
-_id = v.optional(v.and_(v.instance_of(str), v.max_len(_MAX_ID)))
+_offset = whole(0, MAX_OFFSET)
+_id = sized(str, 0, _MAX_ID, none=True)
 
 
 class NotReplayable(IntEnum):

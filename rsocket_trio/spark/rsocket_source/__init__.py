@@ -10,13 +10,9 @@ The modules, in reading order:
 - ``replay_reader``: a stream of elements by offset
 - ``replayed_rows``: the elements of a range, in a task of Spark
 - ``positions``: the offsets of such a stream, and how a batch is planned
-- ``spool_reader``: elements that a collector keeps in a spool
 - ``asking``: asks a responder for its offsets, and waits for new ones
-- ``pulling``: the elements of one request, in chunks, with credit for what Spark takes
-- ``demand``: counts the credit
-- ``connecting``: connections, and attempts to make one
-- ``failures``: what a task of Spark fails with
-- ``rows``: elements into rows, by the format of their payloads
+- ``pulling``: the elements of one request, in chunks
+- ``connecting``: connections to responders
 """
 
 from __future__ import annotations

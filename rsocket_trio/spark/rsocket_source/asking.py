@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 import trio
 
 from ... import ConnectionClosed, Rejected, RSocketError, StreamError
+from ..attempts import RETRY
+from ..failures import ReadFailed, explain
 from ..replay import OFFSETS, ReplayOffsets
-from .connecting import RETRY, Responder, connected
-from .failures import ReadFailed, explain
+from .connecting import Responder, connected
 from .settings import SourceSettings
 
 __all__ = ["find_offsets"]

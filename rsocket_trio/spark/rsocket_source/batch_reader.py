@@ -9,9 +9,10 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from ..pulling import BUFFER
+from ..rows.maker import REQUEST_FACTS, RowMaker
 from ..trio_thread import TrioThread
-from .pulling import BUFFER, open_chunks
-from .rows.maker import REQUEST_FACTS, RowMaker
+from .pulling import open_chunks
 from .settings import SourceSettings
 
 __all__ = ["THREAD", "BatchReader", "row_maker"]

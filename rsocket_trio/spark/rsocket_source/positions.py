@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from ...log_policy import logger
+from ..failures import DataLoss
 from ..replay import Offsets, RangeRequest, ReplayOffsets
 from ..replay.messages import MAX_OFFSET
-from .failures import DataLoss
 
 __all__ = [
     "LATEST",

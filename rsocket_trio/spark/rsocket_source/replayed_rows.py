@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from ... import ConnectionClosed, CustomError, Rejected
 from ...log_policy import logger
+from ..attempts import RETRY
+from ..failures import DataLoss, ReadFailed
+from ..pulling import BUFFER
 from ..replay import NotReplayable, RangeRequest, ReplayOffsets
 from .asking import find_offsets
 from .batch_reader import THREAD, row_maker
-from .connecting import RETRY
-from .failures import DataLoss, ReadFailed
-from .pulling import BUFFER, open_chunks
+from .pulling import open_chunks
 from .settings import SourceSettings
 
 __all__ = ["replayed_rows"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -12,7 +11,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -22,14 +20,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ..columns.schemas import check_names
+from ..columns.schemas import exact_schema
 from ..options import Options
+from ..rows.settings import RowSettings, read_row_settings
 from ..sinks.rsocket_sink.writer import rsocket_stream_writer, rsocket_writer
+from ..spool_source.settings import SourceSettings as SpoolSettings
+from ..stored_elements import SpoolBatchReader, SpoolStreamReader, read_spool_settings
 from .batch_reader import BatchReader
 from .replay_reader import ReplayBatchReader, ReplayStreamReader, read_replay_settings
-from .rows.settings import read_row_settings
-from .settings import SourceSettings, read_settings
-from .spool_reader import SpoolBatchReader, SpoolStreamReader, read_spool_settings
+from .settings import SourceSettings, read_settings, read_subscription
 
 __all__ = ["RSocketDataSource"]
 
@@ -83,26 +82,26 @@ class RSocketDataSource(DataSource):
                 settings = read_settings(options)
                 replay = read_replay_settings(options)
                 _finish_replay(options, settings)
-                return ReplayBatchReader(settings, replay, _exact(schema))
+                return ReplayBatchReader(settings, replay, exact_schema(schema))
             case "spool":
-                spool, rows = read_spool_settings(options, is_stream=False)
-                return SpoolBatchReader(spool, rows, _exact(schema))
+                spool, rows = _read_spool(options, is_stream=False)
+                return SpoolBatchReader(spool, rows, exact_schema(schema))
         settings = read_settings(options)
         # So a program can read the same options both ways.
         options.know(*_OF_STREAMS)
         options.finish()
-        return BatchReader(settings, _exact(schema))
+        return BatchReader(settings, exact_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream."""
         options = Options(self.options)
         if _delivery(options, "replay") == "spool":
-            spool, rows = read_spool_settings(options, is_stream=True)
-            return SpoolStreamReader(spool, rows, _exact(schema))
+            spool, rows = _read_spool(options, is_stream=True)
+            return SpoolStreamReader(spool, rows, exact_schema(schema))
         settings = read_settings(options)
         replay = read_replay_settings(options)
         _finish_replay(options, settings)
-        return ReplayStreamReader(settings, replay, _exact(schema))
+        return ReplayStreamReader(settings, replay, exact_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch."""
@@ -135,12 +134,7 @@ def _finish_replay(options: Options, settings: SourceSettings) -> None:
             )
 
 
-def _exact(schema: StructType) -> pa.Schema:
-    """Return the types of Arrow that Spark wants, exactly.
-
-    Raises:
-        ValueError: There is no column, or one is there twice.
-    """
-    check_names(schema)
-    found: Any = to_arrow_schema(schema, timezone="UTC")
-    return found
+def _read_spool(options: Options, *, is_stream: bool) -> tuple[SpoolSettings, RowSettings]:
+    rows = read_row_settings(options)
+    named = read_subscription(options, rows)
+    return read_spool_settings(options, named, "uri and route", is_stream=is_stream), rows

@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 import cbor2
 
 from ... import Authentication, Metadata, Payload, parse_uri
+from ...collector import Subscription
 from ...metadata import MIME
 from ..auth_options import read_authentication
 from ..options import Options
+from ..rows.settings import FORMATS, RowSettings, read_row_settings
 from ..tls_options import TlsSettings
-from .rows.settings import FORMATS, RowSettings, read_row_settings
 
 __all__ = [
     "Request",
@@ -23,6 +25,7 @@ __all__ = [
     "encode_data",
     "read_data",
     "read_settings",
+    "read_subscription",
 ]
 
 INTERACTIONS: Final = ("request_stream", "request_response")
@@ -157,6 +160,24 @@ def read_settings(options: Options) -> SourceSettings:
         )
     settings.request(0)  # Checks the data.
     return settings
+
+
+def read_subscription(options: Options, rows: RowSettings) -> Callable[[], Subscription | None]:
+    """Read the options of a stream that a collector subscribes to.
+
+    Returns:
+        A function that returns the subscription, or ``None`` if ``uri`` or ``route`` is missing.
+    """
+    data_mime_type = options.text("dataMimeType", FORMATS[rows.payload_format])
+    data, uri, route = read_data(options), options.text("uri", None), options.text("route", None)
+
+    def subscription() -> Subscription | None:
+        if uri is None or route is None:
+            return None
+        sent = encode_data(data, data_mime_type) if isinstance(data, str) else data or b""
+        return Subscription(parse_uri(uri), route, sent, data_mime_type)
+
+    return subscription
 
 
 def _uris(options: Options) -> tuple[str, ...]:

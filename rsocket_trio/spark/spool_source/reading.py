@@ -208,7 +208,8 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                 raise
             except CollectorBusy as busy:
                 trouble = busy
-                deadline = trio.current_time() + place.timeout
+                # The collector has answered, so the pause below is not a part of its time.
+                deadline = trio.current_time() + BUSY_PAUSE + place.timeout
                 if not told:
                     told = True
                     logger.warning("%s: %s; the task asks again", place.uri, busy)

@@ -19,7 +19,7 @@ from ...sockets.dial import dial
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
-from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config, check_interceptors
 from ..inbox import ReplyStream
 from ..metadata import MetadataLike, as_metadata
 from ..methods import Method, MethodKind, Req, Res
@@ -28,7 +28,7 @@ from .interceptors import ClientInterceptor, OutgoingCall, around_open, around_u
 from .streams import BidiStream, ClientStream, open_stream
 from .unary import unary
 
-__all__ = ["Client", "ClientStatistics", "connect"]
+__all__ = ["Client", "ClientStatistics", "check_client", "connect"]
 
 
 @attrs.frozen(kw_only=True)
@@ -237,11 +237,7 @@ async def connect(
     If cancelled: the connection is closed.
     """
     check_config(config)
-    for each in interceptors:
-        if not isinstance(each, ClientInterceptor):
-            raise TypeError(
-                f"an interceptor must be an object of a ClientInterceptor, not {each!r}"
-            )
+    check_interceptors(interceptors, ClientInterceptor)
     block = Block()
     with block.around():
         async with await _open(target, config, retry) as stream:
@@ -284,6 +280,27 @@ async def _open(
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:
     return stream
+
+
+def check_client(client: Client, needed_by: str) -> Client:
+    """Return a client, for a generated class that needs one.
+
+    Anything with the methods of a `Client` will do, such as a double in a test.
+
+    Args:
+        client: The client.
+        needed_by: The name of the class.
+
+    Raises:
+        TypeError: It is something else, for example an address, or `connect` without its block.
+    """
+    if not callable(getattr(client, "unary", None)):
+        what = "connect(...) without its block" if hasattr(client, "__aenter__") else repr(client)
+        raise TypeError(
+            f"{needed_by} needs a client, not {what}: "
+            f"async with ttrpc.connect('unix:///...') as client: {needed_by}(client)"
+        )
+    return client
 
 
 def _wrong_kind(method: object, wanted: MethodKind) -> TypeError:

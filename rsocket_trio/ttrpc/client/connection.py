@@ -26,6 +26,7 @@ from ...errors import (
     RemoteProtocolError,
     fresh_copy,
 )
+from ...home_thread import get_ident, not_at_home
 from ..errors import ResourceExhausted
 from ..inbox import MessageInbox, Unread
 from ..reader import CallReader, Overrun
@@ -100,6 +101,7 @@ class ClientConnection:
         self.max_size = limits.max_message_size
         self.ignored = 0
         self._next_id = 1
+        self._thread = get_ident()
         self._reader = CallReader(
             transport, self._dispatch_all, lifecycle, self._peer_ended, config
         )
@@ -186,6 +188,7 @@ class ClientConnection:
             or size > self.max_size
             or stream_id > _LAST_ID
             or self.lifecycle.failure is not None
+            or get_ident() != self._thread
         ):
             return 0
         self._next_id = stream_id + 2
@@ -193,19 +196,30 @@ class ClientConnection:
         self.outbox.put(_pack(size, stream_id, _REQUEST, flags) + body)
         return stream_id
 
-    async def open(self, call: ClientCall, flags: int, body: bytes) -> int:
+    async def open(
+        self, call: ClientCall, flags: int, body: bytes, renewed: Callable[[], bytes]
+    ) -> int:
         """Queue a REQUEST, when there is room, and return the id of its stream.
 
         Ids leave in order: the call gets its id when its frame is queued.
+
+        Args:
+            call: The call.
+            flags: The flags of the frame.
+            body: Its body.
+            renewed: Returns the body after a wait for room, as less time is left.
 
         Raises:
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             LocalProtocolError: The ids of this connection are used up.
             ResourceExhausted: The body is too long for a frame.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: if there is no room, or the connection is over.
         If cancelled: nothing is queued.
         """
+        if get_ident() != self._thread:
+            raise not_at_home("this client")
         if self.lifecycle.failure is not None:
             await checkpoint()  # a caller may try again and again
             self.check()
@@ -216,6 +230,10 @@ class ClientConnection:
         reserved = room.used >= room.limit
         if reserved:
             await self._reserve(HEADER_SIZE + size)
+            late = renewed()
+            if len(late) <= size:  # else its scope got more time meanwhile, and the room is less
+                self.outbox.release(size - len(late))
+                body, size = late, len(late)
         stream_id = self._next_id
         if stream_id > _LAST_ID:
             if reserved:
@@ -234,7 +252,12 @@ class ClientConnection:
         """Do the same as `send_data`, at once; return False if that has to wait or raises."""
         size = len(body)
         room = self.room
-        if room.used >= room.limit or size > self.max_size or self.lifecycle.failure is not None:
+        if (
+            room.used >= room.limit
+            or size > self.max_size
+            or self.lifecycle.failure is not None
+            or get_ident() != self._thread
+        ):
             return False
         self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
         return True
@@ -253,10 +276,13 @@ class ClientConnection:
             Exception: Of ``check_sending``.
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             ResourceExhausted: The message is too long for a frame.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: only if there is no room.
         If cancelled: nothing is queued.
         """
+        if get_ident() != self._thread:
+            raise not_at_home("this stream")
         self.check()
         self.check_size(len(body))
         frame = _pack(len(body), stream_id, _DATA, 0) + body

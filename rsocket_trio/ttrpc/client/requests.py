@@ -14,7 +14,7 @@ from ..wire.protobuf import varint
 if TYPE_CHECKING:
     from ..methods import Method
 
-__all__ = ["request_body", "timeout_until"]
+__all__ = ["fresh_body", "request_body", "timeout_until"]
 
 _LONGEST: Final = 2**63 - 1
 
@@ -60,3 +60,14 @@ def request_body(
     if metadata:
         body += encode_request(Request("", "", metadata=metadata))
     return body
+
+
+def fresh_body(method: Method[Any, Any], payload: bytes, metadata: Metadata) -> bytes:
+    """Return the body of a REQUEST that leaves now, with the time that the caller has left.
+
+    Raises:
+        LocalProtocolError: As `request_body`.
+        TypeError: As `request_body`.
+    """
+    timeout = timeout_until(trio.current_effective_deadline())
+    return request_body(method, payload, timeout, metadata)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, final
 
 import trio
@@ -21,7 +22,7 @@ from ..codec import plain_bytes
 from ..inbox import MessageInbox, Messages, ReplyStream, decoded
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
-from .requests import request_body, timeout_until
+from .requests import fresh_body
 from .unary import answer_in
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ async def open_stream(
     payload = b"" if sends else method.request.encode(request)
     await checkpoint_if_cancelled()
     call = _StreamCall(connection, method.kind)
-    body = request_body(method, payload, timeout_until(trio.current_effective_deadline()), metadata)
+    fresh = partial(fresh_body, method, payload, metadata)
     call.sending = sends
     try:
-        call.stream_id = await connection.open(call, _OPEN if sends else REMOTE_CLOSED, body)
+        call.stream_id = await connection.open(
+            call, _OPEN if sends else REMOTE_CLOSED, fresh(), fresh
+        )
         if not sends:
             yield make(ReplyStream, call.inbox, method.response)
         elif method.kind is MethodKind.CLIENT_STREAM:

@@ -5,6 +5,7 @@ The caller waits in its own task, which is resumed directly with the outcome.
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +23,7 @@ from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
 from ..wire.protobuf import only_field
-from .requests import request_body, timeout_until
+from .requests import fresh_body, request_body, timeout_until
 
 if TYPE_CHECKING:
     import trio
@@ -48,7 +49,9 @@ async def unary(
         timeout = timeout_until(deadline)
     call = _UnaryCall(connection)
     body = request_body(method, payload, timeout, metadata)
-    call.stream_id = connection.try_open(call, 0, body) or await connection.open(call, 0, body)
+    call.stream_id = connection.try_open(call, 0, body) or await connection.open(
+        call, 0, body, partial(fresh_body, method, payload, metadata)
+    )
     if call.result is not None:
         answer = call.unwrap()  # the connection has ended meanwhile
     else:

@@ -68,7 +68,8 @@ def _client(service: ServiceModel) -> Iterator[str]:
     yield f"class {service.name}Client:"
     yield from indented(client_docstring(service))
     yield ""
-    yield from indented(["def __init__(self, client):", "    self._client = client"])
+    check = f"ttrpc.check_client(client, {literal(f'{service.name}Client')})"
+    yield from indented(["def __init__(self, client):", f"    self._client = {check}"])
     for method in service.methods:
         yield ""
         yield from indented(_call(service, method))

@@ -12,10 +12,11 @@ from trio.lowlevel import checkpoint
 from ...interactions.block import Block
 from ...log_policy import logger
 from ...sealed import Sealed, make
-from ...sockets.byte_stream import ByteStream, TransportInfo
+from ...sockets.byte_stream import ByteStream
 from ...sockets.dial import dial
 from ...uri import Uri
 from ..addresses import ttrpc_uri
+from ..carrier import OpenStream, as_byte_stream
 from ..wire.trunk import TrunkDecoder
 from .branch import Branch
 from .stream import MultiplexedStream
@@ -49,7 +50,7 @@ _DIAL_TIMEOUT: Final = 10.0
 
 @asynccontextmanager
 async def multiplexed(
-    target: str | Uri | ByteStream | trio.abc.Stream,
+    target: str | Uri | OpenStream,
     *,
     max_unread: int = MAX_UNREAD,
     patience: float = PATIENCE,
@@ -63,8 +64,8 @@ async def multiplexed(
     not open is dropped, as the other implementation does. The trunk reads from the first `open` on.
 
     Args:
-        target: An address of ttrpc, which is dialled; or an open stream. It is closed with the
-            block.
+        target: An address of ttrpc, which is dialled; or an open stream, a connected socket or the
+            number of its descriptor. It is closed with the block.
         max_unread: The bytes that a stream holds for its reader before the trunk waits for it.
             256 KiB.
         patience: How long the trunk waits then, in seconds, before it ends this stream alone;
@@ -75,6 +76,7 @@ async def multiplexed(
 
     Raises:
         ConnectFailed: No connection could be made to the address.
+        OSError: The target is a socket that is not connected.
         ValueError: The address is wrong, or a limit is not positive.
         TypeError: ``target`` is of a wrong type.
 
@@ -101,17 +103,10 @@ async def multiplexed(
                     nursery.cancel_scope.cancel(reason="the block of multiplexed has ended")
 
 
-async def _carrier(target: str | Uri | ByteStream | trio.abc.Stream) -> ByteStream:
+async def _carrier(target: str | Uri | OpenStream) -> ByteStream:
     if isinstance(target, str | Uri):
         return await dial(ttrpc_uri(target), _unchanged, handshake_timeout=_DIAL_TIMEOUT)
-    if isinstance(target, trio.abc.Stream):
-        target = ByteStream(target, TransportInfo(scheme="stream"))
-    if not isinstance(target, ByteStream):
-        raise TypeError(
-            f"target must be an address or a stream, not {type(target).__name__} (adopt makes a "
-            "stream of a socket or its number)"
-        )
-    return target
+    return as_byte_stream(target)
 
 
 async def _unchanged(stream: ByteStream) -> ByteStream:

@@ -33,6 +33,10 @@ __all__ = ["ServerCall", "StreamCall", "UnaryCall"]
 _OVERDUE: Final = "the deadline of the call is over"
 
 
+_AHEAD: Final = 64
+"""Items that a publisher is asked for at once: as many as `open_iter` asks for."""
+
+
 class _Endless(CreditGate):
     """The protocol has no credit, so there is always some."""
 
@@ -236,7 +240,7 @@ class StreamCall(UnaryCall):
             await super().answer()
             return
         items = self.method.start(self.request, self.facts)
-        await send_stream(self, items, _Endless(1))
+        await send_stream(self, items, _Endless(_AHEAD))
 
     def send_complete(self) -> None:
         """Tell the client that there are no more messages."""

@@ -17,7 +17,7 @@ left altogether, their handlers are cancelled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -28,7 +28,7 @@ from ...connection.outbox import Outbox
 from ...connection.workload import Workload
 from ...errors import ConnectionClosed, ConnectionLost
 from ...log_policy import logger
-from ...sockets.departure import is_gone
+from ...sockets.departure import wait_gone
 from ..reader import CallReader
 from .first_steps import CallSteps
 from .incoming import IncomingCalls
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from .bound import Methods
 
 __all__ = ["ServerConnection"]
-
-_LOOK_EVERY: Final = 1.0
-"""How often to look whether a peer that has closed its sending half is still there, in seconds."""
 
 
 class ServerConnection:
@@ -64,7 +61,10 @@ class ServerConnection:
             established=True, peer=lambda: transport.info.peer or transport.info.scheme
         )
         self._outbox = outbox = Outbox(
-            limits.max_outbox_size, limits.max_control_size, limits.max_unsent_control_size
+            limits.max_outbox_size,
+            limits.max_control_size,
+            limits.max_unsent_control_size,
+            limits.max_answers_size,
         )
         self.workload = workload = Workload(limits)
         self._crew = Crew(workload, outbox)
@@ -122,8 +122,7 @@ class ServerConnection:
     async def _watch_departure(self) -> None:
         """End the connection if the peer is gone, or the calls take too long."""
         with trio.move_on_after(self._config.half_close_timeout):
-            while not is_gone(self._transport.stream):  # noqa: ASYNC110 - only the kernel knows
-                await trio.sleep(_LOOK_EVERY)
+            await wait_gone(self._transport.stream)
         self.lifecycle.end(ConnectionLost("the peer closed the connection"))
 
     def _overrun(self, size: int) -> None:

@@ -82,18 +82,34 @@ class Replies:
         """Queue a frame of a call, when there is room, and if the call is not over by then.
 
         Raises:
+            ResourceExhausted: Too many bytes wait for room already.
             Exception: The error with which the connection ended.
 
         Checkpoint: only if there is no room.
         If cancelled: nothing is queued.
         """
-        await self.outbox.reserve(len(frame))
+        size = len(frame)
+        room = self.room
+        if not room.hold(size):
+            logger.info(
+                "a call has ended: %d bytes of answers wait, as its peer does not read", room.held
+            )
+            error = ResourceExhausted("too many answers on this connection wait to be read")
+            call.end_with(error)  # and not only raised: the handler might absorb it, and go on
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame: a cycle, with the answer
+        try:
+            await self.outbox.reserve(size)
+        finally:
+            room.let_go(size)
         if call.live:
             self.outbox.put_reserved(frame)
         else:
             # The call has ended after this task got the room and before it ran. Its last frame is
             # queued already, and nothing may follow.
-            self.outbox.release(len(frame))
+            self.outbox.release(size)
 
     def fail(self, stream_id: int, status: Status) -> None:
         """Queue the answer of a call that has failed; it never waits."""

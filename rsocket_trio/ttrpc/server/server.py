@@ -21,7 +21,7 @@ from ...sockets.serving import RunningServer, Serving
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
-from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config
+from ..config import DEFAULT_CONFIG, TtrpcConfig, check_config, check_interceptors
 from ..routed import accept_router
 from .bound import Methods, ServiceMethods
 from .connection import ServerConnection
@@ -168,8 +168,8 @@ async def serve(
     Raises:
         OSError: An address cannot be listened on.
         TypeError: An argument is of a wrong type.
-        ValueError: An address is wrong or there is none, two services have one name, or
-            ``max_connections`` is less than 1.
+        ValueError: An address is wrong or there is none, two services have one name,
+            ``max_connections`` is less than 1, or ``data_mime_type`` is no MIME type.
 
     Checkpoint: always.
     If cancelled: at once, handlers are cancelled and connections closed. `TtrpcServer.aclose` is
@@ -214,7 +214,7 @@ async def serve_stream(
     Raises:
         OSError: It is a socket that is not connected.
         TypeError: An argument is of a wrong type.
-        ValueError: Two services have one name.
+        ValueError: Two services have one name, or ``data_mime_type`` is no MIME type.
 
     Checkpoint: always.
     If cancelled: handlers are cancelled and the stream is closed.
@@ -231,11 +231,7 @@ def _registry(
     data_mime_type: str | None,
 ) -> _Registry:
     check_config(config)
-    for each in interceptors:
-        if not isinstance(each, ServerInterceptor):
-            raise TypeError(
-                f"an interceptor must be an object of a ServerInterceptor, not {each!r}"
-            )
+    check_interceptors(interceptors, ServerInterceptor)
     if isinstance(services, Responder):
         if interceptors:
             raise TypeError("a Router has no use for interceptors=: it has guards of its own")

@@ -25,6 +25,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from ...reactive_streams.interfaces import Publisher
 from ..codec import EMPTY, MessageCodec, codec_for
 from ..inbox import MessageStream
 from ..methods import MethodKind
@@ -33,7 +34,9 @@ from .call import Call
 __all__ = ["HandlerSignature", "name_of", "read_handler", "takes_call"]
 
 _INCOMING: Final = (trio.abc.ReceiveChannel, AsyncIterable, AsyncIterator, MessageStream)
-_OUTGOING: Final = (AsyncIterable, AsyncIterator, AsyncGenerator, trio.abc.ReceiveChannel)
+_OUTGOING: Final = (
+    AsyncIterable, AsyncIterator, AsyncGenerator, trio.abc.ReceiveChannel, Publisher
+)  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import attrs
 
+from ...field_checks import instance_of
+
 __all__ = ["AnyMessage", "Metadata", "Request", "Response", "Status"]
 
 Metadata = tuple[tuple[str, str], ...]
@@ -42,8 +44,8 @@ class AnyMessage:
         value: The bytes of the message.
     """
 
-    type_url: str
-    value: bytes
+    type_url: str = attrs.field(validator=instance_of(str))
+    value: bytes = attrs.field(validator=instance_of(bytes))
 
 
 @attrs.define(unsafe_hash=True)

@@ -69,6 +69,9 @@ def missing(name: str) -> str | None:
         case "rsocket-java" | "logstash-input-beats":
             there = shutil.which("java") and (JAVA / "peer.jar").is_file()
             return None if there else f"Java or its programs are not installed: run {SETUP}"
+        case "reactive-streams-examples":
+            there = shutil.which("java") and (JAVA / "lib" / f"{name}-1.0.4.jar").is_file()
+            return None if there else f"Java or its programs are not installed: run {SETUP}"
         case "rsocket-py":
             return _distribution("rsocket")
         case "pylogbeat":

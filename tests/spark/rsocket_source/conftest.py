@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator
 
 import attrs
@@ -58,12 +57,3 @@ def numbers(serving):
     router, facts = Router(), Numbers()
     router.request_stream("numbers")(facts.stream)
     return facts, serving(router)
-
-
-@pytest.fixture
-def dead_port():
-    """A port at which nothing listens."""
-    with socket.socket() as held:
-        # Bound and not listening: nothing else can take the port meanwhile.
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]

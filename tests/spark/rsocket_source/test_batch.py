@@ -20,8 +20,8 @@ from rsocket_trio import (
     Router,
     SimpleAuthentication,
 )
-from rsocket_trio.spark.rsocket_source.failures import ReadFailed
-from rsocket_trio.spark.rsocket_source.rows.decoded import MalformedElement
+from rsocket_trio.spark.failures import ReadFailed
+from rsocket_trio.spark.rows.decoded import MalformedElement
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from tests.spark.engine import make_source, read_batch
 from tests.waiting import wait_until

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
+from rsocket_trio.spark.failures import ReadFailed
 from rsocket_trio.spark.options import Options
 from rsocket_trio.spark.rsocket_source.connecting import connected
-from rsocket_trio.spark.rsocket_source.failures import ReadFailed
 from rsocket_trio.spark.rsocket_source.settings import read_settings
 
 

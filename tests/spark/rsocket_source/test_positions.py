@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from rsocket_trio.spark.failures import DataLoss
 from rsocket_trio.spark.replay import Offsets, ReplayOffsets
-from rsocket_trio.spark.rsocket_source.failures import DataLoss
 from rsocket_trio.spark.rsocket_source.positions import (
     Position,
     advance,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from rsocket_trio import CustomError, Payload, Rejected, Router, serve
+from rsocket_trio.spark.failures import DataLoss, ReadFailed
 from rsocket_trio.spark.replay import (
     NotReplayable,
     Offsets,
@@ -21,7 +22,6 @@ from rsocket_trio.spark.replay import (
     ReplaySource,
     replay_router,
 )
-from rsocket_trio.spark.rsocket_source.failures import DataLoss, ReadFailed
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from rsocket_trio.spark.trio_thread import TrioThread
 from tests.spark.engine import Checkpoint, Crash, Query, read_batch

@@ -86,7 +86,10 @@ def test_partitions_have_a_place_in_route_or_data():
         ({"data": "x", "dataBase64": "eA=="}, "one of the options data"),
         ({"dataBase64": "%"}, "no base64"),
         ({"payloadFormat": "cbor", "data": "x"}, "must be JSON"),
-        ({"payloadFormat": "xml"}, "payloadFormat must be binary, utf8, json, cbor or arrow"),
+        (
+            {"payloadFormat": "xml"},
+            "must be binary, utf8, json, cbor, arrow or fixed",
+        ),
         ({"mode": "strict"}, "mode must be PERMISSIVE"),
         ({"limit": "0"}, "limit must be at least 1"),
         ({"initialRequestN": "65537"}, "initialRequestN must be at most 65536"),

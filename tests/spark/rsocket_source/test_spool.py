@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from rsocket_trio import Payload, Router
 from rsocket_trio.collector import payloads_to_store
-from rsocket_trio.spark.rsocket_source.failures import ReadFailed
+from rsocket_trio.spark.failures import ReadFailed
 from rsocket_trio.spark.rsocket_source.rsocket_source import RSocketDataSource
 from tests.spark.collectors import LocalCollector, received
 from tests.spark.engine import Checkpoint, Query, read_batch

@@ -371,6 +371,41 @@ async def test_the_connection_ends_in_the_turn_in_which_a_call_gets_room():
         assert connection.calls == {}
 
 
+@pytest.mark.parametrize("kind", ["unary", "stream"])
+async def test_a_request_that_waits_for_room_leaves_with_the_time_that_is_left(
+    kind, autojump_clock
+):
+    """Not with the time from before the wait."""
+    config = TtrpcConfig(limits=TtrpcLimits(max_outbox_size=1))
+    async with client_of_stranger(over="lockstep", config=config) as (client, stranger):
+        stranger.pause()
+
+        async def ask():
+            with trio.move_on_after(10):
+                if kind == "unary":
+                    await client.unary(ECHO, b"x")
+                else:
+                    async with client.server_stream(COUNT, b"x") as replies:
+                        assert [reply async for reply in replies] == []
+
+        async with trio.open_nursery() as nursery:
+            calls = 1
+            while not client._connection.room.used:  # the first frames are being written
+                nursery.start_soon(client.unary, ECHO, b"fills the outbox")
+                await trio.testing.wait_all_tasks_blocked()
+                calls += 1
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(client._connection.room.waiting) == 1
+            await trio.sleep(4)
+            stranger.resume()
+            frames = [await stranger.frame() for _ in range(calls)]
+            assert read(frames[-1]).timeout_nano == pytest.approx(6e9, rel=1e-3)
+            for frame in frames:
+                await stranger.send(answer(frame.stream_id))
+        assert client.statistics().queued_size == 0
+
+
 async def test_ids_are_used_up():
     async with client_of_stranger() as (client, stranger), trio.open_nursery() as nursery:
         client._connection._next_id = 2**32 - 1

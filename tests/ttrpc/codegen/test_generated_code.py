@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -62,6 +62,27 @@ def orders(modules: dict[str, ModuleType]) -> ttrpc.ServiceBase:
 
     service: ttrpc.ServiceBase = Orders()
     return service
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: "unix:///run/shop.sock", r"not 'unix:///run/shop\.sock'"),
+        (lambda: None, "not None"),
+        (
+            lambda: ttrpc.connect("unix:///run/shop.sock"),
+            r"not connect\(\.\.\.\) without its block",
+        ),
+    ],
+    ids=["an address", "nothing", "no block"],
+)
+def test_what_is_no_client(shop: Any, make: Callable[[], object], what: str) -> None:
+    """The error comes at once, names the class, and says what to pass."""
+    with pytest.raises(TypeError, match=what) as error:
+        shop.OrdersClient(make())
+    assert "async with ttrpc.connect('unix:///...') as client: OrdersClient(client)" in str(
+        error.value
+    )
 
 
 async def test_all_kinds_of_calls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import socket
 from functools import partial
 from pathlib import Path
 
@@ -370,12 +371,27 @@ async def test_an_inherited_socket() -> None:
             assert await receive(x, len(data)) == data
 
 
+@pytest.mark.parametrize("kind", ["socket", "socket of trio", "number"])
+async def test_an_open_socket(kind: str) -> None:
+    """As `connect` and `serve_stream` take one."""
+    here, there = socket.socketpair()
+    target = {
+        "socket": lambda: here,
+        "socket of trio": lambda: trio.socket.from_stdlib_socket(here),
+        "number": here.detach,
+    }[kind]()
+    async with multiplexed(target) as one, multiplexed(there) as other:
+        a, x = one.open(1), other.open(1)
+        await a.send_all(b"hello")
+        assert await receive(x, 5) == b"hello"
+
+
 async def test_wrong_arguments() -> None:
     """They are refused before anything is opened."""
     for options in ({"max_unread": 0}, {"patience": 0}, {"patience": math.nan}):
         with pytest.raises(ValueError, match="must be greater than 0"):
             async with trunk_pair(**options):
                 raise AssertionError
-    with pytest.raises(TypeError, match=r"an address or a stream, not int \(adopt"):
-        async with multiplexed(3):  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(TypeError, match="an address, an open stream or a socket is needed, not"):
+        async with multiplexed(b"x"):  # type: ignore[arg-type]  # the mistake
             raise AssertionError

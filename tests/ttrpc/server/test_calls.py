@@ -434,7 +434,7 @@ async def test_answers_of_a_wrong_type(waits, caplog):
     "error",
     [
         NotFound("half of a pair: \ud800"),
-        NotFound("x", details=[AnyMessage("type", "no bytes")]),
+        NotFound("x", details=[AnyMessage("half of a pair: \ud800", b"")]),
     ],
 )
 async def test_a_status_that_cannot_be_sent_as_it_is(error, caplog):

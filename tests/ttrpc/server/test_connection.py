@@ -183,6 +183,29 @@ async def test_a_peer_that_is_gone_cancels_handlers(kind, autojump_clock):
     assert ended[0] - left <= 1
 
 
+async def test_a_peer_on_tcp_that_is_gone_cancels_handlers_with_the_first_answer(mock_clock):
+    """Before, it looks like a half-close; the answer is reset, of which the kernel tells us."""
+    answered = Gated()
+    stuck = Gated()
+
+    async def echo(request):
+        return await (answered if request == b"answered" else stuck).echo(request)
+
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener, trio.open_nursery() as nursery:
+        here = await trio.open_tcp_stream(*listener.socket.getsockname())
+        there = await listener.accept()
+        nursery.start_soon(serve_stream, one(MethodKind.UNARY, echo), there)
+        await here.send_all(request(1, payload=b"answered") + request(3))
+        while not (answered.begun and stuck.begun):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        await here.aclose()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not stuck.ends
+        answered.gate.set()
+    assert stuck.ends == ["cancelled"]
+
+
 # -- the server is stopped ----------------------------------------------------------------------
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import attrs
-from attrs import validators as v
+
+from ....field_checks import COUNT, FINITE
 
 __all__ = ["SinkLimits"]
-
-
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    # This form of the condition also refuses NaN.
-    if not 0 < value < inf:
-        raise ValueError(f"{attribute.name} must be greater than 0 and finite, not {value!r}")
-
-
-_count = v.and_(v.instance_of(int), v.ge(1))
 
 
 @attrs.frozen(kw_only=True)
@@ -49,13 +39,13 @@ class SinkLimits:
             of its own. 100000; each costs some hundred bytes.
     """
 
-    max_rows: int = attrs.field(default=10_000_000, validator=_count)
-    max_attempt_size: int = attrs.field(default=256 * 2**20, validator=_count)
-    max_staged_size: int = attrs.field(default=2**30, validator=_count)
-    max_attempts: int = attrs.field(default=16384, validator=_count)
-    max_open_attempts: int = attrs.field(default=256, validator=_count)
-    max_idle: float = attrs.field(default=900.0, validator=_positive)
-    max_payload_size: int = attrs.field(default=16 * 2**20, validator=_count)
-    max_schema_size: int = attrs.field(default=256 * 2**10, validator=_count)
-    max_age: float = attrs.field(default=86400.0, validator=_positive)
-    max_queries: int = attrs.field(default=100_000, validator=_count)
+    max_rows: int = attrs.field(default=10_000_000, validator=COUNT)
+    max_attempt_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
+    max_staged_size: int = attrs.field(default=2**30, validator=COUNT)
+    max_attempts: int = attrs.field(default=16384, validator=COUNT)
+    max_open_attempts: int = attrs.field(default=256, validator=COUNT)
+    max_idle: float = attrs.field(default=900.0, validator=FINITE)
+    max_payload_size: int = attrs.field(default=16 * 2**20, validator=COUNT)
+    max_schema_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
+    max_age: float = attrs.field(default=86400.0, validator=FINITE)
+    max_queries: int = attrs.field(default=100_000, validator=COUNT)

@@ -86,7 +86,7 @@ class OddClient:
     """A "quoted" \\ text, \"\""three quotes\"\"", and one at the end: \""""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "OddClient")
 
     async def import_(self, request, *, metadata=None):
         """``import``: one request, one response."""
@@ -178,7 +178,7 @@ class Service__ServiceClient:
     """A client of the service ``__Service``."""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "Service__ServiceClient")
 
     async def call(self, request, *, metadata=None):
         """``Call``: one request, one response."""
@@ -206,7 +206,7 @@ class NothingClient:
     """A client of the service ``Nothing``."""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "NothingClient")
 
 
 class NothingBase(ttrpc.ServiceBase):

@@ -61,7 +61,7 @@ class OrdersClient:
     """
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "OrdersClient")
 
     async def get_order(self, request, *, metadata=None):
         """Returns the order with this id."""
@@ -129,7 +129,7 @@ class HealthClient:
     """A client of the service ``shop.v1.Health``."""
 
     def __init__(self, client):
-        self._client = client
+        self._client = ttrpc.check_client(client, "HealthClient")
 
     async def check(self, request, *, metadata=None):
         """``Check``: one request, one response.

@@ -1,0 +1,156 @@
+"""Another attempt when a source fails: `retry`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice, repeat
+from random import random
+from typing import Any, Final, TypeVar
+
+import trio
+
+from ...protocol.retry import Retry
+from ..checks import check_subscriber
+from ..emission import own_traceback
+from ..interfaces import Publisher, Subscriber
+from ..iterating import IterablePublisher
+from .guarded import check_count, check_function, check_publisher
+from .operator import Operator
+from .succession import Succession
+from .timers import Timer
+
+__all__ = ["retry"]
+
+T = TypeVar("T")
+
+
+def retry(
+    times: int | None = None,
+    *,
+    backoff: Retry | None = None,
+    nursery: trio.Nursery | None = None,
+    when: Callable[[Exception], object] | None = None,
+) -> Operator[Any, Any]:
+    """Make an operator that subscribes to the source again when it fails.
+
+    The new subscription gets the demand that is left. The elements of the attempt that failed have
+    been handed on; a source that begins anew sends them once more. The last error is handed on.
+
+    Example::
+
+        pipe(readings, ops.retry(3))
+        pipe(readings, ops.retry(backoff=Retry(max_delay=5), nursery=nursery))
+
+    Args:
+        times: How many times to subscribe again; ``None``: as often as ``backoff`` says.
+        backoff: The waits before that. Without it there is no wait.
+        nursery: With ``backoff``: where each subscription has its task. When it is cancelled, a
+            subscriber that waits gets the last error, and others `SourceClosed`.
+        when: Called with the error; if the result is not true, the error is handed on at once.
+
+    Raises:
+        ValueError: ``times`` is negative, or only one of ``backoff`` and ``nursery`` is given, or
+            neither ``times`` nor ``backoff``.
+        TypeError: An argument has the wrong type.
+    """
+    if times is not None:
+        check_count("the times of retry()", times, 0)
+    elif backoff is None:
+        raise ValueError("retry() without a limit needs waits: times or backoff")
+    if (backoff is None) is not (nursery is None):
+        raise ValueError("retry() needs a nursery if it has backoff, and only then")
+    if when is not None:
+        check_function(when)
+
+    def operator(source: Publisher[T]) -> IterablePublisher[T]:
+        check_publisher(source)
+        return _Retried(source, partial(_Attempts, source, times, backoff, nursery, when))
+
+    return operator
+
+
+class _Retried(IterablePublisher[T]):
+    def __init__(
+        self, source: Publisher[T], attempts: Callable[[Subscriber[T]], _Attempts[T]]
+    ) -> None:
+        self._source: Final = source
+        self._attempts: Final = attempts
+
+    def subscribe(self, subscriber: Subscriber[T], /) -> None:
+        check_subscriber(subscriber)
+        self._attempts(subscriber).start()
+
+
+class _Attempts(Succession[T]):
+    __slots__ = ("_error", "_publisher", "_ready", "_timer", "_waits", "_when")
+
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        times: int | None,
+        backoff: Retry | None,
+        nursery: trio.Nursery | None,
+        when: Callable[[Exception], object] | None,
+        downstream: Subscriber[T],
+    ) -> None:
+        super().__init__(downstream)
+        self._publisher: Publisher[T] | None = publisher
+        self._waits = _waits(times, backoff)
+        self._when = when
+        self._ready = True
+        self._timer = None if nursery is None else Timer(nursery, self._again, self._lost)
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        failure = None if self._timer is None else self._timer.start()
+        if failure is not None:
+            self._ended(failure)  # rule 1.9: the last signal comes behind on_subscribe
+        super().start()
+
+    def next_source(self) -> Publisher[T] | None:
+        if not self._ready:
+            return None
+        self._ready = False
+        return self._publisher
+
+    def completed(self) -> None:
+        self.close()
+
+    def failed(self, error: Exception) -> None:
+        try:
+            again = self._when is None or bool(self._when(error))
+        except Exception as raised:  # of the function (rule 1.4)
+            self.end(own_traceback(raised))
+            return
+        wait = next(self._waits, None) if again else None
+        if wait is None:
+            self.end(error)
+        elif self._timer is None:
+            self._ready = True
+        else:
+            self._error = error
+            self._timer.at(trio.current_time() + wait)
+
+    def _again(self) -> None:
+        self._ready = True
+        self._error = None
+        self.wake()
+
+    def _lost(self, error: Exception) -> None:
+        self.end(self._error or error)
+
+    def let_go(self) -> None:
+        super().let_go()
+        self._publisher = None
+        self._error = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.stop()
+
+
+def _waits(times: int | None, backoff: Retry | None) -> Iterator[float]:
+    if backoff is None:
+        return repeat(0.0, times or 0)
+    waits = backoff.delays(random)
+    return waits if times is None else islice(waits, times)

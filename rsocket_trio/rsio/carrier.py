@@ -1,0 +1,179 @@
+"""Octets over any connection: `carry`, `dial_rsio`, `arrivals_of`, `as_transport`.
+
+A `FrameTransport` carries the octets of rsio in pieces, whose limits mean nothing: the reads of a
+byte stream, or the binary messages of a WebSocket.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Final, TypeAlias
+
+import trio
+
+from ..errors import ConnectFailed
+from ..sockets.adopt import OpenSocket, adopt
+from ..sockets.byte_stream import ByteStream, TransportInfo
+from ..sockets.connection_limit import ConnectionCounts
+from ..sockets.dial import dial
+from ..sockets.listen import Arrivals
+from ..sockets.tls import TLSStream
+from ..transports.base import FrameTransport
+from ..transports.byte_stream import ByteStreamTransport
+from ..transports.origins import normal_origins
+from ..transports.over_stream import transport_over
+from ..transports.websocket_handshake import (
+    accept_websocket,
+    refuse_websocket,
+    request_websocket,
+)
+from ..uri import Uri
+from .addresses import ALPN
+
+__all__ = ["OpenTransport", "arrivals_of", "as_transport", "carry", "dial_rsio"]
+
+OpenTransport: TypeAlias = FrameTransport | ByteStream | trio.abc.Stream | OpenSocket
+"""A connection that is open already: a transport or stream of this package, one of trio, or a
+connected socket."""
+
+MAX_MESSAGE_SIZE: Final = 4 * 2**20
+"""The longest WebSocket message that we accept, in octets. Messages need not end where elements
+end, so senders have no reason for long ones; ours have 64 KiB."""
+
+
+class _AsTheyCome:
+    """Cuts nothing; see `rsocket_trio.transports.byte_stream.FrameDecoder`."""
+
+    pending = False
+    refused = False
+
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
+        return [bytes(data)] if data else []
+
+
+def carry(stream: ByteStream) -> ByteStreamTransport:
+    """Return a transport of octets over a stream, which it owns."""
+    return ByteStreamTransport(
+        stream.stream, info=stream.info, decoder=_AsTheyCome(), join=b"".join
+    )
+
+
+def as_transport(source: OpenTransport) -> FrameTransport:
+    """Return a transport over a connection that is open already.
+
+    Raises:
+        OSError: It is a socket that is not connected, or no stream socket.
+        TypeError: It is nothing of this kind.
+    """
+    if isinstance(source, FrameTransport):
+        return source
+    if isinstance(source, ByteStream):
+        return carry(source)
+    if isinstance(source, trio.SocketStream | socket.socket | trio.socket.SocketType):
+        return carry(adopt(source))
+    if isinstance(source, int) and not isinstance(source, bool):
+        return carry(adopt(source))
+    if isinstance(source, trio.abc.Stream):
+        return carry(ByteStream(source, TransportInfo(scheme="stream")))
+    raise TypeError(
+        f"an address, an open stream, a transport or a socket is needed, not "
+        f"{type(source).__name__}"
+    )
+
+
+async def dial_rsio(
+    uri: Uri, *, ssl_context: ssl.SSLContext | None, handshake_timeout: float
+) -> FrameTransport:
+    """Connect to a server.
+
+    Args:
+        uri: Its address.
+        ssl_context: How to verify it; by default with the system's authorities. TLS offers the
+            protocol ``rsio/0``, which this sets on the context.
+        handshake_timeout: How long handshakes may take, in seconds.
+
+    Raises:
+        ConnectFailed: No connection could be made; ``__cause__`` holds the error.
+
+    Checkpoint: always.
+    If cancelled: nothing stays open.
+    """
+    if uri.is_encrypted and not uri.is_websocket:
+        if ssl_context is None:
+            ssl_context = ssl.create_default_context()
+        ssl_context.set_alpn_protocols([ALPN])
+    shake_hands = partial(_over, uri=uri, shake_hands=partial(request_websocket, uri=uri))
+    return await dial(
+        uri, shake_hands, ssl_context=ssl_context, handshake_timeout=handshake_timeout
+    )
+
+
+def arrivals_of(
+    uri: Uri,
+    handle: Callable[[FrameTransport], Awaitable[None]],
+    *,
+    ssl_context: ssl.SSLContext | None,
+    timeout: float,
+    counts: ConnectionCounts,
+    allowed_origins: Collection[str] | None,
+) -> Arrivals[FrameTransport]:
+    """Return how connections that arrive at an address are handled.
+
+    Args:
+        uri: The address.
+        handle: Serves a connection.
+        ssl_context: The certificate; clients of ``rsios`` may ask for the protocol ``rsio/0``.
+        timeout: How long handshakes may take, in seconds.
+        counts: Counts the open connections.
+        allowed_origins: WebSocket: the web pages that may connect; ``None`` lets all in.
+    """
+    if uri.is_encrypted and not uri.is_websocket and ssl_context is not None:
+        # Both, as one context may serve WebSockets too.
+        ssl_context.set_alpn_protocols([ALPN, "http/1.1"])
+    accept = partial(
+        accept_websocket, path=uri.path, allowed_origins=normal_origins(allowed_origins)
+    )
+    return Arrivals(
+        shake_hands=partial(_over, uri=uri, shake_hands=accept),
+        handle=handle,
+        ssl_context=ssl_context,
+        handshake_timeout=timeout,
+        counts=counts,
+        has_handshake=uri.is_websocket,
+        refuse=_refuse if uri.is_websocket else None,
+    )
+
+
+async def _over(
+    stream: ByteStream, uri: Uri, shake_hands: Callable[[trio.abc.Stream], Awaitable[object]]
+) -> FrameTransport:
+    """Begin WebSocket if the address asks for it, and make the transport."""
+    if uri.is_websocket:
+        return await transport_over(
+            stream,
+            uri,
+            shake_hands=shake_hands,  # type: ignore[arg-type]  # both halves give a Handshake
+            max_frame_size=MAX_MESSAGE_SIZE,
+        )
+    if uri.is_encrypted and isinstance(stream.stream, trio.SSLStream):
+        _check_alpn(stream.stream)
+    return carry(stream)
+
+
+def _check_alpn(stream: TLSStream) -> None:
+    """Refuse another protocol; a peer that names none is not refused.
+
+    Raises:
+        ConnectFailed: The peer has chosen another one.
+    """
+    chosen = stream.selected_alpn_protocol()
+    if chosen not in {None, ALPN}:
+        raise ConnectFailed(f"the peer speaks {chosen!r} here, not {ALPN!r}")
+
+
+async def _refuse(stream: trio.abc.Stream) -> None:
+    """Answer a client past the limit with HTTP 503."""
+    await refuse_websocket(stream, 503, "Too many connections")

@@ -1,0 +1,95 @@
+"""What all connections of a client or a server share: `Host`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from ..metadata.mime_types import MIME, check_mime_type
+from ..responder import Responder
+from ..sealed import make
+from .connection.connection import Connection
+from .connection.link import Link
+from .extensions import Extension, Extensions
+from .routed import accept_router
+from .targets import Resolver, Served, is_acceptor, resolver_of
+
+if TYPE_CHECKING:
+    from ..transports.base import FrameTransport
+    from .config import RsioConfig
+
+__all__ = ["Host"]
+
+
+class Host:
+    """Makes connections.
+
+    Args:
+        target: What the peers may subscribe to; ``None`` is nothing.
+        config: Times, sizes and limits.
+        extensions: The extensions of the protocol that we support.
+        data_mime_type: The MIME type of the results of a Router; JSON by default.
+
+    Raises:
+        TypeError: The target has no use for the MIME type, or an argument is of a wrong type.
+        ValueError: The MIME type is none.
+    """
+
+    def __init__(
+        self,
+        target: Served | None,
+        config: RsioConfig,
+        extensions: Sequence[Extension],
+        data_mime_type: str | None,
+    ) -> None:
+        self.config: Final = config
+        self._extensions: Final = Extensions(extensions)
+        self._router: Final = isinstance(target, Responder) or is_acceptor(target)
+        if data_mime_type is not None and not self._router:
+            raise TypeError("data_mime_type= is for a Router only: publishers give bytes")
+        self._target: Final = target
+        mime_type: object = MIME.JSON if data_mime_type is None else data_mime_type
+        self._data_mime_type: Final = check_mime_type(mime_type, "data_mime_type")
+
+    async def begin(
+        self, transport: FrameTransport, role: Literal["client", "server"]
+    ) -> tuple[Link, Connection]:
+        """Make a connection over a transport, which still has to be run.
+
+        Raises:
+            ConnectFailed: The guards of a Router refuse it, which is logged.
+
+        Checkpoint: if there are guards to ask.
+        If cancelled: the guards are cancelled.
+        """
+        resolve: Any = None
+        link = Link(transport, role, self.config, _not_yet, self._extensions.types)
+        connection = make(Connection, link)
+        if self._router:
+            resolve = await accept_router(
+                cast(Responder, self._target),
+                transport.info,
+                connection,
+                self._data_mime_type,
+                self.config.connect_timeout,
+                ours=role == "client",
+            )
+        else:
+            resolve = resolver_of(cast("Resolver | None", self._target))
+        link.publications.resolve = lambda name: resolve(name, connection)
+        self._extensions.attach(link, connection)
+        return link, connection
+
+    async def refuse(self, transport: FrameTransport, role: Literal["client", "server"]) -> None:
+        """Tell the peer that the guards refuse it.
+
+        Checkpoint: always.
+        If cancelled: the connection is closed.
+        """
+        link = Link(transport, role, self.config, _not_yet, {})
+        link.goodbye("the connection was refused")
+        await link.run()
+
+
+def _not_yet(_name: str) -> None:
+    return None

@@ -1,0 +1,186 @@
+"""Serve a `rsocket_trio.Router` over rsio: `accept_router`.
+
+The route is the name of a publisher before ``?``, and the query has the arguments
+(`rsocket_trio.rsio.queries`). A request_stream handler answers with its items, a request_response
+handler with one. The router treats the peer as a client whose SETUP has no metadata: guards are
+asked about the connection, and about each subscription. A handler with a parameter annotated
+`rsocket_trio.rsio.Connection` gets the connection, and can subscribe to publishers of the peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+
+from ..errors import ConnectFailed, Invalid
+from ..metadata.builder import Metadata
+from ..metadata.mime_types import MIME
+from ..payload import Payload
+from ..protocol.interaction import Interaction
+from ..responder import Acceptor, Responder, Setup, accept_with
+from ..routing.admission import admitted
+from ..routing.bound import BoundRouter
+from ..routing.mute import mute_requester
+from ..routing.parameters import register_fact
+from ..streamed import StreamedPayload
+from .connection.connection import Connection
+from .errors import PublisherError
+from .queries import arguments, missing, split_name
+
+if TYPE_CHECKING:
+    from ..sockets.byte_stream import TransportInfo
+
+__all__ = ["accept_router"]
+
+CONNECTION: Final = "rsio"
+"""Where `TransportInfo.extra` has the connection."""
+
+_KINDS: Final = (Interaction.REQUEST_STREAM, Interaction.REQUEST_RESPONSE)
+
+register_fact(Connection, CONNECTION)
+
+
+async def accept_router(
+    responder: Responder | Acceptor,
+    info: TransportInfo,
+    connection: Connection,
+    data_mime_type: str,
+    patience: float,
+    *,
+    ours: bool,
+) -> Callable[[str, Connection], Any]:
+    """Ask a responder about a connection.
+
+    Args:
+        responder: The router.
+        info: Facts about the transport.
+        connection: The connection.
+        data_mime_type: The MIME type of results.
+        patience: The time for the guards, in seconds.
+        ours: We have opened the connection.
+
+    Returns:
+        A function that finds publishers by their names.
+
+    Raises:
+        ConnectFailed: The connection is refused, which is logged.
+
+    Checkpoint: always.
+    If cancelled: the guards are cancelled.
+    """
+    setup = Setup(
+        data_mime_type=data_mime_type,
+        metadata_mime_type=str(MIME.COMPOSITE_METADATA),
+        keepalive_interval=inf,
+        max_lifetime=inf,
+        transport=attrs.evolve(info, extra={**info.extra, CONNECTION: connection}),
+        ours=ours,
+    )
+
+    async def ask() -> _Routes:
+        return _Routes(await accept_with(responder, setup, mute_requester(info)))
+
+    peer = "the server" if ours else "the client"
+    routes = await admitted(ask, info, peer=peer, patience=patience, setting="connect_timeout")
+    if routes is None:
+        raise ConnectFailed("the guards of the Router refused the connection")
+    return routes.find
+
+
+class _Routes:
+    """The handlers of a responder as publishers."""
+
+    def __init__(self, responder: Responder) -> None:
+        self._responder = responder
+
+    def find(self, name: str, _connection: Connection) -> Any:
+        """Return what a name stands for; ``None`` if no handler has this route."""
+        route, pairs = split_name(name)
+        responder = self._responder
+        interaction = Interaction.REQUEST_STREAM
+        signature = None
+        if isinstance(responder, BoundRouter):
+            known = [each for each in _KINDS if each in responder.interactions(route)]
+            if not known:
+                return None
+            interaction = known[0]
+            signature = responder.signature_of(interaction, route)
+        metadata = Metadata(route=route, data_mime_type=MIME.JSON if pairs else None).encode()
+        payload = Payload(arguments(pairs, signature), metadata)
+        hint = missing(route, pairs, signature)
+        if interaction is Interaction.REQUEST_RESPONSE:
+            return _Answers(self._answer(payload, hint))
+        return self._stream(payload, hint)
+
+    async def _answer(self, payload: Payload, hint: str) -> AsyncIterator[Any]:
+        with _hinting(hint):
+            return _Once(await self._responder.request_response(payload))
+
+    async def _stream(self, payload: Payload, hint: str) -> Any:
+        with _hinting(hint):
+            items: Any = self._responder.request_stream(payload)
+            if isinstance(items, Awaitable):
+                items = await items
+        source = getattr(items, "source", items)
+        if getattr(source, "element_size", 0):
+            return source  # of `fixed_size`: its items are bytes, and their size is worth telling
+        return _Answers(items)
+
+
+@contextmanager
+def _hinting(hint: str) -> Iterator[None]:
+    """Say how to give arguments, if none were given and the handler could not be called."""
+    try:
+        yield
+    except Invalid as error:
+        if not hint:
+            raise
+        raise PublisherError(f"{error.message}; {hint}") from error
+
+
+class _Once(AsyncIterator[Any]):
+    """One answer, or none."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    async def __anext__(self) -> Any:
+        answer, self._answer = self._answer, None
+        if answer is None:
+            raise StopAsyncIteration
+        return answer
+
+
+class _Answers(AsyncIterator[bytes]):
+    """The items of a handler as elements. The task that iterates closes it."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+        self._iterator: Any = None
+
+    async def __anext__(self) -> bytes:
+        if self._iterator is None:
+            items = self._items
+            if isinstance(items, Awaitable):
+                items = await items
+            self._iterator = aiter(items)
+        item: Any = await self._iterator.__anext__()
+        if isinstance(item, StreamedPayload):
+            return b"".join([chunk async for chunk in item.data])
+        return cast("bytes", item.data)
+
+    async def aclose(self) -> None:
+        """Close the handler's iterator, if it can be closed.
+
+        Checkpoint: as the handler's iterator does.
+        If cancelled: as the handler's iterator does.
+        """
+        close = getattr(self._iterator or self._items, "aclose", None)
+        if close is not None:
+            await close()
+        elif self._iterator is None and hasattr(self._items, "close"):
+            self._items.close()  # a coroutine that was not awaited

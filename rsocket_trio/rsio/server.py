@@ -1,0 +1,305 @@
+"""The server: `serve`, and `serve_stream` for a connection that is open already."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Final, TypeAlias, final
+
+import attrs
+import trio
+
+from ..errors import ConnectFailed, ConnectionClosed
+from ..interactions.isolation import being_cancelled, outcome_of, split
+from ..log_policy import logger
+from ..sealed import Sealed, make
+from ..sockets.connection_limit import ConnectionCounts, counts_of
+from ..sockets.listen import listen_for
+from ..sockets.serving import RunningServer, Serving
+from ..sockets.tls import check_context
+from ..transports.base import FrameTransport
+from ..transports.origins import normal_origins
+from ..uri import Uri
+from .addresses import rsio_uri
+from .carrier import OpenTransport, arrivals_of, as_transport
+from .config import DEFAULT_CONFIG, RsioConfig, check_config
+from .connection.connection import Connection
+from .connection.link import Link
+from .extensions import Extension
+from .hosting import Host
+from .targets import Served, check_served
+
+__all__ = ["OnConnection", "RsioServer", "RsioStatistics", "serve", "serve_stream"]
+
+OnConnection: TypeAlias = Callable[[Connection], Awaitable[object]]
+"""Called for each connection, behind the hello of the peer, in a task of the connection."""
+
+STOPPING: Final = "the server is being stopped"
+
+
+@attrs.frozen(kw_only=True)
+class RsioStatistics:
+    """Numbers about a server.
+
+    Attributes:
+        connections: Connections that are open.
+        accepted: Connections since the start.
+        publications: Subscriptions of all clients that are open.
+        published: Subscriptions of clients since the start; refused ones do not count.
+    """
+
+    connections: int
+    accepted: int
+    publications: int
+    published: int
+
+
+class _Registry:
+    """The connections of a server."""
+
+    def __init__(self, host: Host, on_connection: OnConnection | None) -> None:
+        self._host: Final = host
+        self._on_connection: Final = on_connection
+        self.links: set[Link] = set()
+        self.accepted = 0
+        self.published = 0
+        self.stopping = False
+
+    async def serve(self, transport: FrameTransport) -> None:
+        """Serve one connection to its end; errors are logged and not raised.
+
+        Raises:
+            trio.Cancelled: The server is being cancelled.
+            KeyboardInterrupt: Also `SystemExit`: they end the program.
+        """
+        try:
+            await self._serve(transport)
+        except BaseException as error:  # `outcome_of` re-raises those that end the program
+            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+            if rest is not None:
+                peer = transport.info.peer or transport.info.scheme
+                logger.error(
+                    "the connection to %s crashed; please report this",
+                    peer,
+                    exc_info=outcome_of(rest),
+                )
+            if cancelled is not None:
+                raise cancelled from None
+
+    async def _serve(self, transport: FrameTransport) -> None:
+        try:
+            link, connection = await self._host.begin(transport, "server")
+        except ConnectFailed:
+            await self._host.refuse(transport, "server")
+            return
+        self.links.add(link)
+        self.accepted += 1
+        if self.stopping:
+            link.drain(STOPPING)
+        try:
+            await link.run(partial(self._begin, connection))
+        finally:
+            self.links.discard(link)
+            self.published += link.publications.opened
+        failure = link.lifecycle.failure
+        if isinstance(failure, ConnectionClosed):
+            logger.debug("the connection to %s is over: %s", link.lifecycle.peer(), failure)
+
+    def _begin(self, connection: Connection, nursery: trio.Nursery) -> None:
+        if self._on_connection is not None:
+            nursery.start_soon(self._greet, connection, self._on_connection)
+
+    async def _greet(self, connection: Connection, on_connection: OnConnection) -> None:
+        """Call the function of the application for a connection."""
+        try:
+            await connection.wait_ready()
+        except (ConnectionClosed, ConnectFailed, trio.ClosedResourceError):
+            return
+        try:
+            await on_connection(connection)
+        except BaseException as error:  # judged: a cancellation of the connection goes on
+            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+            if rest is not None:
+                logger.error("on_connection failed", exc_info=outcome_of(rest))
+                await connection.goodbye("the server failed")
+            if cancelled is not None:
+                raise cancelled from None
+
+    def stop(self, grace: float) -> None:
+        """Accept no more subscriptions; say goodbye when they have ended, or the time is over."""
+        self.stopping = True
+        for link in list(self.links):
+            link.drain(STOPPING, deadline=trio.current_time() + grace)
+
+    def statistics(self) -> RsioStatistics:
+        return RsioStatistics(
+            connections=len(self.links),
+            accepted=self.accepted,
+            publications=sum(len(each.publications.by_id) for each in self.links),
+            published=self.published + sum(each.publications.opened for each in self.links),
+        )
+
+
+@final
+class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task_status"):
+    """A running server; `serve` makes it and gives it to ``task_status``.
+
+    When it stops, it refuses new subscriptions. A connection gets a goodbye when its last stream
+    has ended, or when half of the time of grace is over.
+
+    Attributes:
+        uris: The addresses it listens on, with their real ports.
+    """
+
+    def __init__(self, serving: Serving, registry: _Registry) -> None:
+        super().__init__(serving)
+        self._registry = registry
+        self._grace = 0.0
+
+    def statistics(self) -> RsioStatistics:
+        """Return numbers about this server."""
+        return self._registry.statistics()
+
+    def stop(self, *, grace: float = 5.0) -> None:
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        self._grace = grace
+        super().stop(grace=grace)
+
+    def _stop_connections(self) -> None:
+        # The other half is for the goodbyes.
+        self._registry.stop(self._grace / 2)
+
+
+async def serve(
+    target: Served,
+    *uris: str | Uri,
+    config: RsioConfig = DEFAULT_CONFIG,
+    ssl_context: ssl.SSLContext | None = None,
+    extensions: Sequence[Extension] = (),
+    on_connection: OnConnection | None = None,
+    max_connections: int | None = None,
+    allowed_origins: Collection[str] | None = None,
+    data_mime_type: str | None = None,
+    task_status: trio.TaskStatus[RsioServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until stopped.
+
+    ``await serve({"ticks": publisher}, "rsio://127.0.0.1:7980")`` runs until it is cancelled. When
+    ``server = await nursery.start(serve, target, uri)`` returns, the server accepts connections,
+    and ``server`` has its addresses and can stop it.
+
+    Args:
+        target: What clients may subscribe to. A mapping of names to publishers; or a function
+            ``(name, connection)`` that returns a publisher or ``None``, and may be async; or a
+            `rsocket_trio.Router`, whose request_stream and request_response handlers answer by the
+            route, which is the name before ``?``.
+        uris: Where to listen; see `rsio_uri`. Port 0 of TCP is any free port.
+        config: Times, sizes and limits.
+        ssl_context: TLS: the certificate; needed for ``rsios`` and ``rsio+wss``. With ``rsios``
+            its ALPN is set.
+        extensions: The extensions of the protocol that we support.
+        on_connection: An async function that is called for each connection when the client has
+            said hello, e.g. to subscribe to publishers of the client. It may run as long as the
+            connection, whose end cancels it.
+        max_connections: The connections that may be open at once over all addresses. One more is
+            closed at once, on WebSocket with HTTP 503. By default only the system limits them.
+        allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``.
+            By default all pages may connect.
+        data_mime_type: For a Router: the MIME type of its results; JSON by default.
+        task_status: Gets the `RsioServer` when every address accepts connections.
+
+    Raises:
+        OSError: An address cannot be listened on.
+        TypeError: An argument is of a wrong type.
+        ValueError: An address or an origin is wrong, there is no address, the TLS context is
+            missing or no address has a use for it, ``max_connections`` is less than 1, or
+            ``data_mime_type`` is no MIME type.
+
+    Checkpoint: always.
+    If cancelled: at once, streams and connections are closed. `RsioServer.aclose` is the graceful
+    way.
+    """
+    if not uris:
+        raise ValueError('name an address to listen on, e.g. "rsio://127.0.0.1:7980"')
+    registry = _registry(target, config, extensions, on_connection, data_mime_type)
+    parsed = [rsio_uri(uri) for uri in uris]
+    check_context(ssl_context, parsed)
+    if normal_origins(allowed_origins) is not None and not any(e.is_websocket for e in parsed):
+        raise ValueError(
+            "allowed_origins is given, but no address is rsio+ws:// or rsio+wss://: add one, or "
+            "leave allowed_origins out"
+        )
+    serving = Serving()
+    server = make(RsioServer, serving, registry)
+    counts = counts_of(max_connections)
+    listeners = [
+        (uri, _listener(uri, registry, config, ssl_context, counts, allowed_origins))
+        for uri in parsed
+    ]
+    await serving.run(listeners, lambda: task_status.started(server))
+
+
+def _listener(
+    uri: Uri,
+    registry: _Registry,
+    config: RsioConfig,
+    ssl_context: ssl.SSLContext | None,
+    counts: ConnectionCounts,
+    allowed_origins: Collection[str] | None,
+) -> Callable[..., Awaitable[None]]:
+    arrivals = arrivals_of(
+        uri,
+        registry.serve,
+        ssl_context=ssl_context,
+        timeout=config.connect_timeout,
+        counts=counts,
+        allowed_origins=allowed_origins,
+    )
+    return partial(listen_for, arrivals)
+
+
+async def serve_stream(
+    target: Served,
+    stream: OpenTransport,
+    *,
+    config: RsioConfig = DEFAULT_CONFIG,
+    extensions: Sequence[Extension] = (),
+    on_connection: OnConnection | None = None,
+    data_mime_type: str | None = None,
+) -> None:
+    """Serve one connection that is open already, until it is over; then close it.
+
+    Args:
+        target: As for `serve`.
+        stream: A stream, a connected socket or the number of its descriptor, or a transport.
+        config: Times, sizes and limits.
+        extensions: As for `serve`.
+        on_connection: As for `serve`.
+        data_mime_type: As for `serve`.
+
+    Raises:
+        OSError: It is a socket that is not connected.
+        TypeError: An argument is of a wrong type.
+        ValueError: ``data_mime_type`` is no MIME type.
+
+    Checkpoint: always.
+    If cancelled: streams are cancelled and the connection is closed.
+    """
+    registry = _registry(target, config, extensions, on_connection, data_mime_type)
+    async with as_transport(stream) as transport:
+        await registry.serve(transport)
+
+
+def _registry(
+    target: Served,
+    config: RsioConfig,
+    extensions: Sequence[Extension],
+    on_connection: OnConnection | None,
+    data_mime_type: str | None,
+) -> _Registry:
+    check_config(config)
+    check_served(target)
+    if on_connection is not None and not callable(on_connection):
+        raise TypeError(f"on_connection must be a function, not {type(on_connection).__name__}")
+    return _Registry(Host(target, config, extensions, data_mime_type), on_connection)

@@ -1,0 +1,159 @@
+"""Answers and items that wait for room are bounded in bytes (`Limits.max_answers_size`).
+
+A peer sends requests and reads nothing. The requests run when the first answer fills the outbox.
+
+Modules of rsocket_trio.connection: room, sendable.
+"""
+
+from __future__ import annotations
+
+import logging
+import tracemalloc
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from rsocket_trio import ConnectionConfig, Limits, Payload, Responder, StreamedPayload
+from rsocket_trio.connection.room import Room
+from rsocket_trio.errors import Canceled, ErrorCode
+from rsocket_trio.frames import (
+    CancelFrame,
+    ErrorFrame,
+    PayloadFrame,
+    RequestChannelFrame,
+    RequestNFrame,
+    RequestResponseFrame,
+    RequestStreamFrame,
+)
+from rsocket_trio.testing.in_memory import connected_pair, frame_peer_client, frame_peer_server
+
+SIZE = 2**16
+MIB = 2**20
+COUNT = 100
+CONFIG = ConnectionConfig(limits=Limits(max_outbox_size=SIZE, max_answers_size=MIB))
+MOST = 2**31 - 1
+
+
+class Large(Responder):
+    """Answers of 64 KiB each, once all handlers run."""
+
+    def __init__(self):
+        self.gate = trio.Event()
+        self.running = 0
+        self.refused = 0
+
+    async def go(self):
+        self.running += 1
+        await self.gate.wait()
+
+    async def request_response(self, payload):
+        await self.go()
+        if payload.data == b"streamed":
+            return StreamedPayload(self.chunks())
+        return Payload(bytes(SIZE))
+
+    async def chunks(self):
+        yield bytes(SIZE)
+
+    async def request_stream(self, payload):
+        await self.go()
+        for _ in range(20):
+            try:
+                yield Payload(bytes(SIZE))
+            except Canceled:  # a handler that goes on is stopped all the same
+                self.refused += 1
+
+    def request_channel(self, payload, payloads):
+        return self.request_stream(payload)
+
+
+REQUESTS = {
+    "response": lambda number: RequestResponseFrame(number),
+    "streamed": lambda number: RequestResponseFrame(number, data=b"streamed"),
+    "stream": lambda number: RequestStreamFrame(number, MOST),
+    "channel": lambda number: RequestChannelFrame(number, MOST),
+}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+async def test_answers_of_handlers_that_run_together(kind, caplog):
+    """Those past the limit end with CANCELED; the memory of all others is bounded."""
+    caplog.set_level(logging.INFO)
+    handlers = Large()
+    async with frame_peer_client(handlers, config=CONFIG) as peer:
+        await peer.send(*(REQUESTS[kind](number) for number in range(1, 2 * COUNT, 2)))
+        await wait_all_tasks_blocked()
+        assert handlers.running == COUNT
+        tracemalloc.start()
+        try:
+            handlers.gate.set()
+            await wait_all_tasks_blocked()
+            assert tracemalloc.get_traced_memory()[0] < 2 * MIB
+        finally:
+            tracemalloc.stop()
+        frames = await peer.drain()
+    errors = [frame for frame in frames if isinstance(frame, ErrorFrame)]
+    assert {frame.code for frame in errors} == {ErrorCode.CANCELED}
+    assert len({frame.stream_id for frame in errors}) == len(errors) > COUNT // 2
+    assert handlers.refused <= len(errors)
+
+
+async def test_a_peer_that_reads_gets_all_answers():
+    """Two honest ends: each answers the other, and both together have more than the limit."""
+    here, there = Large(), Large()
+    async with connected_pair(there, client_responder=here, config=CONFIG) as requester:
+        answers = []
+
+        async def ask():
+            answers.append(await requester.request_response(Payload(b"")))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(15):
+                nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            there.gate.set()
+    assert [len(each.data) for each in answers] == [SIZE] * 15
+
+
+async def test_an_item_of_our_own_request_is_not_counted():
+    """The application chose how many channels it has; only what the peer causes is bounded."""
+    ours = ConnectionConfig(limits=Limits(max_outbox_size=SIZE, max_answers_size=SIZE))
+
+    async def items():
+        yield Payload(b"goes with the request")
+        yield Payload(bytes(SIZE))
+
+    async with frame_peer_server(config=ours) as (peer, requester):
+        async with trio.open_nursery() as nursery:
+
+            async def send():
+                async with requester.request_channel(items()):
+                    await trio.sleep_forever()
+
+            for _ in range(COUNT):
+                nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            await peer.send(*(RequestNFrame(number, 1) for number in range(1, 2 * COUNT, 2)))
+            await wait_all_tasks_blocked()
+            ended = set()
+            while len(ended) < COUNT:
+                frame = await peer.receive()
+                assert not isinstance(frame, ErrorFrame | CancelFrame)
+                if isinstance(frame, PayloadFrame) and frame.complete:
+                    ended.add(frame.stream_id)
+            nursery.cancel_scope.cancel(reason="the test is over")
+
+
+async def test_what_waits_is_counted_as_a_whole():
+    """One alone may wait, whatever its size; what has left makes place."""
+    room = Room(10, 100)
+    assert room.hold(1000)
+    assert not room.hold(1)
+    room.let_go(1000)
+    assert room.hold(60)
+    assert room.hold(40)
+    assert not room.hold(1)
+    room.let_go(40)
+    assert room.hold(40)
+    assert room.held == 100

@@ -1,0 +1,127 @@
+"""A factory that never returns fails its tests, and does not hold up the run."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from rsocket_trio.reactive_streams.tck import (
+    SubscriberVerification,
+    verify_processor,
+    verify_publisher,
+)
+from tests.reactive_streams.tck.reference import Cold
+from tests.reactive_streams.tck.running import run
+
+
+async def never(*_: object) -> None:
+    """A factory that waits for what never happens."""
+    await trio.sleep_forever()
+
+
+class NeverASubscriber(SubscriberVerification):
+    async def subscriber(self) -> None:
+        await never()
+
+
+@pytest.mark.parametrize(
+    ("verification", "only", "name"),
+    [
+        (verify_publisher(never), "test_r1_05", "publisher"),
+        (
+            verify_publisher(lambda n: Cold(lambda: range(n)), failing=never),
+            "test_r1_04",
+            "failing",
+        ),
+        (verify_publisher(never, clock="real", patience=0.001), "test_r1_05", "publisher"),
+        (NeverASubscriber, "test_r2_01", "subscriber"),
+        (verify_processor(never), "test_r1_05", "processor"),
+    ],
+    ids=["publisher", "failing", "real clock", "subscriber", "processor"],
+)
+def test_a_factory_that_never_returns_fails_its_tests(verification, only, name):
+    """Required and optional tests fail, and the text names the factory."""
+    outcomes = run(verification, only=only)
+    assert outcomes.failed
+    assert not outcomes.passed
+    assert not outcomes.unmet
+    for text in outcomes.failed.values():
+        assert f"set-up: the factory {name} did not return within" in text
+
+
+def test_a_slow_factory_has_time_to_return():
+    """By the mock clock, a factory may take as long as the kit waits for anything."""
+
+    async def slow(n: int) -> Cold:
+        await trio.sleep(50)
+        return Cold(lambda: range(n))
+
+    outcomes = run(verify_publisher(slow), only="test_setup_factory")
+    assert len(outcomes.passed) == 2
+
+
+@asynccontextmanager
+async def never_yields():
+    """A resource that cannot be had."""
+    async with trio.open_nursery():
+        await trio.sleep_forever()
+        yield
+
+
+@asynccontextmanager
+async def never_ends():
+    """A resource that cannot be given back."""
+    async with trio.open_nursery():
+        yield
+        await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("clock", ["mock", "real"])
+@pytest.mark.parametrize(
+    ("resource", "what"),
+    [(never_yields, "did not yield"), (never_ends, "did not end when its block was left")],
+    ids=["enter", "leave"],
+)
+def test_a_resource_that_never_returns_fails_its_tests(resource, what, clock):
+    """It has as long as a factory, to begin and to end, and the text names it."""
+    verification = verify_publisher(
+        lambda n: Cold(lambda: range(n)), resource=resource, clock=clock, patience=0.001
+    )
+    outcomes = run(verification, only="test_r1_05")
+    assert outcomes.failed
+    assert not outcomes.passed
+    for text in outcomes.failed.values():
+        assert f"set-up: resource() {what} within" in text
+
+
+def test_a_violation_is_not_hidden_by_a_resource_that_never_ends():
+    """The text of the violation comes first."""
+
+    class Silent(Cold):
+        def subscribe(self, subscriber):
+            raise OSError("no")
+
+    verification = verify_publisher(lambda n: Silent(lambda: range(n)), resource=never_ends)
+    outcomes = run(verification, only="test_r1_01")
+    assert outcomes.failed
+    assert all("rule 1.9: subscribe raised" in text for text in outcomes.failed.values())
+
+
+def test_a_resource_may_be_used_longer_than_it_may_take_to_come():
+    """The deadline is not one of the test."""
+
+    async def slow(n: int) -> Cold:
+        await trio.sleep(50)
+        return Cold(lambda: range(n))
+
+    @asynccontextmanager
+    async def slowly():
+        await trio.sleep(50)
+        yield
+        await trio.sleep(50)
+
+    outcomes = run(verify_publisher(slow, resource=slowly), only="test_r1_05")
+    assert not outcomes.failed
+    assert outcomes.passed

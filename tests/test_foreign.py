@@ -1,0 +1,100 @@
+"""What a peer speaks that does not speak our protocol, in the texts of errors."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import rsocket_trio
+from rsocket_trio import ConnectFailed, ConnectionClosed, Router, RSocketError, TransportInfo, rsio
+from rsocket_trio.errors import ErrorCode
+from rsocket_trio.foreign import recognise_foreign
+from rsocket_trio.frames.error import encode_error
+from rsocket_trio.transports.byte_stream import ByteStreamTransport
+
+REFUSED = encode_error(0, ErrorCode.INVALID_SETUP, b"no SETUP within 10 s")
+RSIO = b"\x02\x00\x00\x03\x31protocol error: hello-expected not type 0x00"
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
+        (bytes.fromhex("15030300020246"), "TLS"),
+        (RSIO, "rsio"),
+        (REFUSED, "RSocket"),
+        (len(REFUSED).to_bytes(3, "big") + REFUSED, "RSocket"),
+    ],
+)
+def test_protocols_are_recognised_and_no_less_is_sure(first, name):
+    assert recognise_foreign(first) == name
+    assert recognise_foreign(first[:5]) is None
+    assert recognise_foreign(b"\x00" + first) is None
+
+
+def over(stream):
+    return ByteStreamTransport(
+        stream, info=TransportInfo(scheme="stream"), max_frame_size=2**24 - 1
+    )
+
+
+@pytest.mark.parametrize("first", [b"", b"H", b"\x02\x00\x00", b"\x00" * 64, b"\x16\x03\x01"])
+def test_nothing_is_said_where_it_is_not_sure(first):
+    assert recognise_foreign(first) is None
+
+
+async def test_a_client_of_rsocket_at_a_server_of_rsio():
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(rsio.serve, {}, "rsio://127.0.0.1:0")
+        uri = str(server.uris[0]).replace("rsio", "tcp")
+        with pytest.raises(RSocketError, match="does not speak RSocket, but rsio"):
+            async with rsocket_trio.connect(uri):
+                raise AssertionError("it connected")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_of_rsio_at_a_server_of_rsocket(autojump_clock):
+    """The server waits for a frame of 64 KiB, and says so when its patience is over."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(rsocket_trio.serve_transport, Router(), over(theirs))
+        config = rsio.RsioConfig(hello_timeout=20)
+        with pytest.raises(ConnectFailed, match="does not speak rsio, but RSocket"):
+            async with rsio.connect(ours, config=config):
+                raise AssertionError("it connected")
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak rsio, but HTTP"),
+        (b"\x07", "does not speak rsio: protocol error"),
+        (b"", "without a hello: it may not speak rsio"),
+    ],
+)
+async def test_a_client_of_rsio_at_another_server(answer, text):
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(answer)
+    await theirs.send_eof()
+    with pytest.raises(ConnectFailed, match=text):
+        async with rsio.connect(ours):
+            raise AssertionError("it connected")
+
+
+async def test_a_client_of_rsio_where_nobody_answers(autojump_clock):
+    ours, _theirs = trio.testing.memory_stream_pair()
+    with pytest.raises(ConnectFailed, match="the peer does not speak rsio, or is busy"):
+        async with rsio.connect(ours):
+            raise AssertionError("it connected")
+
+
+async def test_a_client_of_rsocket_at_a_server_of_http():
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    await theirs.send_eof()
+    with pytest.raises(ConnectionClosed, match="does not speak RSocket, but HTTP"):
+        async with rsocket_trio.connect(over(ours)):
+            raise AssertionError("it connected")
