@@ -61,7 +61,7 @@ def check_rsio(shown: str) -> None:
         r"the first classes of argparse.py +_AttributeHolder.*",
         r"one source for two readers +3 samples each, and the same ones",
         r"1,000,000 packed numbers +[\d,]+ numbers/s; the sum is right",
-        r"a publisher that is not there +unknown publisher",
+        r"a publisher that is not there +publisher 'absent': unknown publisher",
     ):
         assert re.search(rf"^  {line}$", shown, re.MULTILINE), line
 
@@ -214,7 +214,8 @@ def test_a_failing_part_of_ttrpc(broken_part, old, new, says):
         ("range(first, first + BLOCK)", "[first] * BLOCK",
          "the sum of 1000000 numbers is .*"),
         ('"absent")', '"lines?name=argparse.py")', "a publisher that does not exist has completed"),
-        ('"argparse.py"', '"absent.py"', "a publisher failed: no such file .*"),
+        ('"argparse.py"', '"absent.py"',
+         r"a publisher failed: publisher 'lines\?name=absent.py': no such file .*"),
     ],
     ids=["no server", "other lines", "other numbers", "a publisher that is there", "refused"],
 )  # fmt: skip
