@@ -10,7 +10,16 @@ from typing import Final
 
 import attrs
 
-from .field_checks import COUNT, SECONDS, instance_of, number, smallest, whole
+from .field_checks import (
+    COUNT,
+    SECONDS,
+    check_order,
+    instance_of,
+    largest,
+    number,
+    smallest,
+    whole,
+)
 
 __all__ = ["DEFAULT_LIMITS", "ConnectionConfig", "Limits", "check_config"]
 
@@ -28,6 +37,8 @@ _milliseconds = number(above=0, at_most=(2**31 - 1) / 1000)
 @attrs.frozen(kw_only=True)
 class Limits:
     """The memory and time that one peer may take from us.
+
+    Limits that contradict one another are a `ValueError`.
 
     Attributes:
         max_frame_size: A frame longer than this closes the connection before it is read, in
@@ -82,7 +93,7 @@ class Limits:
         max_unsent_control_size: Bytes of the same answers. Past it the connection ends. We go on
             reading until then: two ends that each wait for the other to read would wait without
             end. 1.5 MiB: sixty thousand refusals, several times the requests a peer may have open
-            (``max_active_requests``).
+            (``max_active_requests``); ``max_control_size`` if that is more.
         max_client_lifetime: A server treats a client as dead after this much silence, in seconds,
             even if its SETUP asks for more. A client that vanishes without a word holds its
             resources here for that long, and a SETUP may say 24 days. A longer time is not
@@ -106,8 +117,20 @@ class Limits:
     max_outbox_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
     max_answers_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
     max_control_size: int = attrs.field(default=2**20, validator=COUNT)
-    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=COUNT)
+    max_unsent_control_size: int = attrs.field(validator=COUNT)
     max_client_lifetime: float = attrs.field(default=900.0, validator=_milliseconds)
+
+    @max_unsent_control_size.default
+    def _default_unsent_control_size(self) -> int:
+        return largest(3 * 2**19, self.max_control_size)
+
+    def __attrs_post_init__(self) -> None:
+        check_order(
+            self,
+            "max_control_size",
+            "max_unsent_control_size",
+            "the connection would end before requests wait",
+        )
 
 
 DEFAULT_LIMITS: Final = Limits()

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from rsocket_trio import ConnectionConfig, Limits
+from rsocket_trio.ttrpc import TtrpcLimits
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,16 @@ def test_settings_that_contradict_each_other():
     assert wide.prefetch == 2**31 - 1
     # The peer may accept more than we do.
     assert attrs.evolve(config, fragment_size=2000).fragment_size == 2000
+
+
+@pytest.mark.parametrize("kind", [Limits, TtrpcLimits])
+def test_a_connection_does_not_end_before_its_requests_wait(kind):
+    """The second limit of the same answers is not below the first one."""
+    assert kind(max_control_size=2**24).max_unsent_control_size == 2**24
+    with pytest.raises(ValueError, match="max_control_size is 1001, above max_unsent") as caught:
+        kind(max_control_size=1001, max_unsent_control_size=1000)
+    text = "lower max_control_size, or raise max_unsent_control_size"
+    assert str(caught.value).endswith(text)
 
 
 @pytest.mark.parametrize("settings", [ConnectionConfig(), Limits()])

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import attrs
 
-from ..field_checks import COUNT, SECONDS, instance_of, one_of, whole
+from ..field_checks import COUNT, SECONDS, check_order, instance_of, largest, one_of, whole
 from .wire.frames import MAX_BODY
 
 __all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config", "check_interceptors"]
@@ -19,6 +19,8 @@ __all__ = ["DEFAULT_CONFIG", "TtrpcConfig", "TtrpcLimits", "check_config", "chec
 @attrs.frozen(kw_only=True)
 class TtrpcLimits:
     """The memory that one peer may take from us.
+
+    Limits that contradict one another are a `ValueError`.
 
     Attributes:
         max_message_size: A frame with a longer body fails its call with RESOURCE_EXHAUSTED, and
@@ -45,7 +47,8 @@ class TtrpcLimits:
             past it ends with RESOURCE_EXHAUSTED. 256 MiB: 64 of the largest answers.
         max_control_size: Bytes of answers that may not wait (refusals), queued for a peer that
             does not read. Past it, calls of the peer do not begin. 1 MiB.
-        max_unsent_control_size: Bytes of the same answers. Past it the connection ends. 1.5 MiB.
+        max_unsent_control_size: Bytes of the same answers. Past it the connection ends. 1.5
+            MiB, or ``max_control_size`` if that is more.
     """
 
     max_message_size: int = attrs.field(default=MAX_BODY, validator=whole(1, MAX_BODY))
@@ -58,7 +61,19 @@ class TtrpcLimits:
     max_outbox_size: int = attrs.field(default=256 * 2**10, validator=COUNT)
     max_answers_size: int = attrs.field(default=256 * 2**20, validator=COUNT)
     max_control_size: int = attrs.field(default=2**20, validator=COUNT)
-    max_unsent_control_size: int = attrs.field(default=3 * 2**19, validator=COUNT)
+    max_unsent_control_size: int = attrs.field(validator=COUNT)
+
+    @max_unsent_control_size.default
+    def _default_unsent_control_size(self) -> int:
+        return largest(3 * 2**19, self.max_control_size)
+
+    def __attrs_post_init__(self) -> None:
+        check_order(
+            self,
+            "max_control_size",
+            "max_unsent_control_size",
+            "the connection would end before requests wait",
+        )
 
 
 @attrs.frozen(kw_only=True)
