@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 EVERY: Final = "1 second"
 """A query starts its next batch so long after the start of the last one."""
+BATCHES: Final = 4
+"""So many batches of a query are enough for lines that wait: the end of one that does not have them
+yet, one that reads them, and two behind the watermark that moves with them."""
 
 
 class QueryFailed(Exception):
@@ -95,15 +99,32 @@ class Queries:
     def finish(self) -> None:
         """Wait until all lines that the collector has have gone through the queries.
 
-        The query `machine` has no end: there are new samples all the time.
+        The query `machine` has no end: there are new samples all the time. It is through when it
+        has had some batches with all lines in its source.
         """
-        for query in (each for each in self._all if each.name != "machine"):
-            # Twice: the first call also returns if a look for new lines has begun before it.
-            query.processAllAvailable()
-            query.processAllAvailable()
+        rows, *others = (each for each in self._all if each.name != "machine")
+        [machine] = (each for each in self._all if each.name == "machine")
+        self._drain(rows)
+        through = _batches(machine) + BATCHES
+        for query in others:
+            self._drain(query)
+        while _batches(machine) < through:
+            time.sleep(0.1)
             self.lines_read()
+
+    def _drain(self, query: StreamingQuery) -> None:
+        # Twice: the first call also returns if a look for new lines has begun before it.
+        query.processAllAvailable()
+        query.processAllAvailable()
+        self.lines_read()
 
     def stop(self) -> None:
         """Stop all queries."""
         for query in self._all:
             query.stop()
+
+
+def _batches(query: StreamingQuery) -> int:
+    """Return how many batches a query has ended."""
+    progress = query.lastProgress
+    return 0 if progress is None else progress.batchId + 1

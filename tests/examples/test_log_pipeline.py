@@ -55,7 +55,8 @@ def of_the_run(directory):
 @pytest.mark.jvm
 def test_the_whole_pipeline(pipeline, tmp_path):
     """It counts exactly, shows each alert, writes its results, and leaves nothing else behind."""
-    process = pipeline("--seconds", "1", "--limit", "280")
+    # An interval of the machine's table is two seconds, and final after two more.
+    process = pipeline("--seconds", "6", "--limit", "280")
     shown, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
     alerts = re.findall(r" s  ALERT (\d\d:\d\d) (\w+): ", shown)
