@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -178,9 +179,9 @@ class _Pump(OneWaiter, Generic[T]):
                     await self._send()
                 except Exception:  # of the source: handled below
                     raise
-                except BaseException:  # a cancellation: it goes on
+                except BaseException as error:  # a cancellation: it goes on
                     # If our scope is cancelled, the subscription is over, and this does nothing.
-                    emission.end(SourceClosed("the nursery of this publisher was cancelled"))
+                    emission.end(SourceClosed(_why_closed(error)))
                     raise
         except Exception as error:  # of the source (rule 1.4)
             self._failed(error)
@@ -229,3 +230,15 @@ class _Pump(OneWaiter, Generic[T]):
                 if burst >= _IN_A_ROW:
                     burst = 0
                     await checkpoint()
+
+
+def _why_closed(error: BaseException) -> str:
+    """Say what has ended the task of a source that did not fail with an `Exception`."""
+    if trio.current_effective_deadline() == -inf:
+        return "the nursery of this publisher was cancelled"
+    if isinstance(error, trio.Cancelled):
+        return (
+            "the source was cancelled by a scope of its own, e.g. one around a yield whose time "
+            "was over while the source waited for a request"
+        )
+    return f"the source raised {type(error).__name__}"

@@ -88,7 +88,7 @@ class Peer(metaclass=Sealed, given="Extension.attach gets one"):
     def encode_elements(self, encode: Callable[[bytes], bytes]) -> None:
         """Change the elements of each stream of ours whose ``subscribed`` is sent from now on.
 
-        Streams of elements of one size are left as they are.
+        Streams of elements of one size are left as they are. An exception ends its stream.
         """
         self._link.publications.encode = encode
 

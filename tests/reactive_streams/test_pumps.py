@@ -372,3 +372,19 @@ async def test_a_nursery_is_needed():
     for make in (from_async_iterable, from_channel, stream_publisher):
         with pytest.raises(TypeError, match="nursery"):
             make(Source(), None)
+
+
+async def test_the_error_says_that_a_scope_of_the_source_has_cancelled_it():
+    """No nursery was cancelled here."""
+
+    async def source():
+        with trio.CancelScope() as scope:
+            yield 1
+            scope.cancel()
+            yield 2
+
+    async with trio.open_nursery() as nursery:
+        recorder = subscribed(from_async_iterable(source, nursery), 2)
+    (error,) = recorder.terminals
+    assert isinstance(error, SourceClosed)
+    assert "a scope of its own" in str(error)

@@ -300,3 +300,11 @@ async def test_an_error_names_the_publisher_that_was_asked_for():
                 await collect(connection.publisher(name))
             assert str(caught.value) == f"publisher {shown}: no luck"
             assert (caught.value.publisher, caught.value.text) == (name, "no luck")
+
+
+async def test_elements_may_be_of_a_class_of_bytes():
+    class Word(bytes):
+        pass
+
+    async with pair({"words": from_iterable([Word(b"a"), bytearray(b"b")])}) as connection:
+        assert await collect(connection.publisher("words")) == [b"a", b"b"]

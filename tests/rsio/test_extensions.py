@@ -169,3 +169,62 @@ async def test_an_extension_that_fails_ends_its_connection_only(caplog):
         await stranger.send(ClientHello(0, (20_000,)), encode(Extension(0x50, b"")))
         assert (await stranger.next(Goodbye)).reason == "protocol error: an extension failed"
     assert "of the extension" in caplog.text
+
+
+class Changing(rsio.Extension):
+    """Changes elements with a function, in one direction."""
+
+    id = 20_000
+
+    def __init__(self, *, encode=None, decode=None):
+        self.encode = encode
+        self.decode = decode
+
+    def attach(self, peer):
+        if self.encode is not None:
+            peer.encode_elements(self.encode)
+        if self.decode is not None:
+            peer.decode_elements(self.decode)
+        return rsio.Behaviour()
+
+
+class Unusual(BaseException):
+    """An error that is no `Exception`."""
+
+
+def raising(error):
+    def change(_element):
+        raise error
+
+    return change
+
+
+WRONG = [raising(ValueError("a secret")), raising(Unusual()), lambda _: "text", lambda _: None]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("direction", ["encode", "decode"])
+async def test_an_extension_that_cannot_change_an_element_ends_the_stream(wrong, direction):
+    """The stream ends for its reader, too, and the connection goes on."""
+    target = {"x": from_iterable(numbers(3)), "words": rsio.fixed_size(words(3), 8)}
+    broken = [Changing(**{direction: wrong})]
+    ours, theirs = (broken, []) if direction == "decode" else ([], broken)
+    async with trio.open_nursery() as nursery:
+        async with await connected(nursery, ours, theirs, target) as connection:
+            kind = rsio.RsioError if direction == "decode" else rsio.PublisherError
+            with trio.fail_after(60), pytest.raises(kind):
+                await collect(connection.publisher("x"))
+            assert await collect(connection.publisher("words")) == words(3)
+
+
+@pytest.mark.parametrize("direction", ["encode", "decode"])
+async def test_an_extension_may_make_a_bytearray_of_an_element(direction):
+    made = bytearray(b"made")
+    changing = [Changing(**{direction: lambda _: made})]
+    ours, theirs = (changing, []) if direction == "decode" else ([], changing)
+    async with trio.open_nursery() as nursery:
+        target = {"x": from_iterable(numbers(1))}
+        async with await connected(nursery, ours, theirs, target) as connection:
+            (element,) = await collect(connection.publisher("x"))
+            assert type(element) is bytes
+            assert element == made

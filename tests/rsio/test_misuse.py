@@ -372,3 +372,16 @@ async def test_compressed_elements_are_decoded_one_by_one():
         )
         await settle()
         assert seen == [1, 2, 3]
+
+
+async def test_an_error_that_is_no_exception_is_named_in_the_log(caplog):
+    class Unusual(BaseException):
+        pass
+
+    async def source() -> AsyncIterator[bytes]:
+        yield b"1"
+        raise Unusual
+
+    async with stranger_to_server(lambda n, _: source() if n == "bad" else COUNT) as stranger:
+        assert await outcome(stranger) == OnError(0, "the publisher failed")
+    assert "the source raised Unusual" in caplog.text

@@ -1,6 +1,7 @@
 """One connection of rsio, of either end.
 
 - ``failures``: what the peer is told about errors
+- ``changes``: what extensions make of elements
 - ``send_queue``: what waits to be sent, and in which order
 - ``subscriptions``: ours, to publishers of the peer
 - ``publication``: one subscription of the peer to a publisher of ours

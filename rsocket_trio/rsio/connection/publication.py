@@ -20,6 +20,7 @@ from ...interactions.isolation import outcome_of
 from ...log_policy import logger
 from ...reactive_streams.demand import MAX_DEMAND
 from ..errors import PublisherError
+from .changes import changed
 from .failures import text_for_peer
 
 if TYPE_CHECKING:
@@ -158,23 +159,20 @@ class Publication:
         if self._ended:
             return
         size = self.element_size
-        try:
-            length = len(element)
-        except TypeError:
-            length = -1
         if type(element) is not bytes:
             if element is None:
                 raise TypeError("an element is needed, not None (rule 2.13)")
-            if not isinstance(element, bytearray | memoryview):
+            if not isinstance(element, bytes | bytearray | memoryview):
                 self._fail_locally(
                     TypeError(f"elements must be bytes, not {type(element).__name__}")
                 )
                 return
             element = bytes(element)
-            length = len(element)
         if self._encode is not None:
-            element = self._encode(element)
-            length = len(element)
+            element = self._encoded(self._encode, element)
+            if element is None:
+                return
+        length = len(element)
         count = 1
         if size:
             count = length // size
@@ -199,6 +197,14 @@ class Publication:
         self._count(length)
         if not self.scheduled:
             self._owner.queue.schedule(self)
+
+    def _encoded(self, encode: Callable[[bytes], bytes], element: bytes) -> bytes | None:
+        """Return what an extension makes of an element; ``None`` if it fails: the stream ends."""
+        try:
+            return changed(encode, element)
+        except BaseException as error:  # any error of an extension ends its stream only
+            self._fail_locally(outcome_of(error))
+            return None
 
     def on_complete(self) -> None:
         """See `rsocket_trio.reactive_streams.Subscriber.on_complete`."""

@@ -20,6 +20,7 @@ from ...reactive_streams.inbox import ElementInbox
 from ...reactive_streams.unread import UnreadAccount
 from ..errors import PublisherError, RsioError
 from ..receiving import PackedInbox
+from .changes import changed
 
 if TYPE_CHECKING:
     from ...reactive_streams.interfaces import Subscriber
@@ -164,9 +165,10 @@ class RemoteSubscription:
             if self._subscriber is None:
                 return
             try:
-                decoded = decode(element)
-            except Exception as error:  # of the extension: the element cannot be read
-                self._give_up(RsioError(f"an element cannot be decoded: {printable(str(error))}"))
+                decoded = changed(decode, element)
+            except BaseException as error:  # of the extension: the element cannot be read
+                text = printable(str(outcome_of(error)))
+                self._give_up(RsioError(f"an element cannot be decoded: {text}"))
                 return
             self._deliver([decoded])
 
