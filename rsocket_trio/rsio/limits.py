@@ -44,8 +44,9 @@ class RsioLimits:
         max_subscriptions: The streams that the peer may have open with our publishers. One more is
             answered with an error, and the connection goes on. 1024.
         max_cancelled: Streams that we have cancelled and whose end the publisher has not confirmed.
-            Until it does, nothing more can be subscribed to; one more, of streams that were open,
-            ends the connection. 4096: a publisher that has not confirmed so many never will.
+            From this number on nothing can be subscribed to, until it has confirmed some. Streams
+            that are open then may be cancelled all the same. 4096: four times what a peer may have
+            open by default.
     """
 
     max_publisher_size: int = attrs.field(default=1024, validator=COUNT)

@@ -256,6 +256,18 @@ async def test_a_burst_of_cancels_does_not_end_an_honest_connection():
         assert await collect(connection.publisher("count")) == numbers(3)
 
 
+async def test_more_subscribers_may_cancel_at_once_than_may_wait_for_the_peer():
+    config = rsio.RsioConfig(limits=rsio.RsioLimits(max_cancelled=50))
+    async with pair({"never": never(), "count": COUNT}, client_config=config) as connection:
+        recorders = [Recorder(1) for _ in range(200)]
+        for recorder in recorders:
+            connection.publisher("never").subscribe(recorder)
+        for recorder in recorders:
+            recorder.subscription.cancel()
+        await settle()
+        assert await collect(connection.publisher("count")) == numbers(3)
+
+
 async def test_a_peer_that_confirms_no_cancel_costs_bounded_memory():
     config = rsio.RsioConfig(limits=rsio.RsioLimits(max_cancelled=50))
     async with stranger_to_client(config=config) as (stranger, connection):

@@ -117,22 +117,6 @@ class Arrivals:
             and not (self.goodbye_sent or self.goodbye_received or self._over)
         )
 
-    @property
-    def overdue(self) -> Violation | None:
-        """Why the connection has to end, after a `cancel`, because the peer confirms none of them.
-
-        `events` returns it too, but only when it is called.
-        """
-        try:
-            self._check_overdue()
-        except ProtocolViolation as violation:
-            return _event_of(violation)
-        return None
-
-    def _check_overdue(self) -> None:
-        if not self.is_closing():
-            self._incoming.check_cancelled()
-
     def events(self, limit: int = 256) -> list[Event]:
         """Return what the bytes mean that were fed.
 
@@ -151,7 +135,6 @@ class Arrivals:
         decoder = self._decoder
         left = limit
         try:
-            self._check_overdue()
             if self._held is not None:
                 left -= self._subscribe(self._held, events)
             while left > 0 and not self._over:

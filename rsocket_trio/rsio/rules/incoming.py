@@ -104,15 +104,6 @@ class Incoming:
                 " (RsioLimits.max_cancelled)"
             )
 
-    def check_cancelled(self) -> None:
-        """Check that the publisher confirms what we cancel."""
-        if self._cancelled > self._limits.max_cancelled:
-            raise ProtocolViolation(
-                ViolationCode.LIMIT,
-                f"streams cancelled and not ended {self._cancelled}, at most"
-                f" {self._limits.max_cancelled}",
-            )
-
     # What the peer may do. These change nothing.
 
     def element_size(self, subscriber: int) -> int:

@@ -125,10 +125,7 @@ class Session(Arrivals):
         return encode(Request(subscriber, demand))
 
     def cancel(self, subscriber: int) -> bytes:
-        """Want no more of a stream. Its elements and its end give no events from now on.
-
-        See ``overdue``: a publisher that never confirms is sent away.
-        """
+        """Want no more of a stream. Its elements and its end give no events from now on."""
         if self.is_closing() or not self._incoming.cancel(subscriber):
             return b""
         return encode(Cancel(subscriber))
