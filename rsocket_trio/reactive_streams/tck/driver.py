@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..interfaces import Publisher, Subscriber, Subscription
+from .steps import watched
 
 __all__ = ["Capture", "Driver", "ManualSubscription"]
 
@@ -126,14 +127,14 @@ class Driver:
         return self._publisher.during_end
 
     def _end(self, signal: str, *arguments: Any) -> None:
-        watched = (self.subscription, self._publisher)
+        watching = (self.subscription, self._publisher)
         self.subscription.ended = True
-        for each in watched:
+        for each in watching:
             each.ending = True
         try:
             self._signal(signal, *arguments)
         finally:
-            for each in watched:
+            for each in watching:
                 each.ending = False
 
     def _signal(self, name: str, *arguments: Any) -> None:
@@ -141,3 +142,6 @@ class Driver:
             getattr(self.subscriber, name)(*arguments)
         except Exception as error:  # any kind: rule 2.13 is judged by what is recorded
             self.raised.append((name, error))
+
+
+watched(Driver._signal.__code__, "name")  # noqa: SLF001 - of this module

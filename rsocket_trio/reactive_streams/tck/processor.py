@@ -104,7 +104,13 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
 
     async def _make(self, nursery: Any, resource: Any) -> Any:
         made = call_factory(self.processor, nursery=nursery, resource=resource)
-        return await made if inspect.isawaitable(made) else made
+        if inspect.isawaitable(made):
+            made = await made
+        for name in ("subscribe", "on_subscribe"):
+            if not hasattr(made, name):
+                text = f"the factory processor returned {made!r}, which is no processor"
+                violated("set-up", f"{text}: it has no {name}")
+        return made
 
     async def _fed(self, source: Source, nursery: Any, resource: Any) -> Any:
         processor = await self._make(nursery, resource)
@@ -152,10 +158,12 @@ class ProcessorVerification(PublisherVerification, SubscriberVerification):
         await self._feed(trial, driver, 20)
         await trial.until(lambda: len(behind[0].elements) >= 20)
         if len(behind[0].elements) < 20:
+            hint = "; if it waits for another one without demand, declare coordinated = True"
             violated(
                 "2.1",
                 f"of 20 elements that a subscriber requested only {driver.subscription.demand} were"
-                f" requested upstream, and {len(behind[0].elements)} arrived",
+                f" requested upstream, and {len(behind[0].elements)} arrived"
+                + ("" if self.coordinated else hint),
             )
 
     @required("4.1")

@@ -114,6 +114,8 @@ def _rule(call: str) -> str:
         return "1.9"
     if call.startswith("cancel"):
         return "3.5"
+    if call.startswith("on_"):
+        return "2.2"
     # A demand that no loop can count to is a matter of the demand that has to be supported.
     digits = call.removeprefix("request(").removesuffix(")")
     return "3.17" if digits.isdecimal() and int(digits) >= 2**31 else "3.4"

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _SETTLE: Final = {"mock": 60.0, "real": 0.1}
 _FACTORIES: Final = ("publisher", "failing", "subscriber", "limited")
+_PUBLISHERS: Final = ("publisher", "failing")
 _POLL: Final = 0.002
 """Seconds between two looks at a condition, by the real clock."""
 
@@ -222,21 +223,25 @@ class Trial:
 
         Raises:
             Violation: An async factory does not return within `Verification.patience`, or by the
-                mock clock within the seconds of `settle`, if they are more.
+                mock clock within the seconds of `settle`, if they are more; or a factory of
+                publishers returns something else.
 
         Checkpoint: only if the factory is an async function.
         If cancelled: as the factory.
         """
         offered = {"nursery": self.nursery, "resource": self.resource, **offered}
         made = call_factory(factory, *arguments, **offered)
-        if not inspect.isawaitable(made):
-            return made
-        seconds = self._verification.make_seconds()
-        with trio.move_on_after(seconds) as scope:
-            made = await made
-        if scope.cancelled_caught:
+        if inspect.isawaitable(made):
+            seconds = self._verification.make_seconds()
+            with trio.move_on_after(seconds) as scope:
+                made = await made
+            if scope.cancelled_caught:
+                name = self._verification.factory_name(factory)
+                violated("set-up", f"the factory {name} did not return within {seconds:g} seconds")
+        if not hasattr(made, "subscribe"):
             name = self._verification.factory_name(factory)
-            violated("set-up", f"the factory {name} did not return within {seconds:g} seconds")
+            if name in _PUBLISHERS:
+                violated("set-up", f"the factory {name} returned {made!r}, which is no publisher")
         return made
 
     async def quiet(self) -> None:

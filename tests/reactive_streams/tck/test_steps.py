@@ -8,7 +8,7 @@ import threading
 import pytest
 import trio
 
-from rsocket_trio.reactive_streams.tck import verify_publisher
+from rsocket_trio.reactive_streams.tck import verify_publisher, verify_subscriber
 from tests.reactive_streams.tck.reference import Cold
 from tests.reactive_streams.tck.running import run
 
@@ -151,3 +151,20 @@ def test_another_thread_has_no_timer():
     thread.join()
     assert found[0].passed
     assert not found[0].failed
+
+
+class Stuck:
+    """A subscriber whose on_next is a loop without an end."""
+
+    def on_subscribe(self, subscription):
+        subscription.request(1)
+
+    def on_next(self, element):
+        for_ever()
+
+
+def test_a_subscriber_that_does_not_come_back_is_named():
+    """It is no fault of a request."""
+    verification = verify_subscriber(Stuck, step_seconds=SECONDS)
+    (text,) = run(verification, only="test_setup").failed.values()
+    assert "rule 2.2: on_next does not come back" in text

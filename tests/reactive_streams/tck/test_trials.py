@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from rsocket_trio.reactive_streams import Broadcast
 from rsocket_trio.reactive_streams.tck import (
     SubscriberVerification,
     verify_processor,
@@ -60,6 +61,35 @@ def test_a_slow_factory_has_time_to_return():
 
     outcomes = run(verify_publisher(slow), only="test_setup_factory")
     assert len(outcomes.passed) == 2
+
+
+@pytest.mark.parametrize("made", [None, 5])
+def test_a_factory_without_a_publisher_is_named(made):
+    """A `return` was forgotten, for example."""
+    outcomes = run(verify_publisher(lambda n: made), only="test_r1_0")
+    assert outcomes.failed
+    assert not outcomes.passed
+    for text in outcomes.failed.values():
+        assert f"set-up: the factory publisher returned {made!r}, which is no publisher" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "missing"), [(None, "subscribe"), (Cold(lambda: range(3)), "on_subscribe")]
+)
+def test_a_factory_without_a_processor_is_named(made, missing):
+    outcomes = run(verify_processor(lambda: made), only="test_r1_05")
+    assert outcomes.failed
+    assert not outcomes.passed
+    for text in outcomes.failed.values():
+        assert f"which is no processor: it has no {missing}" in text
+
+
+def test_a_processor_whose_slowest_subscriber_decides_is_told_what_to_declare():
+    outcomes = run(verify_processor(Broadcast), only="test_r2_01_demand_goes")
+    (text,) = outcomes.failed.values()
+    assert "declare coordinated = True" in text
+    declared = verify_processor(Broadcast, coordinated=True)
+    assert not run(declared, only="test_r2_01_demand_goes").failed
 
 
 @asynccontextmanager
