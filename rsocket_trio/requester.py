@@ -344,9 +344,13 @@ class Requester(
 
         With `ClientResume.fresh_session` this waits for the end of the last session.
 
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+
         Checkpoint: always.
         If cancelled: nothing changes.
         """
+        self._connection.lifecycle.home.check("this requester")
         ended = self._connection.lifecycle.ended if self._last_ended is None else self._last_ended
         await ended.wait()
 

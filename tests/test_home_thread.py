@@ -14,14 +14,15 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from rsocket_trio import Payload
-from rsocket_trio.reactive_streams import collect, from_iterable
+from rsocket_trio import Payload, lumberjack, rsio
+from rsocket_trio.reactive_streams import collect
 from rsocket_trio.testing.in_memory import connected_pair
 from rsocket_trio.testing.peer import KnownAnswers
-from tests.rsio.engine_scenes import pair
+from tests.rsio.engine_scenes import Recorder, pair
 from tests.ttrpc.scenes import CHAT, COUNT, ECHO, JOIN, client_of, things
 
 Use = Callable[[], Awaitable[object]]
+MANY = 100
 
 
 async def in_another_thread(use: Use) -> str:
@@ -46,8 +47,17 @@ async def entered(block) -> None:
 
 async def all_of(block) -> None:
     async with block as items:
-        async for _ in items:
-            pass
+        await rest_of(items)
+
+
+async def rest_of(items) -> None:
+    async for _ in items:
+        pass
+
+
+async def called(function) -> None:
+    """For a method that is not asynchronous."""
+    function()
 
 
 @asynccontextmanager
@@ -56,7 +66,9 @@ async def ttrpc() -> AsyncIterator[tuple[dict[str, Use], Use]]:
         client_of(things(), over="socket") as client,
         client.bidi_stream(CHAT) as chat,
         client.client_stream(JOIN) as join,
+        client.server_stream(COUNT, b"100") as numbers,
     ):
+        await numbers.receive()
         yield (
             {
                 "unary": lambda: client.unary(ECHO, b"x"),
@@ -65,6 +77,11 @@ async def ttrpc() -> AsyncIterator[tuple[dict[str, Use], Use]]:
                 "receive": chat.receive,
                 "send": lambda: chat.send(b"x"),
                 "reply": join.reply,
+                "end of one half": join.end,
+                "end of both": chat.end,
+                "close": lambda: called(numbers.close),
+                "aclose": numbers.aclose,
+                "wait_closed": client.wait_closed,
             },
             lambda: client.unary(ECHO, b"x"),
         )
@@ -74,7 +91,8 @@ async def ttrpc() -> AsyncIterator[tuple[dict[str, Use], Use]]:
 async def rsocket() -> AsyncIterator[tuple[dict[str, Use], Use]]:
     async with (
         connected_pair(KnownAnswers()) as requester,
-        requester.request_stream(Payload(b"5"), prefetch=1) as items,
+        requester.request_stream(Payload(b"100"), prefetch=4) as items,
+        requester.request_stream(Payload(b"100"), prefetch=0, initial_request_n=1) as manual,
     ):
         yield (
             {
@@ -84,20 +102,78 @@ async def rsocket() -> AsyncIterator[tuple[dict[str, Use], Use]]:
                 "request_stream": lambda: entered(requester.request_stream(Payload(b"1"))),
                 "request_channel": lambda: all_of(requester.request_channel([Payload(b"1")])),
                 "receive": items.receive,
+                "receive_many": items.receive_many,
+                "receive_nowait": lambda: called(items.receive_nowait),
+                "iteration": lambda: rest_of(items),
+                "close": lambda: called(items.close),
+                "aclose": items.aclose,
+                "request_n": lambda: called(lambda: manual.request_n(1)),
+                "wait_closed": requester.wait_closed,
             },
             lambda: requester.request_response(Payload(b"x")),
         )
 
 
 @asynccontextmanager
-async def rsio() -> AsyncIterator[tuple[dict[str, Use], Use]]:
-    async with pair({"three": from_iterable([b"1", b"2", b"3"])}) as connection:
-        publisher = connection.publisher("three")
-        yield {"collect": lambda: collect(publisher)}, lambda: collect(publisher)
+async def publishers() -> AsyncIterator[tuple[dict[str, Use], Use]]:
+    many = rsio.fixed_size([b"1234"] * MANY, 4)
+    async with pair({"many": many}) as connection:
+        publisher = connection.publisher("many")
+        recorder = Recorder(1)
+        publisher.subscribe(recorder)
+        async with publisher.open(4) as items, publisher.open_packed(4) as blocks:
+            yield (
+                {
+                    "collect": lambda: collect(publisher),
+                    "request": lambda: called(lambda: recorder.subscription.request(1)),
+                    "cancel": lambda: called(recorder.subscription.cancel),
+                    "receive": items.receive,
+                    "iteration": lambda: rest_of(items),
+                    "close": lambda: called(items.close),
+                    "aclose": items.aclose,
+                    "receive of blocks": blocks.receive,
+                    "aclose of blocks": blocks.aclose,
+                    "goodbye": connection.goodbye,
+                    "wait_ready": connection.wait_ready,
+                    "wait_closed": connection.wait_closed,
+                },
+                lambda: collect(publisher),
+            )
+
+
+@asynccontextmanager
+async def shipper() -> AsyncIterator[tuple[dict[str, Use], Use]]:
+    batches = []
+
+    async def take(batch) -> None:
+        batches.append(batch)
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(lumberjack.serve, take, "lumberjack://127.0.0.1:0")
+        async with lumberjack.connect(server.uris[0]) as client:
+
+            async def alive() -> bool:
+                await client.send([{"message": "x"}])
+                return bool(batches)
+
+            yield {"send": lambda: client.send([{"message": "x"}])}, alive
+        nursery.cancel_scope.cancel(reason="the test is over")
 
 
 USES = {
-    ttrpc: ["unary", "server_stream", "bidi_stream", "receive", "send", "reply"],
+    ttrpc: [
+        "unary",
+        "server_stream",
+        "bidi_stream",
+        "receive",
+        "send",
+        "reply",
+        "end of one half",
+        "end of both",
+        "close",
+        "aclose",
+        "wait_closed",
+    ],
     rsocket: [
         "request_response",
         "fire_and_forget",
@@ -105,8 +181,29 @@ USES = {
         "request_stream",
         "request_channel",
         "receive",
+        "receive_many",
+        "receive_nowait",
+        "iteration",
+        "close",
+        "aclose",
+        "request_n",
+        "wait_closed",
     ],
-    rsio: ["collect"],
+    publishers: [
+        "collect",
+        "request",
+        "cancel",
+        "receive",
+        "iteration",
+        "close",
+        "aclose",
+        "receive of blocks",
+        "aclose of blocks",
+        "goodbye",
+        "wait_ready",
+        "wait_closed",
+    ],
+    shipper: ["send"],
 }
 
 

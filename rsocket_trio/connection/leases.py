@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 import trio
 
 from ..frames.lease import LeaseFrame
+from ..home_thread import Home
 from ..lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from ..protocol.lease_ledger import GrantedLease, HeldLease
 from ..sealed import Sealed, make
@@ -69,7 +70,11 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
         The lease is sent at once, or as soon as the connection is accepted. When it has ended, the
         source is asked again.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
         """
+        self._leases.home.check("this object of leases")
         self._leases.grant(lease)
 
     def statistics(self) -> LeaseStatistics:
@@ -92,6 +97,7 @@ class Leases:
         changed: Set when we have granted a lease, or the one granted is used up. The task that
             waits for it replaces it.
         view: The object that the user gets.
+        home: The thread of the connection.
     """
 
     def __init__(self, options: LeaseOptions, outbox: Outbox, workload: Workload) -> None:
@@ -105,6 +111,7 @@ class Leases:
         self.on_lease: Callable[[], None] = _nothing
         self.changed = trio.Event()
         self.view = make(ConnectionLeases, self)
+        self.home = Home()
         self._outbox = outbox
         self._workload = workload
         self._running = False

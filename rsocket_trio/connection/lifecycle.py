@@ -15,6 +15,7 @@ import trio
 
 from ..errors import ConnectionClosed, ConnectionLost, ErrorCode
 from ..frames.error import encode_error
+from ..home_thread import Home
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Lifecycle:
         on_drain: Called, in order, when no new stream may begin any more.
         is_idle: Whether all streams and requests have finished, while draining.
         peer: Returns the name of the peer for the log.
+        home: The thread of the connection; waits for `ended` in another one would break both.
     """
 
     def __init__(self, *, established: bool, peer: Callable[[], str]) -> None:
@@ -53,6 +55,7 @@ class Lifecycle:
         self.on_drain: list[OnDrain] = []
         self.is_idle: Callable[[], bool] = _never
         self.peer = peer
+        self.home = Home()
 
     def accepted(self) -> None:
         """Client: record that the server has accepted the SETUP."""

@@ -194,6 +194,7 @@ class PayloadStream(
             )
             n = inbox.window.consumed()
             if n and not inbox.ended:
+                inbox.check_home(_NAME)  # not for each item, which would cost too much
                 inbox.inlet.grant(n)
             return payload
         try:
@@ -211,6 +212,8 @@ class PayloadStream(
             ConnectionClosed: The connection ended before the stream did.
             trio.ClosedResourceError: This stream was closed here.
             trio.BusyResourceError: Another task is receiving.
+            RuntimeError: The caller is in another thread than the connection. This holds for each
+                method of this class that does something.
 
         Checkpoint: always.
         If cancelled: no item is lost.
@@ -250,6 +253,7 @@ class PayloadStream(
             trio.WouldBlock: There is no item yet.
             trio.EndOfChannel: As `receive`, and its other errors.
         """
+        self._inbox.check_home(_NAME)
         self._inbox.check()
         if not self._queue:
             raise trio.WouldBlock
@@ -266,6 +270,7 @@ class PayloadStream(
         if n < 1:
             raise LocalProtocolError(f"n must be at least 1, not {n}")
         inbox = self._inbox
+        inbox.check_home(_NAME)
         if not inbox.window.manual:
             raise LocalProtocolError(
                 "the demand of this stream is automatic; open it with prefetch=0 to use request_n"
@@ -285,6 +290,7 @@ class PayloadStream(
 
     def close(self) -> None:
         """Stop reading. If the stream has not ended, this cancels it at the peer."""
+        self._inbox.check_home(_NAME)
         self._inbox.close()
 
     async def aclose(self) -> None:
@@ -293,7 +299,7 @@ class PayloadStream(
         Checkpoint: always.
         If cancelled: closed all the same.
         """
-        self._inbox.close()
+        self.close()
         await checkpoint()
 
     def statistics(self) -> StreamStatistics:

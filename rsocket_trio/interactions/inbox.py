@@ -75,6 +75,15 @@ class Inbox(OneWaiter, Generic[T]):
                 self._fail(self.failure)
             raise trio.EndOfChannel
 
+    def check_home(self, reader: str) -> None:
+        """Refuse a user in another thread.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+        """
+        if get_ident() != self._thread:
+            raise not_at_home(f"this {reader}")
+
     def _fail(self, failure: Exception) -> NoReturn:
         # A raised error refers to the frames of its reader, and their objects. The inbox keeps a
         # copy without them for the next call, so that there is no reference cycle.
@@ -99,8 +108,7 @@ class Inbox(OneWaiter, Generic[T]):
         Checkpoint: always.
         If cancelled: nothing is taken.
         """
-        if get_ident() != self._thread:
-            raise not_at_home(f"this {reader}")
+        self.check_home(reader)
         if self.queue or self.ended or self.closed:
             await checkpoint()
         while True:

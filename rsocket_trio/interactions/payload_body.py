@@ -217,6 +217,7 @@ class PayloadBody(
 
     def close(self) -> None:
         """Stop reading: unread chunks are dropped, and so are chunks that still arrive."""
+        self._inbox.check_home(_NAME)
         self._inbox.close()
 
     async def aclose(self) -> None:
@@ -225,7 +226,7 @@ class PayloadBody(
         Checkpoint: always.
         If cancelled: closed all the same.
         """
-        self._inbox.close()
+        self.close()
         await checkpoint()
 
 

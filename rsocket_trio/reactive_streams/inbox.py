@@ -16,6 +16,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..errors import fresh_copy
+from ..home_thread import get_ident, not_at_home
 from ..log_policy import logger
 from ..one_waiter import OneWaiter
 from .checks import check_element, check_error, check_subscription
@@ -65,6 +66,7 @@ class ElementInbox(OneWaiter, Generic[T]):
         "_left",
         "_subscription",
         "_task",
+        "_thread",
         "account",
         "closed",
         "ended",
@@ -90,6 +92,7 @@ class ElementInbox(OneWaiter, Generic[T]):
         self._failure: Exception | None = None
         self._subscription: Subscription | None = None
         self.account: UnreadAccount | None = None
+        self._thread: int | None = None
 
     # -- Subscriber -------------------------------------------------------------------------
 
@@ -100,6 +103,7 @@ class ElementInbox(OneWaiter, Generic[T]):
             _cancel(subscription)
             return
         self._subscription = subscription
+        self._thread = get_ident()
         early, self._early = self._early, 0
         if self._ahead is None:
             self._request(self.window or early)
@@ -186,6 +190,20 @@ class ElementInbox(OneWaiter, Generic[T]):
                 self._fail(self._failure)
             raise trio.EndOfChannel
 
+    def check_home(self) -> None:
+        """Refuse a reader in another thread than the publisher.
+
+        Raises:
+            RuntimeError: It is in one.
+        """
+        if not self.at_home:
+            raise not_at_home("this iteration")
+
+    @property
+    def at_home(self) -> bool:
+        """Whether the caller is in the thread of the publisher, or there is none yet."""
+        return self._thread is None or get_ident() == self._thread
+
     async def wait(self) -> None:
         """Wait until there is an element.
 
@@ -193,10 +211,12 @@ class ElementInbox(OneWaiter, Generic[T]):
             trio.EndOfChannel: No element will arrive; or the error with which it ended.
             trio.ClosedResourceError: It was closed here.
             trio.BusyResourceError: Another task is waiting.
+            RuntimeError: The caller is in another thread than the publisher.
 
         Checkpoint: always.
         If cancelled: nothing is taken.
         """
+        self.check_home()
         if self.queue or self.ended or self.closed:
             await checkpoint()
         while True:
@@ -225,6 +245,7 @@ class ElementInbox(OneWaiter, Generic[T]):
     # -- inside -----------------------------------------------------------------------------
 
     def _request(self, n: int) -> None:
+        self.check_home()
         left = self._left
         if left is not None:
             n = min(n, left)

@@ -103,6 +103,8 @@ class ElementStream(
             TooManyElements: The publisher sent more than was requested.
             trio.ClosedResourceError: This was closed here.
             trio.BusyResourceError: Another task is receiving.
+            RuntimeError: The caller is in another thread than the publisher. This holds for each
+                method of this class that does something.
             Exception: The error that the publisher signalled.
 
         Checkpoint: always.
@@ -182,6 +184,7 @@ class ElementStream(
 
     def close(self) -> None:
         """Stop reading: cancel the subscription, and drop what is unread."""
+        self._inbox.check_home()
         self._publisher = None
         self._inbox.close()
 
@@ -213,7 +216,7 @@ class ElementStream(
     def __del__(self) -> None:
         # After `break` in an `async for` nobody closes the iterator. The publisher refers to the
         # inbox only, so the subscription ends here (rule 2.6). Another thread must not signal.
-        if not self._inbox.ended and trio.lowlevel.in_trio_run():
+        if not self._inbox.ended and self._inbox.at_home and trio.lowlevel.in_trio_run():
             self._inbox.close()
 
 

@@ -9,6 +9,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..errors import fresh_copy
+from ..home_thread import Home
 from ..one_waiter import OneWaiter
 from ..reactive_streams.unread import UnreadAccount
 from ..sealed import Sealed, make
@@ -46,6 +47,7 @@ class PackedInbox(OneWaiter):
         self._task = None
         self._closed = False
         self.account: UnreadAccount | None = None
+        self._home: Final = Home()
 
     # -- Subscriber ---------------------------------------------------------------------------
 
@@ -127,10 +129,12 @@ class PackedInbox(OneWaiter):
             trio.EndOfChannel: There will be none; or the error with which the stream ended.
             trio.ClosedResourceError: It was closed here.
             trio.BusyResourceError: Another task waits.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: always.
         If cancelled: nothing is lost.
         """
+        self.check_home()
         if self._task is not None:
             raise trio.BusyResourceError("another task is receiving")
         if self.blocks or self.ended:
@@ -145,6 +149,14 @@ class PackedInbox(OneWaiter):
             if self._failure is not None:
                 raise fresh_copy(self._failure)
             raise trio.EndOfChannel
+
+    def check_home(self) -> None:
+        """Refuse a reader in another thread.
+
+        Raises:
+            RuntimeError: It is in one.
+        """
+        self._home.check("this iteration")
 
     def close(self) -> None:
         """Want no more."""
@@ -188,6 +200,7 @@ class PackedStream(
 
     def close(self) -> None:
         """Stop reading: cancel the subscription, and drop what is unread."""
+        self._inbox.check_home()
         self._inbox.close()
 
     async def aclose(self) -> None:

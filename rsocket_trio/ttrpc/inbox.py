@@ -215,6 +215,7 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
             unread = inbox.unread
             unread.size -= size
             if unread.held is not None:
+                inbox.check_home(type(self).__name__)  # it wakes the task that reads
                 unread.held.look()
             try:
                 return self._decode(body)
@@ -243,7 +244,12 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
         return decoded(self._codec, self._inbox.pop())
 
     def close(self) -> None:
-        """Read no more: what arrives is dropped. The protocol cannot tell the peer."""
+        """Read no more: what arrives is dropped. The protocol cannot tell the peer.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+        """
+        self._inbox.check_home(type(self).__name__)
         self._inbox.close()
 
     async def aclose(self) -> None:

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from ...errors import ConnectFailed, InternalError
+from ...home_thread import Home
 from ...interactions.block import Block
 from ...sealed import Sealed, make
 from ...sockets.tls import check_context
@@ -67,6 +68,7 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
     def __init__(self, load: Load, connectors: Sequence[Connector]) -> None:
         self._load = load
         self._connectors = connectors
+        self._home = Home()
         self._intake = Intake(load.encoder, load.backlog)
 
     async def send(
@@ -102,10 +104,12 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
             ShipError: All attempts that `ShipperConfig.retry` allows have failed; or the block of
                 `connect` has ended while this waited.
             trio.ClosedResourceError: The block of `connect` had ended before.
+            RuntimeError: The caller is in another thread than the block of `connect`.
 
         Checkpoint: always.
         If cancelled: events that are not on the way are not sent. The others may arrive.
         """
+        self._home.check("this shipper")
         if isinstance(events, Mapping | bytes | bytearray | memoryview | str):
             raise TypeError(
                 f"send takes several events, not one {type(events).__name__}: put it into a list"

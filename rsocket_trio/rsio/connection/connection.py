@@ -91,7 +91,9 @@ class Connection(
 
         Raises:
             LocalProtocolError: The type is of no extension that both ends support.
+            RuntimeError: The caller is in another thread than the connection.
         """
+        self._check_home()
         message = self._link.session.extension(message_type, content)
         self._link.queue.put(message)
 
@@ -105,21 +107,27 @@ class Connection(
 
         Raises:
             TypeError: The reason is no text.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: always.
         If cancelled: the goodbye is sent nevertheless, and this does not wait for the answer.
         """
         if not isinstance(reason, str):
             raise TypeError(f"the reason must be a str, not {type(reason).__name__}")
+        self._check_home()
         self._link.goodbye(reason)
         await self._link.over.wait()
 
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over, and return the reason.
 
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+
         Checkpoint: always.
         If cancelled: nothing changes.
         """
+        self._check_home()
         lifecycle = self._link.lifecycle
         await lifecycle.ended.wait()
         assert lifecycle.failure is not None  # `ended` is set behind it
@@ -132,10 +140,12 @@ class Connection(
             HelloRefused: The peer refused the connection.
             ConnectionClosed: The connection is over.
             trio.ClosedResourceError: It was closed here.
+            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: always.
         If cancelled: nothing changes.
         """
+        self._check_home()
         await self._link.greeted.wait()
         failure = self._link.lifecycle.failure
         if failure is not None:
@@ -152,6 +162,9 @@ class Connection(
             sent_size=link.queue.sent,
             received_size=link.received,
         )
+
+    def _check_home(self) -> None:
+        self._link.lifecycle.home.check("this connection")
 
     def __repr__(self) -> str:
         return f"<Connection to {self.info.peer or self.info.scheme}>"

@@ -59,6 +59,7 @@ class RemoteSubscription:
         "_pending",
         "_signalling",
         "_subscriber",
+        "_thread",
         "element_size",
         "stream_id",
     )
@@ -74,6 +75,7 @@ class RemoteSubscription:
         self._pending = 0
         self._signalling = False
         self._outcome: Exception | None = None  # `on_error` that waits for the end of a signal
+        self._thread = get_ident()  # of a caller in a wrong thread, if it is one
         self.stream_id = -1
         self.element_size = -1
 
@@ -83,7 +85,12 @@ class RemoteSubscription:
         """See `rsocket_trio.reactive_streams.Subscription.request`.
 
         Requests of one turn leave as one message.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
         """
+        if get_ident() != self._thread:
+            raise not_at_home("this subscription")
         if self._subscriber is None or self._outcome is not None:
             return
         if type(n) is not int or n <= 0:
@@ -97,7 +104,13 @@ class RemoteSubscription:
             self._owner.queue.note_demand(self)
 
     def cancel(self) -> None:
-        """See `rsocket_trio.reactive_streams.Subscription.cancel`."""
+        """See `rsocket_trio.reactive_streams.Subscription.cancel`.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+        """
+        if get_ident() != self._thread:
+            raise not_at_home("this subscription")
         if self._subscriber is not None:
             self._forget()
             self._owner.cancel(self)

@@ -178,10 +178,14 @@ class Client(metaclass=Sealed, given="connect gives one"):
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over, and return the reason.
 
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+
         Checkpoint: always.
         If cancelled: nothing changes.
         """
         lifecycle = self._connection.lifecycle
+        lifecycle.home.check("this client")
         await lifecycle.ended.wait()
         assert lifecycle.failure is not None
         return fresh_copy(lifecycle.failure)

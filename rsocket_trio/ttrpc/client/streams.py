@@ -213,6 +213,7 @@ class ClientStream(Generic[Req, Res], metaclass=Sealed, given="Client.client_str
         Checkpoint: always.
         If cancelled: the server is told all the same.
         """
+        self._call.inbox.check_home("ClientStream")
         self._call.end_sending()
         await checkpoint()
 
@@ -228,6 +229,7 @@ class ClientStream(Generic[Req, Res], metaclass=Sealed, given="Client.client_str
         If cancelled: call it again.
         """
         call = self._call
+        call.inbox.check_home("ClientStream")
         call.end_sending()
         try:
             await call.inbox.wait("ClientStream")
@@ -275,5 +277,6 @@ class BidiStream(
         Checkpoint: always.
         If cancelled: the server is told all the same.
         """
+        self._call.inbox.check_home("BidiStream")
         self._call.end_sending()
         await checkpoint()
