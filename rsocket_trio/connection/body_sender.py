@@ -87,6 +87,16 @@ class BodySender:
         burst = 0
 
         async def send_ready() -> bool:
+            held = 0
+            if fragments.ready and isinstance(operation, ResponderOperation):
+                held = fragments.size
+                hold(self._outbox.room, operation, held)
+            try:
+                return await send_all()
+            finally:
+                self._outbox.room.let_go(held)
+
+        async def send_all() -> bool:
             nonlocal opened, sent
             while fragments.ready:
                 room = self._fragment_size if at_most is None else size
@@ -120,20 +130,12 @@ class BodySender:
                 async for chunk in source:
                     if not isinstance(chunk, bytes | bytearray | memoryview):
                         raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
-                    length = memoryview(chunk).nbytes
-                    size += length
+                    size += memoryview(chunk).nbytes
                     check_size(size, at_most)
                     fragments.add(chunk)
-                    held = 0
-                    if isinstance(operation, ResponderOperation):
-                        held = length
-                        hold(self._outbox.room, operation, held)
                     del chunk
-                    try:
-                        if not await send_ready():
-                            return
-                    finally:
-                        self._outbox.room.let_go(held)
+                    if not await send_ready():
+                        return
                     burst += 1
                     if burst == IN_A_ROW:
                         burst = 0

@@ -94,6 +94,12 @@ class BodyFragments:
         self._ended = True
 
     @property
+    def size(self) -> int:
+        """The bytes of data and metadata that are in no frame yet."""
+        metadata = 0 if self._metadata is None else len(self._metadata) - self._metadata_at
+        return len(self._data) + metadata
+
+    @property
     def ready(self) -> bool:
         """Whether a frame is ready to be taken."""
         if self._done or self._ended:

@@ -51,10 +51,12 @@ class Large(Responder):
         await self.go()
         if payload.data == b"streamed":
             return StreamedPayload(self.chunks())
+        if payload.data == b"metadata":
+            return StreamedPayload(self.chunks(0), metadata=bytes(SIZE))
         return Payload(bytes(SIZE))
 
-    async def chunks(self):
-        yield bytes(SIZE)
+    async def chunks(self, size=SIZE):
+        yield bytes(size)
 
     async def request_stream(self, payload):
         await self.go()
@@ -71,6 +73,7 @@ class Large(Responder):
 REQUESTS = {
     "response": lambda number: RequestResponseFrame(number),
     "streamed": lambda number: RequestResponseFrame(number, data=b"streamed"),
+    "metadata": lambda number: RequestResponseFrame(number, data=b"metadata"),
     "stream": lambda number: RequestStreamFrame(number, MOST),
     "channel": lambda number: RequestChannelFrame(number, MOST),
 }
