@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from ..errors import RemoteProtocolError
+from ..interactions.isolation import outcome_of
 from ..log_policy import logger
 from ..sealed import Sealed, make
 from .errors import RsioError
@@ -131,8 +132,9 @@ class Extensions:
                 if number in link.session.in_use:
                     try:
                         behaviour.begin()
-                    except Exception:  # of the extension: it must not end the reader
-                        logger.exception("the extension %d failed as it began", number)
+                    except BaseException as raised:  # of the extension: not of the reader
+                        error = outcome_of(raised)
+                        logger.error("the extension %d failed as it began", number, exc_info=error)
                         link.refuse("an extension failed")
                         return
 
@@ -141,16 +143,18 @@ class Extensions:
                 by_type[message_type].receive(message_type, content)
             except RemoteProtocolError as error:
                 link.refuse(str(error))
-            except Exception:  # of the extension: it must not end the reader of the connection
-                logger.exception("an extension failed at a message of type 0x%02x", message_type)
+            except BaseException as raised:  # of the extension: not of the reader
+                text = "an extension failed at a message of type 0x%02x"
+                logger.error(text, message_type, exc_info=outcome_of(raised))
                 link.refuse("an extension failed")
 
         def end(_error: Exception, _last_words: bytes | None) -> None:
             for number, behaviour in all_of_them:
                 try:
                     behaviour.end()
-                except Exception:  # of the extension: the connection has to end in any case
-                    logger.exception("the extension %d failed at its end", number)
+                except BaseException as raised:  # of the extension: the connection has to end
+                    error = outcome_of(raised)
+                    logger.error("the extension %d failed at its end", number, exc_info=error)
 
         link.on_hello.append(begin)
         link.on_extension = receive

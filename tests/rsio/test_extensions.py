@@ -228,3 +228,32 @@ async def test_an_extension_may_make_a_bytearray_of_an_element(direction):
             (element,) = await collect(connection.publisher("x"))
             assert type(element) is bytes
             assert element == made
+
+
+@pytest.mark.parametrize("when", ["begin", "receive", "end"])
+@pytest.mark.parametrize("error", [ValueError, Unusual])
+async def test_an_extension_that_raises_ends_its_connection_and_no_more(when, error):
+    """The peer is told so in a goodbye, and `serve_stream` returns."""
+
+    class Behaviour(rsio.Behaviour):
+        def fail(self, *_):
+            raise error
+
+    setattr(Behaviour, when, Behaviour.fail)
+
+    class Raising(rsio.Extension):
+        id = 20_000
+        types = (0x50,)
+
+        def attach(self, peer):
+            return Behaviour()
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    stranger = Stranger(ours)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(rsio.serve_stream, {}, theirs, extensions=[Raising()]))
+        await stranger.send(ClientHello(0, (20_000,)), encode(Extension(0x50, b"")))
+        await stranger.send(Goodbye(""))
+        goodbye = await stranger.next(Goodbye)
+        assert ("an extension failed" in goodbye.reason) is (when != "end")
+        await ours.aclose()
