@@ -81,6 +81,20 @@ async def test_many_streams_of_large_elements_share_a_bound():
         assert source.made <= 1000 + 110 + 20
 
 
+async def test_many_streams_of_small_elements_share_a_bound():
+    """What is requested counts too, as no element is queued yet when the streams begin."""
+    source = Endless(b"x" * 8)
+    target = {"fixed": rsio.fixed_size(from_iterable(source), 8)}
+    async with stranger_to_server(target, lockstep=True) as stranger:
+        await stranger.send(*[Subscribe("fixed", number, MAX_DEMAND) for number in range(1000)])
+        await until(lambda: source.made >= 1000)
+        await settle()
+        before = source.made
+        await settle()
+        # 1 MiB for so many at once; the first had a larger share, when they were fewer.
+        assert 1000 <= before == source.made <= 6 * 2**20 // 8
+
+
 async def test_more_subscriptions_than_allowed_are_refused_one_by_one():
     config = rsio.RsioConfig(limits=rsio.RsioLimits(max_subscriptions=3))
     async with stranger_to_server({"never": never()}, config=config) as stranger:

@@ -272,11 +272,11 @@ class Publication:
         """How many elements may be asked for or queued."""
         owner = self._owner
         config = owner.config
-        size = config.max_ahead_size
+        size = owner.share
         if owner.queued_size >= owner.max_queued_size:
             if self.queued_size:
                 return 0
-            size //= 64  # a thousand streams must not take a thousand times as much
+            size = min(size, config.max_ahead_size // 64)
         if self.element_size:
             # Their size is known, and packed they cost no more than their octets.
             return max(1, min(size, config.limits.max_element_size) // self.element_size)
