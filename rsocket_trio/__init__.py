@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import importlib
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from ._version import __version__
@@ -233,14 +234,25 @@ _HOMES: Final = {
 """The module of each public name. It is imported when the name is used first: the help of
 ``rsocket-trio``, ``decode`` and the reader of a spool need no sockets, so they start faster."""
 
+_MODULES: Final = frozenset(home.partition(".")[0] for home in _HOMES.values())
+"""These are attributes too, without an import of their own, as type checkers believe."""
+
+_importing: Final = RLock()
+"""Two threads that use their first names at once would import the same modules in different orders.
+Python ends such a deadlock by an ImportError, or by a module that is not complete."""
+
 if not TYPE_CHECKING:  # A type checker would think that the package has every name.
 
     def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            with _importing:
+                return importlib.import_module(f".{name}", __name__)
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        with _importing:
+            found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
         globals()[name] = found
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, *_MODULES})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import rsocket_trio
+from tests.programs import environment
 from tests.rules.sources import ROOT, none_of, tree_of
 
 MODULES = sorted(
@@ -107,3 +110,45 @@ def test_the_top_module_imports_at_run_time_what_type_checkers_see():
 def test_the_top_module_has_no_other_names():
     with pytest.raises(AttributeError, match="'rsocket_trio' has no attribute 'conect'"):
         rsocket_trio.conect  # noqa: B018 - reading it is the test
+
+
+FIRST_NAMES_OF_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import rsocket_trio
+
+names = [name for name in rsocket_trio.__all__ if name != "__version__"]
+start = Barrier(24)
+
+def use(number):
+    start.wait()
+    for name in names[4 * number :] + names[: 4 * number]:
+        getattr(rsocket_trio, name)
+
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(24) as threads:
+    list(threads.map(use, range(24)))
+"""
+
+
+def test_threads_may_use_their_first_names_at_once():
+    """Imports in different orders would meet in modules that are not complete."""
+    subprocess.run(
+        [sys.executable, "-c", FIRST_NAMES_OF_THREADS], check=True, timeout=120, env=environment()
+    )
+
+
+def test_the_modules_of_names_are_attributes():
+    """Type checkers believe that they are, also before one of their names was used."""
+    program = "import rsocket_trio\nprint(rsocket_trio.errors.Rejected is rsocket_trio.Rejected)"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        timeout=120,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "True\n"
