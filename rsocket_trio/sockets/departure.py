@@ -24,6 +24,9 @@ __all__ = ["has_left", "is_gone", "wait_gone"]
 _LOOK_EVERY: Final = 1.0
 """How often to look, in seconds, where the kernel cannot wake us."""
 
+_LAYERS: Final = 3
+"""So many streams may carry one another above a socket: TLS, a trunk of ttrpc, TLS."""
+
 
 def has_left(stream: trio.abc.Stream) -> bool:
     """Return whether the peer has closed or reset the connection.
@@ -73,7 +76,11 @@ async def wait_gone(stream: trio.abc.Stream) -> None:
 
 
 def _descriptor(stream: trio.abc.Stream) -> int | None:
-    carrier = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    carrier: object = stream
+    for _ in range(_LAYERS):
+        if not isinstance(carrier, DirectStream | trio.SocketStream):
+            # As trio.SSLStream has it; the streams of a trunk of ttrpc have it too.
+            carrier = getattr(carrier, "transport_stream", None)
     if not isinstance(carrier, DirectStream | trio.SocketStream):
         return None
     descriptor: int = carrier.socket.fileno()

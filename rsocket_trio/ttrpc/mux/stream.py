@@ -23,11 +23,18 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
 
     Attributes:
         connection: The number of the stream in its trunk.
+        transport_stream: The stream that carries the trunk, as `trio.SSLStream` calls its own. It
+            shows whether the peer is gone altogether. Neither read nor write it.
     """
 
     def __init__(
-        self, branch: Branch, writer: PieceWriter, note_closed: Callable[[], object]
+        self,
+        branch: Branch,
+        writer: PieceWriter,
+        transport_stream: trio.abc.Stream,
+        note_closed: Callable[[], object],
     ) -> None:
+        self.transport_stream = transport_stream
         self.connection = branch.connection
         self._branch = branch
         self._writer = writer

@@ -162,7 +162,7 @@ class Trunk(metaclass=Sealed, given="multiplexed gives one"):
             branch.set_end(self._end)
         self._branches[connection] = branch
         self._opened.set()
-        return make(MultiplexedStream, branch, self._writer, self._note_closed)
+        return make(MultiplexedStream, branch, self._writer, self._stream, self._note_closed)
 
     async def _read(self) -> None:
         """Hand bytes to the streams until the end of the trunk. It raises no errors."""
