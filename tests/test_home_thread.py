@@ -224,3 +224,23 @@ async def test_its_caller_fails_and_the_connection_lives(wire, name):
         assert "trio.from_thread.run" in text
         with trio.fail_after(5):
             assert await alive()
+
+
+async def test_what_is_closed_may_be_closed_anywhere():
+    """A program that cleans up in another thread, after the block, meets no error."""
+    async with connected_pair(KnownAnswers()) as requester:
+        async with requester.request_stream(Payload(b"5")) as items:
+            pass
+    async with pair({"many": rsio.fixed_size([b"1234"] * MANY, 4)}) as connection:
+        recorder = Recorder(1)
+        connection.publisher("many").subscribe(recorder)
+        async with (
+            connection.publisher("many").open() as elements,
+            connection.publisher("many").open_packed() as blocks,
+        ):
+            await wait_all_tasks_blocked()
+    async with client_of(things()) as client, client.server_stream(COUNT, b"5") as numbers:
+        pass
+    closed = [each.close for each in (items, elements, blocks, numbers)]
+    for close in [*closed, recorder.subscription.cancel]:
+        await trio.to_thread.run_sync(close)

@@ -290,7 +290,8 @@ class PayloadStream(
 
     def close(self) -> None:
         """Stop reading. If the stream has not ended, this cancels it at the peer."""
-        self._inbox.check_home(_NAME)
+        if not self._inbox.closed:
+            self._inbox.check_home(_NAME)
         self._inbox.close()
 
     async def aclose(self) -> None:

@@ -217,7 +217,8 @@ class PayloadBody(
 
     def close(self) -> None:
         """Stop reading: unread chunks are dropped, and so are chunks that still arrive."""
-        self._inbox.check_home(_NAME)
+        if not self._inbox.closed:
+            self._inbox.check_home(_NAME)
         self._inbox.close()
 
     async def aclose(self) -> None:

@@ -184,7 +184,8 @@ class ElementStream(
 
     def close(self) -> None:
         """Stop reading: cancel the subscription, and drop what is unread."""
-        self._inbox.check_home()
+        if not self._inbox.closed:
+            self._inbox.check_home()
         self._publisher = None
         self._inbox.close()
 

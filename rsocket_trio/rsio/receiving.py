@@ -31,6 +31,7 @@ class PackedInbox(OneWaiter):
 
     Attributes:
         account: Counts the octets of the unread blocks.
+        closed: Whether the reader wants no more.
     """
 
     def __init__(self, window: int, limit: int | None = None) -> None:
@@ -45,7 +46,7 @@ class PackedInbox(OneWaiter):
         self._failure: Exception | None = None
         self._subscription: Subscription | None = None
         self._task = None
-        self._closed = False
+        self.closed = False
         self.account: UnreadAccount | None = None
         self._home: Final = Home()
 
@@ -143,7 +144,7 @@ class PackedInbox(OneWaiter):
             if self._task is not None:
                 raise trio.BusyResourceError("another task is receiving")
             await self._until_woken()
-        if self._closed:
+        if self.closed:
             raise trio.ClosedResourceError("this stream was closed here")
         if not self.blocks:
             if self._failure is not None:
@@ -160,7 +161,7 @@ class PackedInbox(OneWaiter):
 
     def close(self) -> None:
         """Want no more."""
-        self._closed = True
+        self.closed = True
         if self.account is not None:
             self.account.remove_all(block.data for block in self.blocks)
         self.blocks.clear()
@@ -200,7 +201,8 @@ class PackedStream(
 
     def close(self) -> None:
         """Stop reading: cancel the subscription, and drop what is unread."""
-        self._inbox.check_home()
+        if not self._inbox.closed:
+            self._inbox.check_home()
         self._inbox.close()
 
     async def aclose(self) -> None:

@@ -249,7 +249,8 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
         Raises:
             RuntimeError: The caller is in another thread than the connection.
         """
-        self._inbox.check_home(type(self).__name__)
+        if not self._inbox.closed:
+            self._inbox.check_home(type(self).__name__)
         self._inbox.close()
 
     async def aclose(self) -> None:

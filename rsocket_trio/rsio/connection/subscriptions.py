@@ -89,10 +89,10 @@ class RemoteSubscription:
         Raises:
             RuntimeError: The caller is in another thread than the connection.
         """
-        if get_ident() != self._thread:
-            raise not_at_home("this subscription")
         if self._subscriber is None or self._outcome is not None:
             return
+        if get_ident() != self._thread:
+            raise not_at_home("this subscription")
         if type(n) is not int or n <= 0:
             error = demand_error(n)
             if error is not None:
@@ -109,9 +109,9 @@ class RemoteSubscription:
         Raises:
             RuntimeError: The caller is in another thread than the connection.
         """
-        if get_ident() != self._thread:
-            raise not_at_home("this subscription")
         if self._subscriber is not None:
+            if get_ident() != self._thread:
+                raise not_at_home("this subscription")
             self._forget()
             self._owner.cancel(self)
 
