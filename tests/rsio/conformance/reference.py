@@ -8,6 +8,7 @@ notice a wrong one: each text given to `Reference.wrong` is a fault, and the tab
 from __future__ import annotations
 
 import math
+import mmap
 from collections import Counter, deque
 from urllib.parse import parse_qs, unquote
 
@@ -183,7 +184,9 @@ class Reference:
     async def hoard(self):
         kept = []
         while len(kept) < 64:
-            kept.append(b"x" * (1 << 20))
+            # New pages: bytes could get memory that earlier tests of this process have freed.
+            kept.append(mmap.mmap(-1, 1 << 20))
+            kept[-1].write(b"x" * (1 << 20))
             await trio.sleep(0.01)
         await trio.sleep(math.inf)
 
