@@ -32,8 +32,8 @@ class RsioConfig:
             demand of the peer is never handed on as it is: with a demand of 2^63-1 and a socket
             that nobody reads, all elements would wait in memory. 256.
         max_ahead_size: The same in octets: of a stream whose elements are large, fewer are
-            requested. One element of any size may exceed it. More than 16 streams share 16 times as
-            much. 64 KiB.
+            requested. One element of any size may exceed it. A stream of elements of one size
+            begins with a 64th of it. 64 KiB.
         max_control_size: Octets of answers to the peer's messages that may wait to be sent: to
             subscribe, cancel, and those of extensions. Each counts 64 more, for what keeps it. Past
             it, subscriptions of this peer do not begin, until it reads. 256 KiB.

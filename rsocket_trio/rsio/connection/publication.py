@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Publication"]
 
+_BEGINNING: Final = 64
+"""A stream of elements of one size begins with this part of `RsioConfig.max_ahead_size`, a 64th. It
+may have twice as much each time the socket has taken half of that. A thousand streams request, each
+for itself, before any of them has an element that could count for all."""
+
 
 class Publication:
     """The subscriber of a publisher of ours.
@@ -44,6 +49,7 @@ class Publication:
     """
 
     __slots__ = (
+        "_ahead_size",
         "_asked",
         "_asking",
         "_encode",
@@ -77,6 +83,7 @@ class Publication:
         self.scope: trio.CancelScope | None = None
         self._unrequested = demand
         self._asked = 0
+        self._ahead_size = owner.config.max_ahead_size // _BEGINNING
         self._asking = False
         self._encode: Callable[[bytes], bytes] | None = None
         self._largest = -1  # the size of the largest element so far
@@ -272,11 +279,11 @@ class Publication:
         """How many elements may be asked for or queued."""
         owner = self._owner
         config = owner.config
-        size = owner.share
+        size = self._ahead_size if self.element_size else config.max_ahead_size
         if owner.queued_size >= owner.max_queued_size:
             if self.queued_size:
                 return 0
-            size = min(size, config.max_ahead_size // 64)
+            size = config.max_ahead_size // _BEGINNING
         if self.element_size:
             # Their size is known, and packed they cost no more than their octets.
             return max(1, min(size, config.limits.max_element_size) // self.element_size)
@@ -297,6 +304,7 @@ class Publication:
         if self.live and not self._queue and self._parts is None and self._ended:
             size += self._write_end(pieces)
         elif self._unrequested and 2 * self._ahead() <= self._window():
+            self._ahead_size = min(2 * self._ahead_size, self._owner.config.max_ahead_size)
             self._ask()
         return size
 

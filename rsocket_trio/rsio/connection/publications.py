@@ -69,16 +69,6 @@ class Publications:
         self.on_idle: Callable[[], object] | None = None
         self._held: Final = Held(queue, self._find)
 
-    @property
-    def share(self) -> int:
-        """The octets that may be requested for one stream: all of them together have a limit.
-
-        What is requested is not queued yet. So a look at `queued_size` would let a thousand streams
-        request, each for itself, before any of them has an element.
-        """
-        streams = len(self.by_id) or 1
-        return min(self.config.max_ahead_size, self.max_queued_size // streams)
-
     def subscribe(self, stream_id: int, name: str, demand: int, *, excess: bool) -> None:
         """The peer subscribes to a publisher of ours."""
         if excess or self.draining:
