@@ -109,7 +109,7 @@ class Queries:
         for query in others:
             self._drain(query)
         while _batches(machine) < through:
-            time.sleep(0.1)
+            time.sleep(0.1)  # without trio; Spark has no call that waits for a batch
             self.lines_read()
 
     def _drain(self, query: StreamingQuery) -> None:

@@ -12,6 +12,7 @@ in a list, and as long as the last of them has none, there is nothing to request
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, TypeVar
 
 from .checks import check_element, check_error, check_subscriber, check_subscription
@@ -21,7 +22,7 @@ from .interfaces import Subscriber, Subscription
 from .iterating import IterablePublisher, check_prefetch
 from .operators.guarded import cancel, drop_upstream, refuse, request
 from .operators.joints import BEHIND_PROCESSORS, jointed
-from .queued_emission import QueueEmission
+from .queued_emission import Seat
 
 __all__ = ["Broadcast"]
 
@@ -145,8 +146,12 @@ class Broadcast(IterablePublisher[T]):
 
     # For the seats.
 
-    def refill(self) -> None:
-        """Request from the source what all subscribers have room for."""
+    def refill(self, _n: int = 0) -> None:
+        """Request from the source what all subscribers have room for.
+
+        Args:
+            _n: What one of them has requested: not needed here.
+        """
         upstream = self.upstream
         if upstream is None or self._sending:
             return
@@ -205,42 +210,22 @@ class Broadcast(IterablePublisher[T]):
                 seat.end(error)
 
 
-class _Seat(QueueEmission[T]):
+class _Seat(Seat[T]):
     """The subscription of one subscriber."""
 
-    __slots__ = ("_broadcast",)
+    __slots__ = ()
 
     def __init__(self, subscriber: Subscriber[T], broadcast: Broadcast[T]) -> None:
-        super().__init__(subscriber)
-        self._broadcast: Broadcast[T] | None = broadcast
-
-    def _requested(self, n: int) -> None:
-        if self._broadcast is not None:
-            self._broadcast.refill()
+        leave = partial(broadcast.leave, self)
+        super().__init__(subscriber, on_request=broadcast.refill, on_end=leave)
 
     def _emit(self, subscriber: Subscriber[T], limit: int) -> int:
         sent = 0
         while sent < limit and self.queue and not self._over:
             sent += super()._emit(subscriber, limit - sent)
-            if self._broadcast is not None and not self._over:
-                self._broadcast.refill()  # A synchronous source fills the queue here.
+            refill = self._on_request
+            if refill is not None and not self._over:
+                refill(0)  # A synchronous source fills the queue here.
         if not self._over:
             super()._emit(subscriber, 0)  # Has it been closed?
         return sent
-
-    def end(self, error: Exception | None = None) -> None:
-        super().end(error)
-        self._leave()
-
-    def cancel(self) -> None:
-        super().cancel()
-        self._leave()
-
-    def _release(self) -> None:
-        super()._release()
-        self._leave()
-
-    def _leave(self) -> None:
-        broadcast, self._broadcast = self._broadcast, None
-        if broadcast is not None:
-            broadcast.leave(self)

@@ -1,4 +1,4 @@
-"""`QueueEmission`: a subscription whose elements are pushed, by a task or by another publisher."""
+"""Subscriptions whose elements are pushed, by a task or by a publisher: `QueueEmission`, `Seat`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 from .emission import Emission
 from .interfaces import Subscriber
 
-__all__ = ["QueueEmission"]
+__all__ = ["QueueEmission", "Seat"]
 
 T = TypeVar("T")
 
@@ -95,5 +95,30 @@ class QueueEmission(Emission[T]):
         self._on_request = None
         self._failure = None
         self.queue.clear()
+        if on_end is not None:
+            on_end()
+
+
+class Seat(QueueEmission[T]):
+    """A queue whose owner hears of the end at once: ``on_end`` does not wait for a running signal.
+
+    So a subscriber that cancels within a signal has cancelled the source too, when cancel returns.
+    """
+
+    __slots__ = ()
+
+    def end(self, error: Exception | None = None) -> None:
+        """End it, without the elements of the queue. The owner hears of it before this returns."""
+        super().end(error)
+        self._leave()
+
+    def cancel(self) -> None:
+        """Want no more. The owner hears of it before this returns."""
+        super().cancel()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._on_request = None
+        on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end()

@@ -12,7 +12,7 @@ from .interfaces import Processor, Publisher, Subscriber, Subscription
 from .iterating import IterablePublisher
 from .operators.guarded import cancel, check_publisher, drop_upstream, refuse, request
 from .operators.joints import BEHIND_PROCESSORS, jointed
-from .queued_emission import QueueEmission
+from .queued_emission import Seat
 
 __all__ = ["Relay", "as_processor"]
 
@@ -32,7 +32,7 @@ class Relay(IterablePublisher[T]):
     operators_below: Final = BEHIND_PROCESSORS
 
     def __init__(self) -> None:
-        self._seat: _Seat[T] | None = None
+        self._seat: Seat[T] | None = None
         self._subscribed = False  # There was an on_subscribe.
         self._over = False
         self._end: Exception | None = None
@@ -51,7 +51,8 @@ class Relay(IterablePublisher[T]):
         if self._seat is not None:
             refuse(subscriber, AlreadySubscribed("a relay has one subscriber"))
             return
-        self._seat = seat = _Seat(jointed(subscriber), self)
+        seat = Seat(jointed(subscriber), on_request=self.requested, on_end=self.left)
+        self._seat = seat
         if self._over:
             seat.start_ended(self._end)
             self._end = None
@@ -118,37 +119,6 @@ class Relay(IterablePublisher[T]):
         """The subscription is over: so is this."""
         self._over = True
         drop_upstream(self)
-
-
-class _Seat(QueueEmission[T]):
-    """The subscription of the subscriber of a relay."""
-
-    __slots__ = ("_relay",)
-
-    def __init__(self, subscriber: Subscriber[T], relay: Relay[T]) -> None:
-        super().__init__(subscriber)
-        self._relay: Relay[T] | None = relay
-
-    def _requested(self, n: int) -> None:
-        if self._relay is not None:
-            self._relay.requested(n)
-
-    def end(self, error: Exception | None = None) -> None:
-        super().end(error)
-        self._leave()
-
-    def cancel(self) -> None:
-        super().cancel()
-        self._leave()
-
-    def _release(self) -> None:
-        super()._release()
-        self._leave()
-
-    def _leave(self) -> None:
-        relay, self._relay = self._relay, None
-        if relay is not None:
-            relay.left()
 
 
 class _Operated(IterablePublisher[R], Generic[T, R]):
