@@ -35,7 +35,6 @@ NO_BEHAVIOUR: Final = (
     "test_exports",
     "test_layers",
     "test_maps",
-    "test_module_sizes",
     "test_mutants",
     "test_smoke",
     "test_tested_modules",
