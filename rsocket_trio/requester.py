@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .arguments import payload_for, window_for
+from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
 from .interactions.demand import PayloadStream
 from .interactions.fire_and_forget import fire_and_forget
@@ -339,10 +340,16 @@ class Requester(
             unread_size=connection.account.unread,
         )
 
-    async def wait_closed(self) -> None:
+    async def wait_closed(self) -> Exception:
         """Wait until the connection is over for good, e.g. to clean up after a client.
 
         With `ClientResume.fresh_session` this waits for the end of the last session.
+
+        Returns:
+            The reason, which every open request got too: `ClosedByPeer` if the peer announced it,
+            with the code CONNECTION_CLOSE if the peer stops; `ConnectionLost` if the peer crashed,
+            or the network failed; another `ConnectionClosed`; or `trio.ClosedResourceError` if the
+            connection was closed here.
 
         Raises:
             RuntimeError: The caller is in another thread than the connection.
@@ -353,6 +360,10 @@ class Requester(
         self._connection.lifecycle.home.check("this requester")
         ended = self._connection.lifecycle.ended if self._last_ended is None else self._last_ended
         await ended.wait()
+        failure = self._connection.lifecycle.failure
+        if failure is None:  # the client was closed between two sessions
+            return trio.ClosedResourceError("the connection was closed here")
+        return fresh_copy(failure)
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 import trustme
 
-from rsocket_trio import ClosedByPeer, ConnectionLost, Payload, connect, serve
+from rsocket_trio import ClosedByPeer, ConnectionLost, ErrorCode, Payload, connect, serve
 from rsocket_trio.frames import ErrorFrame, PayloadFrame, RequestResponseFrame
 from rsocket_trio.testing.in_memory import frame_peer_server
 from rsocket_trio.testing.leaks import assert_no_leaks
@@ -55,20 +55,32 @@ def _begun(server):
 
 
 async def test_grace_runs_out():
-    """Requests open after the grace are cancelled; a second stop(0) does the same."""
+    """Requests open after the grace are cancelled; a second stop(0) does the same.
+
+    Everything at the client names the announced end, and nothing a crash: the request that is cut,
+    the next request, and the wait for the end.
+    """
     for graces in ([0.05], [60, 0]):
         gated = Gated()
         async with trio.open_nursery() as nursery:
             server = await nursery.start(serve, gated, LOCAL)
 
             async def ask(requester):
-                with pytest.raises((ConnectionLost, ClosedByPeer)):
+                with pytest.raises(ClosedByPeer) as caught:
                     await requester.request_response(Payload(b"wait"))
+                reason = await requester.wait_closed()
+                with pytest.raises(ClosedByPeer) as refused:
+                    await requester.request_response(Payload(b"later"))
+                for error in (caught.value, refused.value, reason):
+                    assert isinstance(error, ClosedByPeer)
+                    assert error.code == ErrorCode.CONNECTION_CLOSE
 
             async with connect(server.uris[0]) as requester, trio.open_nursery() as asking:
                 asking.start_soon(ask, requester)
                 while not _begun(server):
                     await trio.lowlevel.checkpoint()
+                server.stop(grace=60)  # what leaves now arrives before the end
+                await trio.testing.wait_all_tasks_blocked(0.01)
                 for grace in graces:
                     server.stop(grace=grace)
             await server.aclose()

@@ -84,16 +84,33 @@ class Lifecycle:
         """End the connection at our own wish; queued frames are still sent."""
         self.end(trio.ClosedResourceError("the connection was closed here"))
 
+    def peer_ended(self) -> None:
+        """End the connection because the peer has closed its sending side."""
+        self._gone(ConnectionLost("the peer closed the connection"))
+
     def lost(self, cause: Exception) -> None:
         """End the connection because the transport broke."""
         error = ConnectionLost(f"the connection broke: {cause}")
         error.__cause__ = cause
-        self.end(error)
+        self._gone(error)
 
     def give_up(self, reason: str, *, code: int = ErrorCode.CONNECTION_ERROR) -> None:
         """End the connection because the peer is dead or unusable, and tell it why."""
         last_words = encode_error(0, code, reason.encode())
-        self.end(ConnectionLost(reason), last_words=last_words)
+        self._gone(ConnectionLost(reason), last_words)
+
+    def _gone(self, error: ConnectionLost, last_words: bytes | None = None) -> None:
+        """End the connection because there is no peer any more.
+
+        An end that was announced stays the reason, whatever cut it short: so an application can
+        tell a peer that stops from a peer that crashes.
+        """
+        announced = self.draining
+        if announced is None:
+            self.end(error, last_words=last_words)
+        else:
+            announced.__cause__ = error
+            self.end(announced, last_words=last_words)
 
     def protocol_error(self, error: RemoteProtocolError) -> None:
         """End the connection because the peer broke the protocol, and tell it why."""

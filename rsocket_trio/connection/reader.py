@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from trio.lowlevel import checkpoint, current_clock
 
-from ..errors import ConnectionLost, RemoteProtocolError
+from ..errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Sequence
@@ -119,7 +119,7 @@ class Reader:
             else:
                 frames = _END
         if frames is _END:
-            self._lifecycle.end(ConnectionLost("the peer closed the connection"))
+            self._lifecycle.peer_ended()
             return False
         if len(frames) <= _BATCH:
             self.frames = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from rsocket_trio import ConnectionClosed, ConnectionLost, RemoteProtocolError
+from rsocket_trio import ClosedByPeer, ConnectionClosed, ConnectionLost, RemoteProtocolError
 from rsocket_trio.connection.lifecycle import Lifecycle
 from rsocket_trio.errors import ErrorCode
 from rsocket_trio.frames import ErrorFrame, decode
@@ -80,6 +80,33 @@ def test_causes_are_kept():
     wrong.protocol_error(junk)
     assert lost.failure.__cause__ is cable
     assert wrong.failure.__cause__ is junk
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda it: it.lost(OSError("cable")),
+        lambda it: it.give_up("silent"),
+        lambda it: it.peer_ended(),
+    ],
+    ids=["lost", "give_up", "peer_ended"],
+)
+def test_an_announced_end_stays_the_reason(cut):
+    """What cuts a draining short is its cause only: a peer that stops did not crash."""
+    lifecycle = Watched()
+    announced = ClosedByPeer("stopping", code=ErrorCode.CONNECTION_CLOSE)
+    lifecycle.drain(announced)
+    cut(lifecycle)
+    assert lifecycle.failure is announced
+    assert isinstance(announced.__cause__, ConnectionLost)
+
+
+def test_a_close_of_our_own_is_no_announced_end():
+    """Who closes here gets the error of trio for that, also while the peer stops."""
+    lifecycle = Watched()
+    lifecycle.drain(ClosedByPeer("stopping", code=ErrorCode.CONNECTION_CLOSE))
+    lifecycle.close()
+    assert isinstance(lifecycle.failure, trio.ClosedResourceError)
 
 
 def test_draining_refuses_new_streams():

@@ -21,7 +21,6 @@ from ...connection.outbox import Outbox
 from ...connection.reader import READ_ERRORS
 from ...errors import (
     ConnectionClosed,
-    ConnectionLost,
     LocalProtocolError,
     RemoteProtocolError,
     fresh_copy,
@@ -362,7 +361,7 @@ class ClientConnection:
         # Other types are of a later version of the protocol: ignored.
 
     def _peer_ended(self) -> None:
-        self.lifecycle.end(ConnectionLost("the peer closed the connection"))
+        self.lifecycle.peer_ended()
 
     def _overrun(self, size: int) -> None:
         self.lifecycle.end(

@@ -123,7 +123,7 @@ class ServerConnection:
         """End the connection if the peer is gone, or the calls take too long."""
         with trio.move_on_after(self._config.half_close_timeout):
             await wait_gone(self._transport.stream)
-        self.lifecycle.end(ConnectionLost("the peer closed the connection"))
+        self.lifecycle.peer_ended()
 
     def _overrun(self, size: int) -> None:
         """Close the connection: the peer does not read our answers."""
