@@ -20,8 +20,9 @@
     ├─ MissingLease                 leases are in use, and no lease allows the request
     └─ InternalError                a fault of this package: please report it
 
-A handler that raises a `StreamError` sends exactly that code and text to the peer. The text of
-any other exception stays in this process (see `rsocket_trio.responder`). After *your own* close,
+A handler that makes and raises a `StreamError` sends exactly that code and text to the peer. Every
+other exception stays in this process (see `rsocket_trio.responder`); so does a `StreamError` that
+is the outcome of a request of its own (`RSocketError.of_our_request`). After *your own* close,
 operations raise `trio.ClosedResourceError`, as everywhere in trio.
 """
 
@@ -60,13 +61,16 @@ __all__ = [
     "SetupError",
     "StreamError",
     "UnsupportedSetup",
+    "addressed",
     "fresh_copy",
+    "outcome_of_ours",
     "setup_error",
     "single_error",
     "stream_error",
 ]
 
 _E = TypeVar("_E", bound=Exception)
+_R = TypeVar("_R", bound="RSocketError")
 
 
 class ErrorCode(IntEnum):
@@ -100,7 +104,15 @@ def code_name(code: int) -> str:
 
 
 class RSocketError(Exception):
-    """The base class of the errors of this package."""
+    """The base class of the errors of this package.
+
+    Attributes:
+        of_our_request: Whether this is what a request, a call or a connection of ours has ended
+            with. Such an error speaks about another peer than the one whose request a handler
+            answers. So a handler that lets it fall through has failed, and does not answer with it.
+    """
+
+    of_our_request: bool = False
 
 
 class ProtocolError(RSocketError):
@@ -353,7 +365,28 @@ _SETUP_ERRORS: Final[dict[int, type[SetupError]]] = {
 
 def stream_error(code: int, data: bytes, stream_id: int | None = None) -> StreamError:
     """Return the typed error for an ERROR frame on a stream; `CustomError` for unknown codes."""
-    return _STREAM_ERRORS.get(code, CustomError)(data, code=code, stream_id=stream_id)
+    kind = _STREAM_ERRORS.get(code, CustomError)
+    return outcome_of_ours(kind(data, code=code, stream_id=stream_id))
+
+
+def outcome_of_ours(error: _R) -> _R:
+    """Note that a request of ours has ended with this error, and return it."""
+    error.of_our_request = True
+    return error
+
+
+def addressed(error: BaseException, *kinds: type[_R]) -> _R | None:
+    """Return the error of these kinds with which the application answers its peer.
+
+    Args:
+        error: What a handler or a hook of the application raised; it may be alone in a group.
+        kinds: The classes of errors that are meant for peers.
+
+    Returns:
+        The error; ``None`` if it is of another kind, or the outcome of a request of ours.
+    """
+    alone = single_error(error)
+    return alone if isinstance(alone, kinds) and not alone.of_our_request else None
 
 
 def single_error(error: BaseException) -> BaseException:
@@ -385,4 +418,4 @@ def fresh_copy(error: _E) -> _E:
 
 def setup_error(code: int, data: bytes) -> SetupError:
     """Return the typed error for an ERROR frame that refuses a SETUP."""
-    return _SETUP_ERRORS.get(code, SetupError)(data, code=code)
+    return outcome_of_ours(_SETUP_ERRORS.get(code, SetupError)(data, code=code))

@@ -7,7 +7,7 @@ The peer's CANCEL cancels the handler; so does the loss of the connection.
 
 A handler may give a `StreamedPayload` instead of a `Payload`: it is sent while its data come.
 
-A `StreamError` raised by a handler is sent to the peer with its code and text. Any other exception
+A `StreamError` that a handler makes is sent to the peer with its code and text. Any other exception
 ends the one stream with APPLICATION_ERROR and a text without details. The details are logged on
 this side (logger ``rsocket_trio``).
 """

@@ -26,7 +26,7 @@ from .errors import (
     RemoteProtocolError,
     SetupError,
     StreamError,
-    single_error,
+    addressed,
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
@@ -220,9 +220,9 @@ class Service:
                 return connection, await accept_with(self.responder, setup, requester), setup
         except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
-            alone = single_error(failure)
-            if isinstance(alone, SetupError):
-                raise alone from None
+            refusal = addressed(failure, SetupError)
+            if refusal is not None:
+                raise refusal from None
             # A failure of the acceptor ends this connection; its text is not sent to the client.
             logger.error("the acceptor failed", exc_info=failure)
             raise RejectedSetup(_FAILED) from failure
@@ -243,11 +243,11 @@ class Service:
                 return
         except BaseException as error:  # `failure_of` re-raises cancellation and the like
             failure = failure_of(error)
-            alone = single_error(failure)
-            if isinstance(alone, RejectedResume) and alone.code in _RESUME_CODES:
-                raise alone from None
-            if isinstance(alone, RejectedResume | StreamError | SetupError):
-                raise RejectedResume(alone.data) from None
+            refusal = addressed(failure, RejectedResume, StreamError, SetupError)
+            if isinstance(refusal, RejectedResume) and refusal.code in _RESUME_CODES:
+                raise refusal from None
+            if refusal is not None:
+                raise RejectedResume(refusal.data) from None
             logger.error("accept_resume failed", exc_info=failure)
             raise RejectedResume(_FAILED) from failure
         logger.error("accept_resume did not answer within %g s", self.config.setup_timeout)

@@ -24,7 +24,14 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from ..errors import ApplicationError, CustomError, Invalid, Rejected, StreamError
+from ..errors import (
+    ApplicationError,
+    CustomError,
+    Invalid,
+    Rejected,
+    StreamError,
+    outcome_of_ours,
+)
 from ..log_policy import logger
 from ..spool import (
     BatchTooLarge,
@@ -121,15 +128,15 @@ def refused(error: StreamError) -> Exception:
                     case {"offset": int(offset), "head": int(head)}:
                         return OffsetNotStored(offset, head)
             case code if code == STALLED:
-                return CollectorBusy(
+                why = (
                     "the collector has given the memory of this range to other readers, as nothing"
-                    " of it was taken for a while: ask again",
-                    stream_id=error.stream_id,
+                    " of it was taken for a while: ask again"
                 )
+                return outcome_of_ours(CollectorBusy(why, stream_id=error.stream_id))
             case code if code == BUSY:
                 match json.loads(error.data):
                     case {"why": str(why)}:
-                        return CollectorBusy(why, stream_id=error.stream_id)
+                        return outcome_of_ours(CollectorBusy(why, stream_id=error.stream_id))
     except (ValueError, RecursionError):  # not JSON, or too deep: the peer is no collector
         pass
     return error

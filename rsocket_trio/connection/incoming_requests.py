@@ -245,11 +245,11 @@ class IncomingRequests:
             request.frame_type,
             self._sender,
             stream_id,
-            payload,
             responder,
             request.initial_n,
         )
         self._table[stream_id] = operation
+        operation.take(payload.metadata, payload.data)
         self._workload.add(operation, size)
 
     def receive_metadata_push(self, metadata: bytes) -> None:

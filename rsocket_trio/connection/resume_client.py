@@ -29,6 +29,7 @@ from ..errors import (
     MalformedFrame,
     RejectedResume,
     RemoteProtocolError,
+    outcome_of_ours,
 )
 from ..frames.error import ErrorFrame, encode_error
 from ..frames.resume import ResumeFrame, ResumeOkFrame
@@ -176,7 +177,9 @@ class ClientSession:
         if isinstance(answer, ErrorFrame) and not answer.stream_id:
             if answer.code == ErrorCode.CONNECTION_ERROR:
                 raise ConnectionLost("the server did not resume, for now")
-            self._refused(RejectedResume(answer.data, code=answer.code), connection)
+            self._refused(
+                outcome_of_ours(RejectedResume(answer.data, code=answer.code)), connection
+            )
             return None
         if not isinstance(answer, ResumeOkFrame) or answer.stream_id:
             raise RemoteProtocolError(f"{answer.frame_type.name} is not an answer to RESUME")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import RemoteProtocolError
+from ..frames.error import encode_error
 from ..frames.header import FrameType
+from ..log_policy import logger
 from ..protocol.reassembly import is_followed
 from ..sealed import make
 from .fire_and_forget import FireAndForgetResponder
@@ -21,24 +23,19 @@ from .request_stream import RequestStreamResponder
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from ..payload import Payload
-    from .operation import ResponderOperation
 
-__all__ = ["responder_of_body"]
+__all__ = ["BodyOperation", "responder_of_body"]
 
 
 def responder_of_body(
     frame_type: int,
     outbound: Outbound,
     stream_id: int,
-    payload: Payload,
     responder: Answers[PayloadBody],
     initial_n: int,
-) -> ResponderOperation:
-    """Return the operation for a request of which ``payload`` has arrived so far."""
+) -> BodyOperation:
+    """Return the operation for a request that has begun to arrive: see `BodyOperation.take`."""
     inbox = BodyInbox(outbound.account)
-    # If this is beyond a limit, the body ends with an error, and so the handler fails.
-    _deliver(inbox, payload.metadata, payload.data)
     body = make(PayloadBody, inbox)
     operation: _Stream | _Response | _FireAndForget
     if frame_type == FrameType.REQUEST_STREAM:
@@ -51,22 +48,37 @@ def responder_of_body(
     return operation
 
 
-def _deliver(inbox: BodyInbox, metadata: bytes | None, data: bytes) -> None:
-    try:
-        inbox.deliver(metadata, data)
-    except RemoteProtocolError:
-        return  # the inbox has ended with the error, and its reader raises it
+class BodyOperation(RequestOperation[PayloadBody]):
+    """A request that is read while it arrives."""
 
-
-class _BodyOperation(RequestOperation[PayloadBody]):
     __slots__ = ()
 
     inbox: BodyInbox
 
+    def take(self, metadata: bytes | None, data: bytes) -> None:
+        """Take a part of the body. Beyond a limit, the stream ends, and the peer is told why."""
+        try:
+            self.inbox.deliver(metadata, data)
+        except RemoteProtocolError as error:  # the inbox has ended with it: its reader raises it
+            self.reject(error)
+
     def receive_payload(self, flags: int, metadata: bytes | None, data: bytes) -> None:
-        _deliver(self.inbox, metadata, data)
+        self.take(metadata, data)
         if not is_followed(flags):
             self.inbox.end()
+
+    def reject(self, error: RemoteProtocolError) -> None:
+        """End this stream: the peer broke the rules on it. A handler that runs gets the error."""
+        if self.live:
+            self.live = False
+            self.refuse(encode_error(self.stream_id, error.code, str(error).encode()))
+        if self.scope is None:
+            self.inbox.close()  # no handler will read it
+        self.outbound.finish(self)
+
+    def refuse(self, frame: bytes) -> None:
+        """Send an ERROR; a fire_and_forget has no answer."""
+        self.outbound.send_control(frame)
 
     def begin(self) -> Awaitable[object] | None:
         return RequestOperation.begin(self)  # calls `close`, also if the handler did not wait
@@ -80,7 +92,7 @@ class _BodyOperation(RequestOperation[PayloadBody]):
         self.inbox.close()
 
 
-class _Response(_BodyOperation, RequestResponseResponder[PayloadBody]):
+class _Response(BodyOperation, RequestResponseResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
     async def work(self) -> bool:
@@ -88,9 +100,12 @@ class _Response(_BodyOperation, RequestResponseResponder[PayloadBody]):
         return False  # `close` is always needed: it closes the inbox
 
 
-class _FireAndForget(_BodyOperation, FireAndForgetResponder[PayloadBody]):
+class _FireAndForget(BodyOperation, FireAndForgetResponder[PayloadBody]):
     __slots__ = ("inbox",)
 
+    def refuse(self, frame: bytes) -> None:
+        logger.info("a fire_and_forget was dropped: its body was not read fast enough")
 
-class _Stream(_BodyOperation, RequestStreamResponder[PayloadBody]):
+
+class _Stream(BodyOperation, RequestStreamResponder[PayloadBody]):
     __slots__ = ("inbox",)

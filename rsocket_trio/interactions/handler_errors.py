@@ -1,8 +1,9 @@
 """Tell the peer and the log about errors of handlers: `error_frame_for`, `log_handler_failure`.
 
-The peer gets the text of a `StreamError`, which is meant for it, and of errors about its own
-mistakes. For every other exception it gets only the information that the handler failed: the texts
-of other exceptions stay in this process.
+The peer gets code and text of a `StreamError` that the handler made for it. For every other
+exception it gets only the information that the handler failed: their texts stay in this process. So
+do the errors of the handler's own requests to other peers (`RSocketError.of_our_request`): their
+codes would say to this peer what another one did, e.g. that *its* request was invalid.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from typing import Final
 from ..errors import (
     FIRST_CUSTOM_CODE,
     LAST_CUSTOM_CODE,
-    ConnectionClosed,
     ErrorCode,
-    RemoteProtocolError,
     StreamError,
+    addressed,
     single_error,
 )
 from ..frames.error import encode_error, encode_fitting_error
@@ -35,13 +35,12 @@ _STREAM_CODES: Final = frozenset(
 def log_handler_failure(what: str, error: Exception) -> None:
     """Log the error of a handler whose requester gets no answer."""
     try:
-        alone = single_error(error)
-        refused = isinstance(alone, StreamError)
+        refusal = addressed(error, StreamError)
     except Exception:  # of a class whose own methods fail
-        alone, refused = error, False
-    if refused:
+        refusal = None
+    if refusal is not None:
         # A refusal is meant for the requester. It is expected, so it is not an error in the log.
-        logger.info("%s refused: %s", what, alone)
+        logger.info("%s refused: %s", what, refusal)
     else:
         logger.error("%s failed", what, exc_info=error)
 
@@ -68,8 +67,9 @@ def error_frame_for(
     """Return the ERROR frame for an error of a handler, and log the error.
 
     Args:
-        error: A `StreamError` is sent as it is, also if it is the only exception in a group. For
-            other errors the peer is told only that the handler failed; the details are logged.
+        error: A `StreamError` that the handler made is sent as it is, also if it is the only
+            exception in a group. For other errors, and for those of the handler's own requests, the
+            peer is told only that the handler failed; the details are logged.
         stream_id: The stream that it ends.
         max_frame_size: The text is cut so that the frame is not longer.
         quiet: Log the error at a lower level, because the stream is over already.
@@ -85,23 +85,16 @@ def error_frame_for(
 def _encode_outcome(
     error: BaseException, stream_id: int, max_frame_size: int, *, quiet: bool
 ) -> bytes:
-    alone = single_error(error)
-    if isinstance(alone, StreamError):
-        error = alone
-        code = error.code
+    answer = addressed(error, StreamError)
+    if answer is not None:
+        code = answer.code
         if code not in _STREAM_CODES and not FIRST_CUSTOM_CODE <= code <= LAST_CUSTOM_CODE:
-            # An error that came from a peer and is raised again must not let the peer fill the log.
-            level = logging.ERROR if error.stream_id is None else logging.DEBUG
-            logger.log(
-                level,
+            logger.error(
                 "a handler raised %r, whose code is not for streams; sent as APPLICATION_ERROR",
-                error,
+                answer,
             )
             code = ErrorCode.APPLICATION_ERROR
-        return encode_fitting_error(stream_id, code, error.data, max_frame_size)
-    if isinstance(error, RemoteProtocolError):
-        text = str(error).encode("utf-8", "replace")
-        return encode_fitting_error(stream_id, error.code, text, max_frame_size)
-    level = logging.DEBUG if quiet or isinstance(error, ConnectionClosed) else logging.ERROR
+        return encode_fitting_error(stream_id, code, answer.data, max_frame_size)
+    level = logging.DEBUG if quiet else logging.ERROR
     logger.log(level, "a handler failed on stream %d", stream_id, exc_info=error)
     return encode_error(stream_id, ErrorCode.APPLICATION_ERROR, HANDLER_FAILED.encode())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from ..errors import SetupError, single_error
+from ..errors import SetupError, addressed
 from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
 from ..log_policy import logger
 
@@ -83,10 +83,10 @@ def _log_refusal(error: BaseException, name: str) -> None:
     """
     cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
     if rest is not None:
-        alone = single_error(rest)
-        if isinstance(alone, SetupError):
-            alone.with_traceback(None)  # a guard may raise one object again and again
-            logger.info("refused the connection of %s: %s", name, alone)
+        refusal = addressed(rest, SetupError)
+        if refusal is not None:
+            refusal.with_traceback(None)  # a guard may raise one object again and again
+            logger.info("refused the connection of %s: %s", name, refusal)
         else:
             logger.error(
                 "refused the connection of %s, because a guard of the Router failed",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Awaitable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StreamError
+from ..errors import RemoteProtocolError, StreamError
 from ..interactions.payload_body import PayloadBody, whole
 from ..payload import Payload
 from ..protocol.interaction import Interaction
@@ -275,7 +275,10 @@ async def _in_place(
         return arrived, None
     if handler.takes_body:
         return Payload(b"", arrived.metadata), arrived
-    return await whole(arrived), None
+    try:
+        return await whole(arrived), None
+    except RemoteProtocolError as error:  # the request is larger than the limits allow
+        raise StreamError(str(error), code=error.code) from error
 
 
 class _RequestOfBody(BodyResponder):

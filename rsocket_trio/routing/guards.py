@@ -28,7 +28,7 @@ from ..errors import (
     RejectedSetup,
     SetupError,
     StreamError,
-    single_error,
+    addressed,
 )
 from ..log_policy import logger
 from ..metadata.authentication import Authentication
@@ -120,7 +120,7 @@ async def _about_setup(
     try:
         return await ask(option, hook, *arguments)
     except Exception as error:  # the hook is the application's
-        if isinstance(single_error(error), SetupError):
+        if addressed(error, SetupError) is not None:
             raise
         refusal = said(error, StreamError, RejectedResume)
         if refusal is None:
@@ -216,7 +216,7 @@ class Visit:
         try:
             return await ask("authenticate", authenticate, auth, facts)
         except Exception as error:  # the hook is the application's
-            if isinstance(single_error(error), StreamError):
+            if addressed(error, StreamError) is not None:
                 raise
             refusal = said(error, SetupError, RejectedResume)
             if refusal is not None:
@@ -382,7 +382,7 @@ async def _about_resume(
     try:
         return await ask(option, hook, *arguments)
     except Exception as error:  # the hook is the application's
-        if isinstance(single_error(error), SetupError | StreamError | RejectedResume):
+        if addressed(error, SetupError, StreamError, RejectedResume) is not None:
             raise
         peer = facts.transport.peer or facts.transport.scheme
         failed(option, hook, f"the resumption of a session from {peer}")

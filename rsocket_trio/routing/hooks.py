@@ -16,7 +16,7 @@ from ..errors import (
     RejectedResume,
     SetupError,
     StreamError,
-    single_error,
+    addressed,
 )
 from ..log_policy import logger
 from .parameters import name_of
@@ -101,16 +101,19 @@ def check_answer(function: object, answer: Any) -> None:
 def said(error: Exception, *refusals: type[Refusal]) -> bytes | None:
     """Return the text of a refusal, also if it is alone in a group; ``None`` for other errors.
 
+    A refusal that the hook itself has met, e.g. of the server of tokens that it asks, is another
+    error: the hook has failed.
+
     The text and not the exception: an exception in a variable of a frame in its own traceback
     would keep that frame, with all that a peer has sent, until the garbage collector runs.
     """
-    alone = single_error(error)
-    if not isinstance(alone, refusals):
+    refusal = addressed(error, *refusals)
+    if refusal is None:
         return None
     # It may be one object that is raised each time. (A frozen class would refuse an assignment.)
-    alone.with_traceback(None)
+    refusal.with_traceback(None)
     error.with_traceback(None)
-    return alone.data
+    return refusal.data
 
 
 def failed(option: str, function: object, refused: str) -> None:

@@ -11,7 +11,7 @@ import traceback
 from typing import TYPE_CHECKING, Final
 
 from ..codecs.registry import CodecError, NoCodec, annotation_name, explain
-from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError
+from ..errors import Invalid, MetadataError, MetadataTooLarge, StreamError, addressed
 from ..log_policy import logger
 from ..log_text import Block
 
@@ -119,7 +119,7 @@ def noted(
     signature: Signature | None,
 ) -> None:
     """Add a note with the request to an error: the log shows it with the traceback."""
-    if isinstance(error, StreamError):
+    if addressed(error, StreamError) is not None:
         return  # it is for the peer, and is not logged
     notes = getattr(error, "__notes__", [])
     if not any(

@@ -8,8 +8,9 @@
        │  └─ VersionMismatch  connecting failed: the peer has another version of the protocol
        └─ GoodbyeReceived     the peer has closed the connection; also a `ConnectionClosed`
 
-A publisher of ours that ends with a `PublisherError` (or a `rsocket_trio.StreamError`) sends
-exactly its text. The text of any other exception stays in this process. Other ends of a connection
+A publisher of ours that ends with a `PublisherError` (or a `rsocket_trio.StreamError`) of its own
+sends exactly its text. The text of any other exception stays in this process, also of an error that
+another peer has sent. Other ends of a connection
 are a `rsocket_trio.ConnectionClosed`, as with RSocket.
 
 A text of the peer is escaped and cut in the text of an error. Its attribute has it as it came.

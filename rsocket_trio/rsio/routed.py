@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ..errors import ConnectFailed, Invalid
+from ..errors import ConnectFailed, Invalid, addressed
 from ..metadata.builder import Metadata
 from ..metadata.mime_types import MIME
 from ..payload import Payload
@@ -137,7 +137,7 @@ def _hinting(hint: str) -> Iterator[None]:
     try:
         yield
     except Invalid as error:
-        if not hint:
+        if not hint or addressed(error, Invalid) is None:
             raise
         raise PublisherError(f"{error.message}; {hint}") from error
 

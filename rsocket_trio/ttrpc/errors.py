@@ -7,9 +7,10 @@
        ├─ Aborted  ├─ OutOfRange  ├─ Unimplemented  ├─ Internal  ├─ Unavailable  ├─ DataLoss
        ├─ Unauthenticated
 
-A handler that raises one sends exactly this code, text and these details. The text of any other
-exception stays in this process. A client gets the class that belongs to the code, so
-``except ttrpc.NotFound`` works; codes that no class has give a plain `CallError`.
+A handler that makes and raises one sends exactly this code, text and these details. The text of any
+other exception stays in this process, also of an error that a call of the handler has ended with. A
+client gets the class that belongs to the code, so ``except ttrpc.NotFound`` works; codes that no
+class has give a plain `CallError`.
 
 The end of a connection is a `rsocket_trio.ConnectionClosed`, as with RSocket.
 """
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar, Final
 
-from ..errors import RSocketError
+from ..errors import RSocketError, outcome_of_ours
 from ..escapes import printable
 from .wire.envelopes import AnyMessage, Status
 
@@ -221,7 +222,7 @@ _CLASSES: Final[dict[int, type[CallError]]] = {
 def call_error(status: Status) -> CallError:
     """Return the error for a status that a peer has sent; its code is not OK."""
     kind = _CLASSES.get(status.code, CallError)
-    return kind(status.message, code=status.code, details=status.details)
+    return outcome_of_ours(kind(status.message, code=status.code, details=status.details))
 
 
 def _known(code: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar, final
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..errors import outcome_of_ours
 from ..interactions.inbox import UNREAD_COST, Inbox
 from ..sealed import Sealed
 from .codec import MessageCodec
@@ -22,12 +23,10 @@ __all__ = [
     "Messages",
     "ReplyStream",
     "Unread",
-    "decoded",
     "unreadable",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
 
 _IN_A_ROW: Final = 64
 
@@ -163,20 +162,8 @@ def _has_room(size: int, limit: int) -> bool:
     return size < limit - limit // _PART
 
 
-def decoded(codec: MessageCodec[T], body: bytes) -> T:
-    """Return a message that has arrived.
-
-    Raises:
-        Internal: It cannot be read; the reason is its cause, and is not for the peer.
-    """
-    try:
-        return codec.decode(body)
-    except Exception as error:  # a codec of the application may raise anything
-        raise unreadable(codec, body) from error
-
-
 def unreadable(codec: MessageCodec[Any], body: bytes) -> Internal:
-    """Return the error for a message that the codec cannot read."""
+    """Return the error for a message that the codec cannot read; the reason is not for the peer."""
     return Internal(f"a message of {len(body)} bytes is no {codec.name}")
 
 
@@ -208,7 +195,7 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
         if inbox.queue and self._burst < _IN_A_ROW:
             await checkpoint_if_cancelled()
             self._burst += 1
-            # Does the same as `MessageInbox.pop` and `decoded`, but saves the calls.
+            # Does the same as `receive`, but saves the calls.
             body = inbox.queue.popleft()
             size = len(body) + UNREAD_COST
             inbox.size -= size
@@ -220,7 +207,7 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
             try:
                 return self._decode(body)
             except Exception as error:  # a codec of the application may raise anything
-                raise unreadable(self._codec, body) from error
+                raise self._unreadable(body) from error
         try:
             return await self.receive()
         except trio.EndOfChannel:
@@ -241,7 +228,14 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
         """
         self._burst = 0
         await self._inbox.wait(type(self).__name__)
-        return decoded(self._codec, self._inbox.pop())
+        body = self._inbox.pop()
+        try:
+            return self._decode(body)
+        except Exception as error:  # a codec of the application may raise anything
+            raise self._unreadable(body) from error
+
+    def _unreadable(self, body: bytes) -> Internal:
+        return unreadable(self._codec, body)
 
     def close(self) -> None:
         """Read no more: what arrives is dropped. The protocol cannot tell the peer.
@@ -275,3 +269,6 @@ class ReplyStream(Messages[T_co], metaclass=Sealed, given="Client.server_stream 
     """The messages of a server, in order. One task reads it at a time."""
 
     __slots__ = ()
+
+    def _unreadable(self, body: bytes) -> Internal:
+        return outcome_of_ours(unreadable(self._codec, body))

@@ -199,22 +199,42 @@ async def test_credit_that_comes_with_the_fragments_counts():
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_body_past_the_unread_limit_fails(at_once):
-    """A slow handler gets an error, and the peer CANCELED; all unread bytes are given back."""
+    """The peer gets CANCELED at once, and a handler that runs an error; all bytes are given back.
+
+    At once: a handler that sleeps on would keep the peer waiting for an answer that never comes.
+    """
     limits = Limits(max_unread_body_size=500)
     reader = Reader()
     async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
         size = 1000 if at_once else 200
         await peer.send(RequestResponseFrame(1, data=b"x" * size, follows=True))
         await peer.send(*[PayloadFrame(1, next=True, follows=True, data=b"x" * 200)] * 3)
-        await peer.expect_alive()
-        reader.go.set()
         answer = await peer.receive(ErrorFrame)
         assert answer.code == 0x203
-        assert isinstance(reader.outcome, RemoteProtocolError)
+        await peer.expect_alive()
+        reader.go.set()
+        await peer.expect_nothing()
+        if at_once:
+            assert reader.outcome is None  # it was never called
+        else:
+            assert isinstance(reader.outcome, RemoteProtocolError)
         reader.outcome = None
         await peer.send(RequestResponseFrame(3, data=b"x", follows=True))
         await peer.send(PayloadFrame(3, next=True, data=b"y"))
         assert (await peer.receive(PayloadFrame)).data == b"done"
+
+
+async def test_a_message_past_the_unread_limit_is_dropped(caplog):
+    """A fire_and_forget has no answer."""
+    caplog.set_level("INFO")
+    limits = Limits(max_unread_body_size=500)
+    reader = Reader()
+    async with frame_peer_client(reader, config=ConnectionConfig(limits=limits)) as peer:
+        await peer.send(RequestFnfFrame(1, data=b"x" * 1000, follows=True))
+        await peer.send(PayloadFrame(1, next=True, data=b"x" * 200))
+        await peer.expect_alive()
+        await peer.expect_nothing()
+    assert "dropped: its body" in caplog.text
 
 
 async def test_bodies_count_as_requests():

@@ -81,7 +81,15 @@ def test_the_package_exports_every_error():
     """Every error that a user may have to catch can be imported from the top module."""
     from rsocket_trio import errors
 
-    helpers = {"fresh_copy", "setup_error", "single_error", "stream_error", "MetadataLengthError"}
+    helpers = {
+        "addressed",
+        "fresh_copy",
+        "outcome_of_ours",
+        "setup_error",
+        "single_error",
+        "stream_error",
+        "MetadataLengthError",
+    }
     assert set(errors.__all__) - helpers <= set(rsocket_trio.__all__)
 
 

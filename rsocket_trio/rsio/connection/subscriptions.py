@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from ...errors import LocalProtocolError, fresh_copy
+from ...errors import LocalProtocolError, fresh_copy, outcome_of_ours
 from ...escapes import printable
 from ...home_thread import get_ident, not_at_home
 from ...interactions.isolation import outcome_of
@@ -203,7 +203,7 @@ class RemoteSubscription:
     def fail_with(self, text: str) -> None:
         """Deliver the error of the peer's publisher."""
         # Only we know which publisher it is: the peer sends no name, and could send any.
-        self.fail(PublisherError(text, publisher=self._name))
+        self.fail(outcome_of_ours(PublisherError(text, publisher=self._name)))
 
     def fail(self, error: Exception) -> None:
         """Deliver an error: the stream is over."""

@@ -24,6 +24,7 @@ from ...errors import (
     LocalProtocolError,
     RemoteProtocolError,
     fresh_copy,
+    outcome_of_ours,
 )
 from ...home_thread import get_ident, not_at_home
 from ..errors import ResourceExhausted
@@ -169,10 +170,8 @@ class ClientConnection:
             ResourceExhausted: It is; nothing is sent.
         """
         if size > self.max_size:
-            raise ResourceExhausted(
-                f"message length {size} exceed maximum message size of {self.max_size}; "
-                "nothing was sent"
-            )
+            text = f"message length {size} exceed maximum message size of {self.max_size}"
+            raise outcome_of_ours(ResourceExhausted(f"{text}; nothing was sent"))
 
     def try_open(self, call: ClientCall, flags: int, body: bytes) -> int:
         """Do the same as `open`, at once; return 0, and do nothing, if that has to wait or raises.
@@ -349,7 +348,7 @@ class ClientConnection:
         elif length > self.max_size:
             del self.calls[stream_id]
             text = f"message length {length} exceed maximum message size of {self.max_size}"
-            error = ResourceExhausted(text)
+            error = outcome_of_ours(ResourceExhausted(text))
             if kind == _RESPONSE:
                 call.fail(error)
             else:

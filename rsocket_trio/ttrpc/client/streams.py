@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, final
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ...errors import RemoteProtocolError, RSocketError, fresh_copy
+from ...errors import RemoteProtocolError, RSocketError, fresh_copy, outcome_of_ours
 from ...sealed import Sealed, make
 from ..codec import plain_bytes
-from ..inbox import MessageInbox, Messages, ReplyStream, decoded
+from ..inbox import MessageInbox, Messages, ReplyStream
 from ..methods import MethodKind, Req, Res
 from ..wire.frames import NO_DATA, REMOTE_CLOSED, REMOTE_OPEN, MessageType, encode_frame
 from .requests import fresh_body
-from .unary import answer_in
+from .unary import answer_in, decoded
 
 if TYPE_CHECKING:
     from ..metadata import Metadata
@@ -135,7 +135,7 @@ class _StreamCall:
 
     def overrun(self) -> None:
         self.connection.forget(self.stream_id)
-        self.break_off(self.inbox.overflow())
+        self.break_off(outcome_of_ours(self.inbox.overflow()))
 
     # -- from the user ----------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class ClientStream(Generic[Req, Res], metaclass=Sealed, given="Client.client_str
             await call.inbox.wait("ClientStream")
         except trio.EndOfChannel:
             raise trio.ClosedResourceError("the answer was received already") from None
-        return decoded(self._method.response, call.inbox.pop())
+        return decoded(self._method, call.inbox.pop())
 
 
 @final

@@ -18,7 +18,7 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ...errors import MalformedFrame, RemoteProtocolError
+from ...errors import MalformedFrame, RemoteProtocolError, outcome_of_ours
 from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..methods import Method, Res
     from .connection import ClientConnection
 
-__all__ = ["answer_in", "unary"]
+__all__ = ["answer_in", "decoded", "unary"]
 
 
 async def unary(
@@ -63,7 +63,19 @@ async def unary(
     try:
         return method.response.decode(reply)  # as `decoded`, without its call
     except Exception as error:  # a codec of the application may raise anything
-        raise unreadable(method.response, reply) from error
+        raise outcome_of_ours(unreadable(method.response, reply)) from error
+
+
+def decoded(method: Method[Any, Res], reply: bytes) -> Res:
+    """Return an answer.
+
+    Raises:
+        Internal: It cannot be read; the reason is its cause.
+    """
+    try:
+        return method.response.decode(reply)
+    except Exception as error:  # as above
+        raise outcome_of_ours(unreadable(method.response, reply)) from error
 
 
 def answer_in(body: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """What an exception of a handler becomes on the wire: `status_of`.
 
-A `CallError` is sent as it is. For some exceptions of Python there is a code that says the same,
-but their texts stay in this process, as they may have paths and secrets. Any other exception is
-UNKNOWN with a text without details, and is logged.
+A `CallError` that the handler made is sent as it is. For some exceptions of Python there is a code
+that says the same, but their texts stay in this process, as they may have paths and secrets. Any
+other exception is UNKNOWN with a text without details, and is logged: so is the error of a call
+that the handler itself has made (`RSocketError.of_our_request`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import trio
 
-from ...errors import ConnectionClosed, ErrorCode, StreamError, single_error
+from ...errors import ErrorCode, StreamError, addressed, single_error
 from ...log_policy import logger
 from ..errors import CallError, StatusCode
 from ..wire.envelopes import Status
@@ -48,19 +49,20 @@ def status_of(error: Exception, path: str, *, quiet: bool = False) -> Status:
         quiet: Log at a lower level, because nobody waits for the answer any more.
     """
     try:
+        answer = addressed(error, CallError, StreamError)
+        if isinstance(answer, CallError):
+            if answer.__cause__ is not None:
+                logger.info("%s: %s", path, answer, exc_info=answer)
+            return answer.status
+        if isinstance(answer, StreamError):
+            text = answer.data.decode("utf-8", "replace")
+            return Status(_BY_STREAM_CODE.get(answer.code, StatusCode.UNKNOWN), text)
         alone = single_error(error)
-        if isinstance(alone, CallError):
-            if alone.__cause__ is not None:
-                logger.info("%s: %s", path, alone, exc_info=alone)
-            return alone.status
-        if isinstance(alone, StreamError):
-            text = alone.data.decode("utf-8", "replace")
-            return Status(_BY_STREAM_CODE.get(alone.code, StatusCode.UNKNOWN), text)
         for kind, code, text in _BY_TYPE:
             if isinstance(alone, kind):
                 logger.info("%s: the handler raised %s", path, type(alone).__name__, exc_info=error)
                 return Status(code, text)
-        if quiet or isinstance(alone, ConnectionClosed):
+        if quiet:
             logger.debug("%s: the handler failed", path, exc_info=error)
         else:
             logger.error("%s: the handler failed", path, exc_info=error)
