@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ConnectionLost,
         CustomError,
         ErrorCode,
+        FrameTooLong,
         InternalError,
         Invalid,
         InvalidSetup,
@@ -125,6 +126,7 @@ __all__ = [
     "Delivery",
     "Dial",
     "ErrorCode",
+    "FrameTooLong",
     "FrameTransport",
     "Interaction",
     "InternalError",
@@ -202,7 +204,7 @@ _HOMES: Final = {
         "connection.session_store": "MemorySessionStore ResumableSession SessionStore",
         "errors": (
             "ApplicationError Canceled ClosedByPeer ConnectFailed ConnectionClosed "
-            "ConnectionLost CustomError ErrorCode InternalError Invalid InvalidSetup "
+            "ConnectionLost CustomError ErrorCode FrameTooLong InternalError Invalid InvalidSetup "
             "LocalProtocolError MalformedFrame MetadataError MetadataTooLarge MissingLease "
             "ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
             "RSocketError SetupError StreamError UnsupportedSetup"

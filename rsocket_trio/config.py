@@ -48,10 +48,10 @@ class Limits:
             fragments without end. 64 MiB: four of the largest frames.
         max_reassembly_size: All the payloads that one connection reassembles at the same time, in
             bytes. The request or stream that goes past it ends. 128 MiB.
-        max_setup_size: Metadata and data of a SETUP together, in bytes; a client that sends more
-            is refused with REJECTED_SETUP. A SETUP comes from a stranger, so the acceptor and the
-            authenticator do not see more than this. 256 KiB: tickets and tokens have a few
-            KiB, the largest 64.
+        max_setup_size: Metadata and data of a SETUP together, in bytes; a client that announces
+            more is refused with REJECTED_SETUP, before it is read. A SETUP comes from a stranger,
+            and so many bytes may be kept for each. 256 KiB: tickets and tokens have a few KiB, the
+            largest 64.
         max_metadata_size: Metadata of one request, or of one METADATA_PUSH, in bytes. They are
             read before a handler is chosen, also if there is no handler. A request with more is
             answered with INVALID, a METADATA_PUSH is dropped. 1 MiB: HTTP servers take 8 to 64 KiB.

@@ -43,6 +43,7 @@ __all__ = [
     "ConnectionLost",
     "CustomError",
     "ErrorCode",
+    "FrameTooLong",
     "InternalError",
     "Invalid",
     "InvalidSetup",
@@ -137,6 +138,20 @@ class RemoteProtocolError(ProtocolError):
         super().__init__(message)
         self.code = code
         self.stream_id = stream_id
+
+
+class FrameTooLong(RemoteProtocolError):
+    """The peer announced a frame that is longer than it may be. None of its bytes is kept.
+
+    Attributes:
+        size: The bytes of the frame, as far as they were announced.
+        limit: The most that it may have.
+    """
+
+    def __init__(self, message: str, *, size: int, limit: int) -> None:
+        super().__init__(message)
+        self.size = size
+        self.limit = limit
 
 
 class MalformedFrame(RemoteProtocolError):

@@ -34,6 +34,7 @@ from .interactions.isolation import being_cancelled, failure_of, outcome_of, spl
 from .lease import LeaseOptions
 from .log_policy import logger
 from .protocol.interaction import Interaction
+from .protocol.setup import longest_first_frame
 from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
@@ -148,11 +149,18 @@ class Service:
 
     async def _serve(self, transport: FrameTransport) -> None:
         session: ServerSession | None = None
-        max_frame_size = self.config.limits.max_frame_size
+        limits = self.config.limits
+        longest = longest_first_frame(
+            limits.max_setup_size, resume_offered=self.sessions is not None
+        )
 
         async def receive() -> list[bytes]:
             nonlocal transport
-            transport, frames = await recognise_wire(transport, self.protocols, max_frame_size)
+            transport.limit_frames(longest)
+            transport, frames = await recognise_wire(
+                transport, self.protocols, limits.max_frame_size
+            )
+            transport.limit_frames(longest)  # another one may carry the draft
             return frames or await transport.receive_frames()
 
         try:
@@ -177,6 +185,7 @@ class Service:
             connection, accepted, setup = await self._accept(frame, carrier)
             if session is not None:
                 session.admit = partial(self._accept_resume, accepted, setup)
+            transport.limit_frames(None)
             connection.open(accepted)
             await self._run(connection, frame, frames, session)
         except ConnectionLost as error:

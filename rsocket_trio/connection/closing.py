@@ -34,5 +34,4 @@ async def close_politely(transport: FrameTransport) -> None:
     """
     with trio.move_on_after(_LINGER):
         if await transport.close_sending():
-            while await transport.receive_frames():
-                pass
+            await transport.drop_received()

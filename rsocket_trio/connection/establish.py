@@ -17,6 +17,7 @@ from ..errors import (
     ConnectFailed,
     ConnectionLost,
     ErrorCode,
+    FrameTooLong,
     InvalidSetup,
     LocalProtocolError,
     MalformedFrame,
@@ -29,7 +30,13 @@ from ..frames.error import encode_error, encode_fitting_error
 from ..frames.keepalive import encode_keepalive
 from ..frames.setup import SetupFrame
 from ..frames.union import decode
-from ..protocol.setup import build_setup, check_first_frame, check_setup, limit_lifetime
+from ..protocol.setup import (
+    build_setup,
+    check_first_frame,
+    check_setup,
+    limit_lifetime,
+    too_much_setup,
+)
 from .closing import close_politely
 
 if TYPE_CHECKING:
@@ -80,6 +87,10 @@ async def receive_setup(
             raise ConnectionLost(f"the peer went away before its SETUP: {error}") from error
         except trio.ClosedResourceError as error:
             raise ConnectionLost(f"the transport was closed before a SETUP: {error}") from error
+        except FrameTooLong as error:
+            if error.limit >= config.limits.max_frame_size:
+                raise
+            raise too_much_setup(config.limits.max_setup_size) from error
         if not frames:
             raise ConnectionLost("the peer went away before its SETUP")
     if not frames:

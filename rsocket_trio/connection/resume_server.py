@@ -202,6 +202,7 @@ class Sessions:
             first_available=frame.first_available_client_position,
         ):
             raise RejectedResume("the session cannot be resumed from these positions")
+        transport.limit_frames(None)
         return link.attach(
             transport,
             peer_received=frame.last_received_server_position,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rsocket_trio.config import MAX_FRAME_SIZE
-from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
+from rsocket_trio.errors import FrameTooLong, LocalProtocolError
 
 __all__ = ["PREFIX_SIZE", "LengthPrefixDecoder", "encode_length", "join_frames"]
 
@@ -69,10 +69,19 @@ class LengthPrefixDecoder:
         refused: Whether every further `feed` raises.
     """
 
-    __slots__ = ("_body", "_max_frame_size", "_missing", "_prefix", "_too_long", "refused")
+    __slots__ = (
+        "_body",
+        "_first",
+        "_max_frame_size",
+        "_missing",
+        "_prefix",
+        "_too_long",
+        "refused",
+    )
 
     def __init__(self, max_frame_size: int) -> None:
         self._max_frame_size = max_frame_size
+        self._first: _FirstFrame | None = None
         self._prefix = b""  # The first one or two bytes of a length, until the third comes.
         self._body = bytearray()  # The received part of a frame whose length is known.
         self._missing = 0  # The bytes of this frame that are still to come. 0: no such frame.
@@ -82,15 +91,27 @@ class LengthPrefixDecoder:
     @property
     def pending(self) -> bool:
         """Whether a part of a frame or of its length has arrived; an end now is not clean."""
-        return bool(self._missing or self._prefix)
+        return bool(self._missing or self._prefix or (self._first and self._first.received))
 
     @property
     def unfinished(self) -> bytes:
         """The beginning of the frame that is not whole, with its length; some octets of it."""
+        if self._first is not None:
+            return bytes(self._first.received[: PREFIX_SIZE + _SHOWN])
         if not self._missing:
             return self._prefix
         size = len(self._body) + self._missing
         return size.to_bytes(PREFIX_SIZE, "big") + self._body[:_SHOWN]
+
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `rsocket_trio.transports.base.FrameTransport.limit_frames`."""
+        first, self._first = self._first, None
+        if first is not None:
+            self._prefix = bytes(first.received)  # what came behind the first frame
+        if at_most is not None:
+            self._first = _FirstFrame(min(at_most, self._max_frame_size))
+            self._first.received += self._prefix
+            self._prefix = b""
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes from the stream.
@@ -102,13 +123,15 @@ class LengthPrefixDecoder:
             All frames that are whole now, without prefix, in order.
 
         Raises:
-            RemoteProtocolError: A length is greater than ``max_frame_size``. This is raised as soon
-                as its three bytes have arrived, and no byte of the frame is kept. Frames completed
-                in the same call are returned first; then the next call raises, even without bytes,
+            FrameTooLong: A length is greater than ``max_frame_size``. This is raised as soon as
+                its three bytes have arrived, and no byte of the frame is kept. Frames completed in
+                the same call are returned first; then the next call raises, even without bytes,
                 and every later call too.
         """
         if self.refused:
             raise self._refusal()
+        if self._first is not None:
+            return self._feed_first(self._first, data)
         if not isinstance(data, bytes):  # Some streams of trio give bytearrays.
             data = bytes(data)
         frames: list[bytes] = []
@@ -152,8 +175,48 @@ class LengthPrefixDecoder:
         self._prefix = data[position:]
         return frames
 
-    def _refusal(self) -> RemoteProtocolError:
-        return RemoteProtocolError(
-            f"a frame of {self._too_long} bytes is longer than the limit of {self._max_frame_size}"
-            " (max_frame_size)"
+    def _feed_first(self, first: _FirstFrame, data: bytes | bytearray) -> list[bytes]:
+        """Return the first frame once it is whole, and cut nothing behind it."""
+        received = first.received
+        received += data
+        if first.whole or len(received) < PREFIX_SIZE:
+            return []
+        size = int.from_bytes(received[:PREFIX_SIZE], "big")
+        if size > first.at_most:
+            self._too_long = size
+            if size <= self._max_frame_size:
+                self._max_frame_size = first.at_most
+            self.refused = True
+            del received[PREFIX_SIZE + _SHOWN :]  # it may show which protocol the peer speaks
+            raise self._refusal()
+        if len(received) < PREFIX_SIZE + size:
+            return []
+        first.whole = True
+        frame = bytes(received[PREFIX_SIZE : PREFIX_SIZE + size])
+        del received[: PREFIX_SIZE + size]
+        return [frame]
+
+    def _refusal(self) -> FrameTooLong:
+        size, limit = self._too_long, self._max_frame_size
+        return FrameTooLong(
+            f"a frame of {size} bytes is longer than the limit of {limit} (max_frame_size)",
+            size=size,
+            limit=limit,
         )
+
+
+class _FirstFrame:
+    """The frame of a peer that is not accepted yet, and what came behind it.
+
+    Attributes:
+        at_most: The longest frame, in bytes.
+        received: What has come and was not returned: the frame, or at most one read behind it.
+        whole: Whether the frame was returned.
+    """
+
+    __slots__ = ("at_most", "received", "whole")
+
+    def __init__(self, at_most: int) -> None:
+        self.at_most = at_most
+        self.received = bytearray()
+        self.whole = False

@@ -35,12 +35,34 @@ __all__ = [
     "check_first_frame",
     "check_setup",
     "limit_lifetime",
+    "longest_first_frame",
+    "too_much_setup",
 ]
 
 MAJOR_VERSION: Final = 1
 MINOR_VERSION: Final = 0
 
 MAX_MILLISECONDS: Final = 2**31 - 1
+
+
+_FIELDS: Final = 6 + 12 + 2 * (1 + 255) + METADATA_LENGTH_SIZE
+"""The most bytes of a SETUP besides its token, metadata and data: header, version, times, MIME
+types and metadata length."""
+
+_TOKEN: Final = 2 + 0xFFFF
+
+
+def longest_first_frame(max_setup_size: int, *, resume_offered: bool) -> int:
+    """Return the bytes of the longest first frame that may be accepted.
+
+    A longer one is refused before it has arrived: it comes from a stranger.
+    """
+    return _FIELDS + max_setup_size + (_TOKEN if resume_offered else 0)
+
+
+def too_much_setup(max_setup_size: int) -> RejectedSetup:
+    """Return the refusal of a SETUP with too much metadata and data."""
+    return RejectedSetup(f"more than {max_setup_size} bytes of metadata and data (max_setup_size)")
 
 
 def check_first_frame(frame: Frame, *, resume_offered: bool = False) -> SetupFrame | ResumeFrame:
@@ -111,7 +133,7 @@ def check_setup(
     if frame.lease and not lease_offered:
         raise UnsupportedSetup("leases are not supported")
     if max_size is not None and len(frame.data) + len(frame.metadata or b"") > max_size:
-        raise RejectedSetup(f"more than {max_size} bytes of metadata and data (max_setup_size)")
+        raise too_much_setup(max_size)
 
 
 def limit_lifetime(frame: SetupFrame, at_most: float) -> SetupFrame:

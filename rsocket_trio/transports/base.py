@@ -176,6 +176,35 @@ class FrameTransport(trio.abc.AsyncResource):
         """
         raise NotImplementedError
 
+    def limit_frames(self, at_most: int | None) -> None:
+        """Limit the first frame of a peer that is not accepted yet, and then lift the limit.
+
+        While there is a limit, nothing behind the first frame is looked at. A transport that
+        knows a length before it keeps the bytes checks it there. By default this does nothing: then
+        the frame is compared with the limit when it has arrived.
+
+        Args:
+            at_most: The longest first frame, in bytes; a longer one is a `FrameTooLong` of
+                `receive_frames`. ``None`` lifts the limit.
+        """
+
+    async def drop_received(self) -> None:
+        """Receive and drop what the peer still sends, until its end, also after an error of its.
+
+        After an error at most 16 MiB are dropped, the rest of the largest frame: a peer that goes
+        on behind it does not wait for an answer.
+
+        Raises:
+            RemoteProtocolError: The peer sends malformed frames, and they cannot be passed over.
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing changes; call again, or close the transport.
+        """
+        while await self.receive_frames():
+            pass
+
     async def wait_connected(self) -> trio.Event:
         """Wait until there is a connection below. For transports that are ``resumable``.
 

@@ -13,13 +13,14 @@ import trio
 from trio.lowlevel import checkpoint
 
 from ..config import MAX_FRAME_SIZE
+from ..errors import FrameTooLong, RemoteProtocolError
 from ..foreign import recognise_foreign
 from ..frames.length import LengthPrefixDecoder, join_frames
 from ..sockets.direct import DirectStream, close_stream
 from .base import Capabilities, FrameTransport, TransportInfo
 from .progress import note_progress, send_in_parts
 
-__all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder"]
+__all__ = ["FRAMES_AT_ONCE", "RECEIVE_SIZE", "ByteStreamTransport", "FrameDecoder", "drop_bytes"]
 
 RECEIVE_SIZE: Final = 64 * 2**10
 """The most bytes of one read: enough for thousands of small frames."""
@@ -27,6 +28,20 @@ RECEIVE_SIZE: Final = 64 * 2**10
 FRAMES_AT_ONCE: Final = 512
 """The most frames that one call returns. One read may bring seven thousand, and the caller handles
 all the frames it gets before it lets another task run."""
+
+
+async def drop_bytes(stream: trio.abc.ReceiveStream) -> None:
+    """Receive and drop bytes until the end, or until the largest frame would be over.
+
+    Raises:
+        trio.BrokenResourceError: The connection broke.
+
+    Checkpoint: always.
+    If cancelled: nothing changes.
+    """
+    left = MAX_FRAME_SIZE
+    while left > 0 and (data := await stream.receive_some(RECEIVE_SIZE)):
+        left -= len(data)
 
 
 class FrameDecoder(Protocol):
@@ -139,6 +154,31 @@ class ByteStreamTransport(FrameTransport):
             if frames is not None:
                 return frames
 
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `FrameTransport.limit_frames`: a length is checked as soon as it has arrived.
+
+        A ``decoder`` of another protocol is limited if it has a method ``limit_frames``.
+        """
+        limit_decoder = getattr(self._decoder, "limit_frames", None)
+        if limit_decoder is not None:
+            limit_decoder(at_most)
+            self._more = True  # more frames may have come behind the first one
+
+    async def drop_received(self) -> None:
+        """See `FrameTransport.drop_received`.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing changes; call again, or close the transport.
+        """
+        if self._decoder.refused:
+            await drop_bytes(self.stream)
+        else:
+            await super().drop_received()
+
     def wait_received(self) -> Awaitable[None]:
         """See `FrameTransport.wait_received`."""
         if self._more or self._decoder.refused:
@@ -167,12 +207,12 @@ class ByteStreamTransport(FrameTransport):
         pushed = b"".join(self._pushed)
         self._pushed.clear()
         # Even without bytes: a frame that is too long may follow the frames returned last time.
-        frames = self._decoder.feed(pushed)
+        frames = self._cut(pushed)
         self._more = False
         return self._hand_out(frames) if frames else None
 
     def _feed(self, data: bytes | bytearray) -> list[bytes] | None:
-        frames = self._decoder.feed(data)
+        frames = self._cut(data)
         if frames:
             return frames if len(frames) <= FRAMES_AT_ONCE else self._hand_out(frames)
         if data:
@@ -185,12 +225,25 @@ class ByteStreamTransport(FrameTransport):
     def _end(self) -> list[bytes]:
         if self._decoder.pending:
             text = "the connection ended inside a frame"
-            if isinstance(self._decoder, LengthPrefixDecoder):
-                spoken = recognise_foreign(self._decoder.unfinished)
-                if spoken is not None:
-                    text = f"the peer does not speak RSocket, but {spoken}: {text}"
-            raise trio.BrokenResourceError(text)
+            raise trio.BrokenResourceError(self._foreign(text) or text)
         return []
+
+    def _cut(self, data: bytes | bytearray) -> list[bytes]:
+        try:
+            return self._decoder.feed(data)
+        except FrameTooLong as error:
+            text = self._foreign(str(error))
+            if text is None:
+                raise
+            raise RemoteProtocolError(text) from error
+
+    def _foreign(self, text: str) -> str | None:
+        """Return the text of an error with the protocol that the peer speaks, if it is another."""
+        if isinstance(self._decoder, LengthPrefixDecoder):
+            spoken = recognise_foreign(self._decoder.unfinished)
+            if spoken is not None:
+                return f"the peer does not speak RSocket, but {spoken}: {text}"
+        return None
 
     def _hand_out(self, frames: list[bytes]) -> list[bytes]:
         self._unread = frames[FRAMES_AT_ONCE:]

@@ -14,7 +14,7 @@ import trio_websocket
 from wsproto.frame_protocol import CloseReason
 
 from ..config import MAX_FRAME_SIZE
-from ..errors import RemoteProtocolError
+from ..errors import FrameTooLong, RemoteProtocolError
 from .base import FrameTransport, TransportInfo
 from .wsproto_stream import CLEAN_CLOSES, describe_close
 
@@ -48,7 +48,7 @@ class TrioWebSocketTransport(FrameTransport):
     ) -> None:
         self.info = _info(ws) if info is None else info
         self._ws = ws
-        self._max_frame_size = max_frame_size
+        self._max_frame_size = self._at_most = max_frame_size
         self._failure: RemoteProtocolError | None = None
         self._failure_code = 0
         self._closed = False
@@ -102,19 +102,33 @@ class TrioWebSocketTransport(FrameTransport):
                 return []
             raise trio.BrokenResourceError(_describe(error)) from error
         if isinstance(message, str):
-            raise self._fail("a text message; frames must be binary", CloseReason.UNSUPPORTED_DATA)
-        if len(message) > self._max_frame_size:
-            raise self._fail(
-                f"a message of {len(message)} bytes is longer than the limit of"
-                f" {self._max_frame_size} (max_frame_size)",
-                CloseReason.MESSAGE_TOO_BIG,
+            text = RemoteProtocolError("WebSocket: a text message; frames must be binary")
+            raise self._fail(text, CloseReason.UNSUPPORTED_DATA)
+        size = len(message)
+        if size > self._at_most:
+            too_long = FrameTooLong(
+                f"WebSocket: a message of {size} bytes is longer than the limit of"
+                f" {self._at_most} (max_frame_size)",
+                size=size,
+                limit=self._at_most,
             )
+            raise self._fail(too_long, CloseReason.MESSAGE_TOO_BIG)
         return [message]
 
-    def _fail(self, why: str, code: int) -> RemoteProtocolError:
-        self._failure = RemoteProtocolError(f"WebSocket: {why}")
+    def _fail(self, failure: RemoteProtocolError, code: int) -> RemoteProtocolError:
+        self._failure = failure
         self._failure_code = int(code)
-        return self._failure
+        return failure
+
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `FrameTransport.limit_frames`.
+
+        trio-websocket has a message in memory before this can see its length: its own
+        ``max_message_size`` is the bound of what a stranger may send.
+        """
+        self._at_most = self._max_frame_size
+        if at_most is not None:
+            self._at_most = min(at_most, self._at_most)
 
     async def close_sending(self) -> bool:
         """See `FrameTransport.close_sending`: do the closing handshake of trio-websocket.

@@ -12,7 +12,7 @@ from typing import Final
 
 from wsproto.frame_protocol import LOCAL_ONLY_CLOSE_REASONS, CloseReason
 
-from ..errors import RemoteProtocolError
+from ..errors import FrameTooLong, RemoteProtocolError
 from .websocket_frames import MASK, WHOLE_BINARY, masked
 
 __all__ = ["FRAMES_AT_ONCE", "MAX_EMPTY_PARTS", "MessageReader"]
@@ -68,7 +68,8 @@ class MessageReader:
         self.peer_close: tuple[int, str] | None = None
         self.failure: RemoteProtocolError | None = None
         self.failure_code = 0
-        self._max_message_size = max_message_size
+        self._max_message_size = self._at_most = max_message_size
+        self._frames_at_once = FRAMES_AT_ONCE
         self._expected_mask = MASK if peer_masks else 0
         self._data = b""  # The bytes that were fed.
         self._position = 0  # The position in them of the first byte that is not read yet.
@@ -92,6 +93,13 @@ class MessageReader:
         """Whether there is more to read in the bytes that were fed: call ``feed(b"")``."""
         return not self._header_incomplete and self._position < len(self._data)
 
+    def limit_messages(self, at_most: int | None) -> None:
+        """Read one message, or a part of one, of at most this many bytes; ``None`` reads on."""
+        self._frames_at_once = FRAMES_AT_ONCE if at_most is None else 1
+        self._at_most = self._max_message_size
+        if at_most is not None:
+            self._at_most = min(at_most, self._at_most)
+
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes of the stream, cut anywhere, and read on.
 
@@ -107,7 +115,7 @@ class MessageReader:
         data, position = self._data, self._position
         end = len(data)
         messages: list[bytes] = []
-        left = FRAMES_AT_ONCE
+        left = self._frames_at_once
         while left > 0 and position < end and not self.is_over:
             if self._missing:
                 position = self._take(data, position, messages)
@@ -147,7 +155,7 @@ class MessageReader:
         """
         expected_mask = self._expected_mask
         key_size = 4 if expected_mask else 0
-        limit = self._max_message_size
+        limit = self._at_most
         end = len(data)
         enough = len(messages) + at_most
         while end - position >= _LONGEST_HEADER and data[position] == WHOLE_BINARY:
@@ -196,7 +204,7 @@ class MessageReader:
             size = int.from_bytes(data[position + 2 : start], "big")
             if not smallest <= size < _TOO_LARGE:
                 self._fail("a length in a form that is not allowed", CloseReason.PROTOCOL_ERROR)
-        if opcode < _CONTROL and len(self._message) + size > self._max_message_size:
+        if opcode < _CONTROL and len(self._message) + size > self._at_most:
             self._fail_too_long(len(self._message) + size)
         self._first = first
         self._key = data[start:stop]
@@ -282,15 +290,23 @@ class MessageReader:
         self.peer_close = (_CLOSE_CODES.get(code, code), reason)
 
     def _fail_too_long(self, size: int) -> None:
-        self._fail(
-            f"a message of {size} bytes is longer than the limit of {self._max_message_size}"
-            " (max_frame_size)",
+        limit = self._at_most if size <= self._max_message_size else self._max_message_size
+        self._end_with(
+            FrameTooLong(
+                f"WebSocket: a message of {size} bytes is longer than the limit of {limit}"
+                " (max_frame_size)",
+                size=size,
+                limit=limit,
+            ),
             CloseReason.MESSAGE_TOO_BIG,
         )
 
     def _fail(self, why: str, code: int) -> None:
+        self._end_with(RemoteProtocolError(f"WebSocket: {why}"), code)
+
+    def _end_with(self, failure: RemoteProtocolError, code: int) -> None:
         if self.failure is None:
-            self.failure = RemoteProtocolError(f"WebSocket: {why}")
+            self.failure = failure
             self.failure_code = int(code)
         # The message is not read any more.
         self._message = bytearray()

@@ -133,6 +133,21 @@ class TransportWrapper(FrameTransport):
         """See `FrameTransport.receive_frames_nowait`."""
         return self.inner.receive_frames_nowait()
 
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `FrameTransport.limit_frames`."""
+        self.inner.limit_frames(at_most)
+
+    async def drop_received(self) -> None:
+        """See `FrameTransport.drop_received`.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+
+        Checkpoint: always.
+        If cancelled: nothing changes; call again, or close the transport.
+        """
+        await self.inner.drop_received()
+
     async def wait_connected(self) -> trio.Event:
         """See `FrameTransport.wait_connected`.
 

@@ -18,7 +18,7 @@ from wsproto.frame_protocol import CloseReason
 from ..config import MAX_FRAME_SIZE
 from ..sockets.direct import DirectStream, close_stream
 from .base import FrameTransport, TransportInfo
-from .byte_stream import RECEIVE_SIZE
+from .byte_stream import RECEIVE_SIZE, drop_bytes
 from .progress import note_progress, send_in_parts
 from .websocket_frames import encode_messages
 from .websocket_reader import MessageReader
@@ -61,7 +61,7 @@ class WsprotoTransport(FrameTransport):
         note_progress(self, stream)
         self._connection = connection
         self._reader = MessageReader(max_frame_size, peer_masks=not connection.client)
-        self._ready = self._reader.feed(trailing_data)
+        self._trailing = trailing_data
         self._sending = False
         self._close_sent = False
         self._ended = False
@@ -122,12 +122,15 @@ class WsprotoTransport(FrameTransport):
         if self._closed:
             raise trio.ClosedResourceError("this transport is closed")
         reader = self._reader
-        messages = self._ready
-        if messages or reader.is_over or self._ended:
+        if reader.is_over or self._ended:
             await trio.lowlevel.checkpoint()
-            self._ready = []
+        messages: list[bytes] = []
         while not messages:
-            if reader.has_more:
+            if self._trailing:
+                await trio.lowlevel.checkpoint()
+                messages = reader.feed(self._trailing)
+                self._trailing = b""
+            elif reader.has_more:
                 # A read may bring tens of thousands of frames: let other tasks run in between.
                 await trio.lowlevel.checkpoint()
                 messages = reader.feed(b"")
@@ -143,6 +146,25 @@ class WsprotoTransport(FrameTransport):
             if reader.ping is not None and self.wake_writer is not None:
                 self.wake_writer()
         return messages
+
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `FrameTransport.limit_frames`: headers of messages, and their parts, are checked."""
+        self._reader.limit_messages(at_most)
+
+    async def drop_received(self) -> None:
+        """See `FrameTransport.drop_received`.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: This transport was closed here.
+
+        Checkpoint: always.
+        If cancelled: nothing changes; call again, or close the transport.
+        """
+        if self._reader.failure is None:
+            await super().drop_received()
+        else:
+            await drop_bytes(self.stream)
 
     def _outcome(self) -> list[bytes]:
         """Return or raise the result of every call after the end."""
@@ -182,7 +204,7 @@ class WsprotoTransport(FrameTransport):
                 await self._send_close()
         finally:
             # See `ByteStreamTransport.aclose`.
-            self._ready = []
+            self._trailing = b""
             self._reader.forget()
             await close_stream(self.stream)
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import LocalProtocolError, MalformedFrame, RemoteProtocolError
+from rsocket_trio.errors import (
+    FrameTooLong,
+    LocalProtocolError,
+    MalformedFrame,
+    RemoteProtocolError,
+)
 from rsocket_trio.frames.length import LengthPrefixDecoder, encode_length
 
 
@@ -136,3 +141,39 @@ def test_the_largest_frame_in_small_pieces(largest_frame):
     for begin in range(0, len(stream), 64):
         out += decoder.feed(stream[begin : begin + 64])
     assert out == [largest_frame]
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=6), st.data())
+def test_what_is_behind_the_first_frame_waits_for_the_end_of_its_limit(frames, data):
+    """The first frame alone is cut; the others then have the usual limit, wherever cuts are."""
+    frames[0] = frames[0][:20]
+    stream = prefixed(*frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    decoder = LengthPrefixDecoder(60)
+    decoder.limit_frames(20)
+    out = []
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        out += decoder.feed(stream[begin:end])
+        if out:
+            assert out == frames[: len(out)]
+            decoder.limit_frames(None)
+            out += decoder.feed(b"")
+    assert out == frames
+    assert not decoder.pending
+
+
+def test_a_first_frame_over_its_limit_is_refused_with_its_length():
+    """The bytes of a stranger's frame are not kept, and the error says which limit it was."""
+    decoder = LengthPrefixDecoder(1000)
+    decoder.limit_frames(20)
+    assert decoder.feed(b"\0\0") == []
+    with pytest.raises(FrameTooLong, match=r"21 bytes .* limit of 20") as info:
+        decoder.feed(b"\x15" + bytes(5000))
+    assert (info.value.size, info.value.limit) == (21, 20)
+    assert decoder.refused
+    assert len(decoder.unfinished) < 100
+
+    decoder = LengthPrefixDecoder(1000)
+    decoder.limit_frames(20)
+    with pytest.raises(FrameTooLong, match=r"65535 .* limit of 1000"):
+        decoder.feed(b"\0\xff\xff")

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 import trio
 
+from rsocket_trio.errors import FrameTooLong
 from rsocket_trio.testing.transport_suite import check_transport
 from rsocket_trio.transports import FrameTransport, TrioWebSocketTransport, memory_transport_pair
 from rsocket_trio.transports.base import TransportInfo
@@ -105,3 +106,26 @@ async def test_the_suite_notices_broken_promises(
     with pytest.raises(BaseException) as caught:
         await check_transport(make_pair)
     assert caught.value.__notes__ == [f"check_transport: {check}, a to b"]
+
+
+async def test_the_first_frame_has_a_limit_of_its_own(make_pair: MakePair) -> None:
+    """A longer frame behind it waits until the limit is lifted, and is whole then."""
+    async with make_pair() as (client, server):
+        server.limit_frames(100)
+        await client.send_frames([bytes(100), bytes(5000), b"last"])
+        assert await server.receive_frames() == [bytes(100)]
+        server.limit_frames(None)
+        received: list[bytes] = []
+        while len(received) < 2:
+            received += await server.receive_frames()
+        assert received == [bytes(5000), b"last"]
+
+
+async def test_a_first_frame_over_its_limit(make_pair: MakePair) -> None:
+    """It is refused, and the rest of it can be dropped."""
+    async with make_pair() as (client, server):
+        server.limit_frames(100)
+        await client.send_frames([bytes(101)])
+        with pytest.raises(FrameTooLong, match=r"101 bytes .* limit of 100") as info:
+            await server.receive_frames()
+        assert info.value.limit == 100

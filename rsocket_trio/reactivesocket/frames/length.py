@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rsocket_trio.errors import LocalProtocolError, RemoteProtocolError
+from rsocket_trio.errors import FrameTooLong, LocalProtocolError, RemoteProtocolError
 
 from .header import HEADER_SIZE
 
@@ -50,10 +50,11 @@ class LengthDecoder:
         max_frame_size: The longest frame, in bytes without the length; longer ones are refused.
     """
 
-    __slots__ = ("_buffer", "_max_frame_size", "_needed", "_refused")
+    __slots__ = ("_at_most", "_buffer", "_first_only", "_max_frame_size", "_needed", "_refused")
 
     def __init__(self, max_frame_size: int) -> None:
-        self._max_frame_size = max_frame_size
+        self._max_frame_size = self._at_most = max_frame_size
+        self._first_only = False
         self._buffer = bytearray()
         self._needed = PREFIX_SIZE  # With fewer bytes no frame is whole.
         self._refused: int | None = None  # The invalid length; after it, every `feed` raises.
@@ -67,6 +68,13 @@ class LengthDecoder:
     def pending(self) -> bool:
         """Whether a part of a frame or of its length has arrived; an end now is not clean."""
         return bool(self._buffer)
+
+    def limit_frames(self, at_most: int | None) -> None:
+        """See `rsocket_trio.transports.base.FrameTransport.limit_frames`."""
+        self._first_only = at_most is not None
+        self._at_most = self._max_frame_size
+        if at_most is not None:
+            self._at_most = min(at_most, self._at_most)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Take bytes from the stream.
@@ -93,10 +101,10 @@ class LengthDecoder:
         whole = bytes(buffer)
         position, end = 0, len(whole)
         self._needed = PREFIX_SIZE
-        while end - position >= PREFIX_SIZE:
+        while end - position >= PREFIX_SIZE and not (frames and self._first_only):
             start = position + PREFIX_SIZE
             length = int.from_bytes(whole[position:start], "big")
-            if not _SMALLEST <= length <= PREFIX_SIZE + self._max_frame_size:
+            if not _SMALLEST <= length <= PREFIX_SIZE + self._at_most:
                 self._refused = length
                 buffer.clear()
                 if frames:
@@ -115,7 +123,11 @@ class LengthDecoder:
             return RemoteProtocolError(
                 f"a frame length of {length} is less than the smallest, {_SMALLEST}"
             )
-        return RemoteProtocolError(
-            f"a frame length of {length} is more than the limit of"
-            f" {PREFIX_SIZE + self._max_frame_size} (max_frame_size, plus {PREFIX_SIZE})"
+        size = length - PREFIX_SIZE
+        limit = self._at_most if size <= self._max_frame_size else self._max_frame_size
+        return FrameTooLong(
+            f"a frame length of {length} is more than the limit of {PREFIX_SIZE + limit}"
+            f" (max_frame_size, plus {PREFIX_SIZE})",
+            size=size,
+            limit=limit,
         )
