@@ -25,6 +25,7 @@ from .errors import (
     SetupError,
 )
 from .interactions.block import Block
+from .interactions.isolation import crash
 from .lease import LeaseOptions, LeaseSource, lease_options
 from .metadata.builder import Metadata
 from .metadata.mime_types import MIME, check_mime_name
@@ -266,7 +267,7 @@ async def _connection(
         if urgent is not None:
             raise  # Cancelled or KeyboardInterrupt
         raise InternalError(
-            "a task of the connection crashed; please report this with the traceback"
+            f"a task of the connection {crash(group, connection.transport)}"
         ) from group
     if refused is not None:
         raise refused

@@ -18,7 +18,7 @@
     ├─ StreamError                  an ERROR on one stream: code, data, stream_id
     │  ├─ ApplicationError  ├─ Rejected  ├─ Canceled  ├─ Invalid  ├─ CustomError
     ├─ MissingLease                 leases are in use, and no lease allows the request
-    └─ InternalError                a fault of this package: please report it
+    └─ InternalError                a task of a connection crashed: the text says where to look
 
 A handler that makes and raises a `StreamError` sends exactly that code and text to the peer. Every
 other exception stays in this process (see `rsocket_trio.responder`); so does a `StreamError` that
@@ -362,7 +362,11 @@ class MissingLease(RSocketError):
 
 
 class InternalError(RSocketError):
-    """A fault of this package. ``__cause__`` holds the original exception; please report it."""
+    """A task of a connection crashed. ``__cause__`` holds the original exception.
+
+    The text says whether this is a fault of this package, to be reported, or of a transport or
+    another object that the application gave.
+    """
 
 
 _STREAM_ERRORS: Final[dict[int, type[StreamError]]] = {

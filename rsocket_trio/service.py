@@ -30,7 +30,7 @@ from .errors import (
 )
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
-from .interactions.isolation import being_cancelled, failure_of, outcome_of, split
+from .interactions.isolation import contained, failure_of
 from .lease import LeaseOptions
 from .log_policy import logger
 from .protocol.interaction import Interaction
@@ -143,7 +143,7 @@ class Service:
         if "rsocket" not in self.protocols:
             check_speakable(transport)
         async with transport:
-            with _contained(transport):
+            with contained(transport.info, transport):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._serve, transport)
 
@@ -279,23 +279,3 @@ class Service:
         if isinstance(failure, ConnectionClosed):
             peer = connection.transport.info.peer
             logger.debug("the connection to %s is over: %s", peer, failure)
-
-
-@contextmanager
-def _contained(transport: FrameTransport) -> Iterator[None]:
-    """Log the exceptions of one connection, so that they do not end the others.
-
-    Raises:
-        trio.Cancelled: The server is being cancelled.
-        KeyboardInterrupt: Also `SystemExit`: they end the program.
-    """
-    try:
-        yield
-    except BaseException as error:  # `outcome_of` re-raises those that end the program
-        cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-        if rest is not None:
-            crash = outcome_of(rest)
-            peer = transport.info.peer
-            logger.error("the connection to %s crashed; please report this", peer, exc_info=crash)
-        if cancelled is not None:
-            raise cancelled from None

@@ -1,4 +1,4 @@
-"""Keep the errors of a handler within its stream: `outcome_of`, `leave_nurseries`.
+"""Keep the errors of a handler within its stream, and those of a connection within the connection.
 
 A handler may raise any error, and misuse cancel scopes in any way; this ends only its own stream.
 So any error is the outcome of its stream, also a `trio.Cancelled` without a cancelled scope. There
@@ -8,22 +8,32 @@ that end the whole program (`KeyboardInterrupt`, `SystemExit`).
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
 from trio.lowlevel import current_task
+
+from ..log_policy import logger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from trio.lowlevel import Task
 
+    from ..sockets.byte_stream import TransportInfo
+
 __all__ = [
     "being_cancelled",
+    "contained",
+    "crash",
     "failure_of",
     "isolated",
     "leave_nurseries",
     "outcome_of",
+    "parted",
     "split",
 ]
 
@@ -85,6 +95,97 @@ def split(
         return error.split(kinds)
     except Exception:  # of a subclass whose own `split` or `derive` fails
         return None, error
+
+
+def parted(error: BaseException) -> tuple[BaseException | None, Exception | None]:
+    """Split what a function of the application raised in a task of its own.
+
+    Returns:
+        The cancellation of the calling task, to be raised again after all else is done; and what
+        the function has failed with. One of the two, or both.
+
+    Raises:
+        KeyboardInterrupt: Or `SystemExit`: if ``error`` is one, or a group with one.
+    """
+    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
+    return cancelled, None if rest is None else outcome_of(rest)
+
+
+@contextmanager
+def contained(info: TransportInfo, carrier: object) -> Iterator[None]:
+    """Log the errors that come out of one connection, so that they do not end the others.
+
+    Args:
+        info: Facts about the connection.
+        carrier: The transport or stream that it runs over, which may be the application's.
+
+    Raises:
+        trio.Cancelled: The server is being cancelled.
+        KeyboardInterrupt: Also `SystemExit`: they end the program.
+    """
+    try:
+        yield
+    except BaseException as error:  # `parted` re-raises those that end the program
+        cancelled, failure = parted(error)
+        if failure is not None:
+            peer = info.peer or info.scheme
+            logger.error("the connection to %s %s", peer, crash(failure, carrier), exc_info=failure)
+        if cancelled is not None:
+            raise cancelled from None
+
+
+def crash(error: BaseException, carrier: object) -> str:
+    """Say whose fault an unexpected error is: ours, or that of an object of the application.
+
+    Args:
+        error: The error.
+        carrier: The transport or stream of the connection.
+    """
+    place = _place_of_others(error)
+    if place:
+        return f"crashed at {place}, which is not in rsocket_trio"
+    kind = type(carrier)
+    if not _is_ours(kind.__module__):
+        return (
+            f"crashed: check first what its {kind.__module__}.{kind.__qualname__} does and "
+            "returns; if that is right, please report this with the traceback"
+        )
+    return "crashed; please report this with the traceback"
+
+
+_OURS: Final = frozenset(
+    (
+        "attr",
+        "attrs",
+        "cbor2",
+        "h11",
+        "outcome",
+        "rsocket_trio",
+        "trio",
+        "trio_websocket",
+        "wsproto",
+    )
+)
+"""This package and what it depends on; an error in there is ours to look at first."""
+
+
+def _is_ours(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in _OURS or top in sys.stdlib_module_names
+
+
+def _place_of_others(error: BaseException) -> str:
+    """Return the innermost place in a traceback that is not in this package; empty if none is."""
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_place_of_others, error.exceptions)), "")
+    found = ""
+    place = error.__traceback__
+    while place is not None:
+        code = place.tb_frame.f_code
+        if not _is_ours(str(place.tb_frame.f_globals.get("__name__"))):
+            found = f"line {place.tb_lineno} of {code.co_filename}"
+        place = place.tb_next
+    return found
 
 
 def being_cancelled() -> bool:

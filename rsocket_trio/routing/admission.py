@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from ..errors import SetupError, addressed
-from ..interactions.isolation import being_cancelled, isolated, outcome_of, split
+from ..interactions.isolation import isolated, parted
 from ..log_policy import logger
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def _log_refusal(error: BaseException, name: str) -> None:
         trio.Cancelled: The connection is being cancelled.
         KeyboardInterrupt: Also `SystemExit`: they end the program.
     """
-    cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-    if rest is not None:
-        refusal = addressed(rest, SetupError)
+    cancelled, failure = parted(error)
+    if failure is not None:
+        refusal = addressed(failure, SetupError)
         if refusal is not None:
             refusal.with_traceback(None)  # a guard may raise one object again and again
             logger.info("refused the connection of %s: %s", name, refusal)
@@ -91,7 +91,7 @@ def _log_refusal(error: BaseException, name: str) -> None:
             logger.error(
                 "refused the connection of %s, because a guard of the Router failed",
                 name,
-                exc_info=outcome_of(rest),
+                exc_info=failure,
             )
     if cancelled is not None:
         raise cancelled

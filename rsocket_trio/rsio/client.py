@@ -11,6 +11,7 @@ import trio
 
 from ..errors import ConnectFailed, ConnectionClosed, InternalError, fresh_copy
 from ..interactions.block import Block
+from ..interactions.isolation import crash
 from ..protocol.retry import Retry
 from ..sockets.tls import check_context
 from ..transports.base import FrameTransport
@@ -98,10 +99,12 @@ async def connect(
                         yield connection
                     link.goodbye("")
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again
-                crash, _ = group.split(Exception)
-                if crash is None or block.error is not None:
+                faults, _ = group.split(Exception)
+                if faults is None or block.error is not None:
                     raise
-                raise InternalError("a task of the connection crashed") from group
+                raise InternalError(
+                    f"a task of the connection {crash(group, transport)}"
+                ) from group
 
 
 async def _refusal(connection: Connection, transport: FrameTransport) -> Exception | None:

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from ..errors import ConnectFailed, ConnectionClosed
-from ..interactions.isolation import being_cancelled, outcome_of, split
+from ..interactions.isolation import contained, parted
 from ..log_policy import logger
 from ..sealed import Sealed, make
 from ..sockets.connection_limit import ConnectionCounts, counts_of
@@ -73,19 +73,8 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        try:
+        with contained(transport.info, transport):
             await self._serve(transport)
-        except BaseException as error:  # `outcome_of` re-raises those that end the program
-            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-            if rest is not None:
-                peer = transport.info.peer or transport.info.scheme
-                logger.error(
-                    "the connection to %s crashed; please report this",
-                    peer,
-                    exc_info=outcome_of(rest),
-                )
-            if cancelled is not None:
-                raise cancelled from None
 
     async def _serve(self, transport: FrameTransport) -> None:
         try:
@@ -119,9 +108,9 @@ class _Registry:
         try:
             await on_connection(connection)
         except BaseException as error:  # judged: a cancellation of the connection goes on
-            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-            if rest is not None:
-                logger.error("on_connection failed", exc_info=outcome_of(rest))
+            cancelled, failure = parted(error)
+            if failure is not None:
+                logger.error("on_connection failed", exc_info=failure)
                 await connection.goodbye("the server failed")
             if cancelled is not None:
                 raise cancelled from None

@@ -14,6 +14,7 @@ import trio
 from ...errors import ConnectFailed, InternalError
 from ...home_thread import Home
 from ...interactions.block import Block
+from ...interactions.isolation import crash
 from ...sealed import Sealed, make
 from ...sockets.tls import check_context
 from ...uri import Uri
@@ -242,5 +243,5 @@ async def connect(
             if urgent is not None:
                 raise  # Cancelled or KeyboardInterrupt
             raise InternalError(
-                "a task of the Lumberjack client crashed; please report this with the traceback"
+                f"a task of the Lumberjack client {crash(group, shipper)}"
             ) from group

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-import trio
-
 from ...errors import ConnectionLost, single_error
-from ...interactions.isolation import being_cancelled, isolated, outcome_of, split
+from ...interactions.isolation import being_cancelled, isolated, parted
 from ...log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 
@@ -53,8 +51,8 @@ def _judge(error: BaseException, batch: Batch) -> bool:
         KeyboardInterrupt: Also `SystemExit`: they end the program.
     """
     lost = being_cancelled()
-    cancelled, rest = split(error, trio.Cancelled) if lost else (None, error)
-    alone = None if rest is None else single_error(rest)
+    cancelled, failure = parted(error)
+    alone = None if failure is None else single_error(failure)
     if isinstance(alone, RefusedBatch):
         logger.info(
             "refused a batch of %d events from %s; the connection is closed: %s",
@@ -62,14 +60,14 @@ def _judge(error: BaseException, batch: Batch) -> bool:
             batch.transport.peer or "a peer",
             alone,
         )
-    elif rest is not None and not (lost and isinstance(alone, ConnectionLost)):
+    elif failure is not None and not (lost and isinstance(alone, ConnectionLost)):
         logger.error(
             "the handler failed with %d of %d events of a batch from %s not acknowledged; the "
             "connection is closed, and the sender will send them again",
             len(batch) - batch.acknowledged,
             len(batch),
             batch.transport.peer or "a peer",
-            exc_info=outcome_of(rest),
+            exc_info=failure,
         )
     if cancelled is not None:
         raise cancelled

@@ -10,8 +10,7 @@ from typing import Final, final
 import attrs
 import trio
 
-from ...interactions.isolation import being_cancelled, outcome_of, split
-from ...log_policy import logger
+from ...interactions.isolation import contained
 from ...routing.events import handler_of_events
 from ...routing.router import Router
 from ...sealed import Sealed, make
@@ -79,20 +78,10 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        try:
+        with contained(stream.info, stream.stream):
             shared = await self._shared_by(stream.info)
             if shared is not None and not self.stopping:
                 await self._run(Receiver(stream, shared))
-        except BaseException as error:  # `outcome_of` re-raises those that end the program
-            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-            if rest is not None:
-                crash = outcome_of(rest)
-                peer = stream.info.peer
-                logger.error(
-                    "the connection to %s crashed; please report this", peer, exc_info=crash
-                )
-            if cancelled is not None:
-                raise cancelled from None
 
     async def _run(self, receiver: Receiver) -> None:
         self.receivers.add(receiver)

@@ -12,6 +12,7 @@ import trio
 
 from ...errors import ConnectFailed, InternalError, fresh_copy
 from ...interactions.block import Block
+from ...interactions.isolation import crash
 from ...protocol.retry import Retry
 from ...sealed import Sealed, make
 from ...sockets.byte_stream import ByteStream, TransportInfo
@@ -255,10 +256,12 @@ async def connect(
                     await connection.flush()
                     connection.lifecycle.close()
             except BaseExceptionGroup as group:  # of the nursery; what is no crash is raised again
-                crash, _ = group.split(Exception)
-                if crash is None or block.error is not None:
+                faults, _ = group.split(Exception)
+                if faults is None or block.error is not None:
                     raise
-                raise InternalError("a task of the connection crashed") from group
+                raise InternalError(
+                    f"a task of the connection {crash(group, stream.stream)}"
+                ) from group
 
 
 async def _open(

@@ -9,8 +9,7 @@ from typing import Final, TypeAlias, final
 import attrs
 import trio
 
-from ...interactions.isolation import being_cancelled, outcome_of, split
-from ...log_policy import logger
+from ...interactions.isolation import contained
 from ...responder import Responder
 from ...sealed import Sealed, make
 from ...sockets.allowed import Allowed, check_allowed
@@ -71,20 +70,10 @@ class _Registry:
             trio.Cancelled: The server is being cancelled.
             KeyboardInterrupt: Also `SystemExit`: they end the program.
         """
-        try:
+        with contained(stream.info, stream.stream):
             methods = await self.accept(stream.info)
             if methods is not None and not self.stopping:
                 await self._run(stream, methods)
-        except BaseException as error:  # `outcome_of` re-raises those that end the program
-            cancelled, rest = split(error, trio.Cancelled) if being_cancelled() else (None, error)
-            if rest is not None:
-                crash = outcome_of(rest)
-                peer = stream.info.peer or stream.info.scheme
-                logger.error(
-                    "the connection to %s crashed; please report this", peer, exc_info=crash
-                )
-            if cancelled is not None:
-                raise cancelled from None
 
     async def _run(self, stream: ByteStream, methods: Methods) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
