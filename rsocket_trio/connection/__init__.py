@@ -4,7 +4,7 @@ The modules, in reading order. Every connection consists of these:
 
 - ``connection``: puts the parts of a connection together, and owns its nursery
 - ``engine``: the tasks of a connection, from its first to its end, for every wire with handlers
-- ``lifecycle``: accepted, draining, over; and the callbacks for each
+- ``lifecycle``: the phases of a connection, and the callbacks for each change
 - ``establish``: how a connection begins, on both sides
 - ``closing``: closes a transport so that the peer can read the last frames
 - ``workload``: the requests of the peer that wait or run

@@ -6,17 +6,16 @@ The owner of the transport closes the socket then: `rsocket_trio.service` at a s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
+
+from .lifecycle import LINGER
 
 if TYPE_CHECKING:
     from ..transports.base import FrameTransport
 
 __all__ = ["close_politely"]
-
-_LINGER: Final = 1.0
-"""How long the peer may take to read the last frames and to close too, in seconds."""
 
 
 async def close_politely(transport: FrameTransport) -> None:
@@ -32,6 +31,6 @@ async def close_politely(transport: FrameTransport) -> None:
     Checkpoint: always.
     If cancelled: close the transport.
     """
-    with trio.move_on_after(_LINGER):
+    with trio.move_on_after(LINGER):
         if await transport.close_sending():
             await transport.drop_received()

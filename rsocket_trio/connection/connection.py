@@ -32,7 +32,7 @@ from .incoming_requests import IncomingRequests
 from .keepalive import watch
 from .latency import Timed
 from .leases import Leases
-from .lifecycle import Lifecycle
+from .lifecycle import Lifecycle, Phase
 from .outbox import Outbox
 from .reader import Reader
 from .resumed_leases import run_leases
@@ -135,7 +135,7 @@ class Connection:
         if leases is not None:
             responder = Timed(responder, leases.latency)
         self._requests.responder = self._first_steps.responder = responder
-        if self.lifecycle.draining is None and self.lifecycle.failure is None:
+        if self.lifecycle.phase is Phase.OPEN:
             self.admission.refusal = None
 
     async def run(
@@ -175,12 +175,13 @@ class Connection:
         await self._engine.run(reader, begin)
 
     def close_gracefully(self, reason: str = "") -> None:
-        """Send CONNECTION_CLOSE, let the open streams finish, then end."""
+        """Send CONNECTION_CLOSE, let the open streams finish, then end with the peer."""
         lifecycle = self.lifecycle
-        if lifecycle.failure is None and lifecycle.draining is None:
+        if lifecycle.phase is Phase.OPEN:
             frame = encode_error(0, ErrorCode.CONNECTION_CLOSE, reason.encode())
             self.outbox.put_urgent(frame)
-            lifecycle.drain(trio.ClosedResourceError("the connection was closed here"))
+            error = trio.ClosedResourceError("the connection was closed here")
+            lifecycle.drain(error, linger=True)
 
     # -- callbacks of the parts -------------------------------------------------------------
 

@@ -108,7 +108,7 @@ class Engine:
                     async with trio.open_nursery() as nursery:
                         await begin(nursery)
                         try:
-                            await lifecycle.ended.wait()
+                            await lifecycle.run_out()
                             await self._release_in_turns()
                         finally:
                             # Handlers may need some time to end; this does not wait for them.

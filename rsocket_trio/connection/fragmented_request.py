@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
-from ..errors import ErrorCode, RemoteProtocolError
+from ..errors import RemoteProtocolError
 from ..frames.header import COMPLETE, FrameType
 from ..interactions.handler_errors import error_frame_for, forget_frames
 from ..interactions.isolation import outcome_of
@@ -60,16 +60,16 @@ class FragmentedRequest(Operation):
         try:
             whole = self.whole(flags, metadata, data)
         except RemoteProtocolError as error:
-            self._drop()
             self.requests.refuse(self.stream_id, self.frame_type, error.code, str(error))
+            self._drop()
             return
         if whole is not None:
             payload, _ = whole
-            self.requests.forget(self)
             size = len(payload.data) + len(payload.metadata or b"")
             self.requests.take_on(
                 self.frame_type, self.stream_id, self.complete, self.initial_n, payload, size
             )
+            self.requests.forget(self)
         elif data and self.undecided:
             self._decide()
 
@@ -82,11 +82,8 @@ class FragmentedRequest(Operation):
         assembling = self.assembling
         if assembling is None:
             return
-        refusal = self.requests.refusal(assembling.size)
-        if refusal is not None:
-            # The request is refused before the metadata are read.
-            self._drop()
-            self.requests.refuse(self.stream_id, self.frame_type, ErrorCode.REJECTED, refusal)
+        if self.requests.refuse_without_room(self, assembling.size):
+            self._drop()  # before the metadata are read
             return
         interaction = _INTERACTIONS[self.frame_type]
         try:
@@ -95,18 +92,18 @@ class FragmentedRequest(Operation):
                 self.requests.responder.body_responder, interaction, assembling.metadata
             )
         except BaseException as error:  # as of a handler: it ends this one request
-            self._drop()
             failure = outcome_of(error)
             answer = error_frame_for(failure, self.stream_id, self.outbound.max_frame_size)
             if self.frame_type != _REQUEST_FNF:
                 self.outbound.send_control(answer)
+            self._drop()
             forget_frames(failure)
             return
         if responder is not None:
             self.assembling = None
             so_far = assembling.finish()
-            self.requests.forget(self)
             self.requests.take_on_body(self, so_far, responder)
+            self.requests.forget(self)
 
     def receive_request_n(self, n: int) -> None:
         # A requester may grant more demand at any time, also before its request is whole.

@@ -6,6 +6,9 @@ assembles requests in fragments.
 If leases are in use, each request counts against the lease that we granted. Requests beyond the
 lease are answered with REJECTED, also before the first lease (Protocol.md, "Lease Semantics"). A
 request in fragments counts with its first fragment, before any of its bytes are kept.
+
+While the connection drains, new requests are refused. A request whose first fragment came before
+that has begun, and is answered.
 """
 
 from __future__ import annotations
@@ -97,7 +100,7 @@ class IncomingRequests:
         self._max_metadata = config.limits.max_metadata_size
         self._prefetch = config.prefetch
         self._parity = int(is_peers(1, client))
-        self._incomplete = 0
+        self._incomplete: set[FragmentedRequest] = set()
 
     # -- the hot path -----------------------------------------------------------------------
 
@@ -129,6 +132,8 @@ class IncomingRequests:
         elif metadata is not None and len(metadata) > self._max_metadata:
             text = too_much_metadata(self._max_metadata)
             self.refuse(stream_id, frame_type, ErrorCode.INVALID, text)
+        elif self.refused is not None:
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused)
         elif flags & FOLLOWS:
             self._begin_fragmented(frame_type, stream_id, flags, initial_n, metadata, data)
         else:
@@ -147,13 +152,15 @@ class IncomingRequests:
         if self._leases is not None and not self._leases.spend():
             self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _BEYOND)
             return
+        if self.refused is not None:
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, self.refused)
+            return
         workload = self._workload
         first_steps = self._first_steps
         payload = Payload(frame[PAYLOAD_HEAD:])
         size = len(frame) - PAYLOAD_HEAD
         if not (
             first_steps.left
-            and self.refused is None
             and (not workload.active or workload.has_room(size))
             and first_steps.run(stream_id, payload, size)
         ):
@@ -163,13 +170,8 @@ class IncomingRequests:
         """Run, queue or refuse a whole REQUEST_RESPONSE."""
         workload = self._workload
         active = workload.active
-        if (
-            self.refused is not None
-            or active >= workload.max_active
-            or (active and workload.size + size > workload.max_size)
-        ):
-            text = self.refused or _TOO_MANY
-            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, text)
+        if active >= workload.max_active or (active and workload.size + size > workload.max_size):
+            self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _TOO_MANY)
             return
         first_steps = self._first_steps
         if first_steps.left and first_steps.run(stream_id, payload, size):
@@ -190,7 +192,7 @@ class IncomingRequests:
         payload: Payload,
         size: int,
     ) -> None:
-        """Hand a whole request of ``size`` bytes to the crew, or refuse it.
+        """Hand a whole request of ``size`` bytes to the crew, or refuse it for want of room.
 
         Only the flag COMPLETE is used here, and only for a channel.
         """
@@ -198,8 +200,8 @@ class IncomingRequests:
             self._receive_request_response(stream_id, payload, size)
             return
         workload = self._workload
-        if self.refused is not None or not workload.has_room(size):
-            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+        if not workload.has_room(size):
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, _TOO_MANY)
             return
         operation: ResponderOperation
         if frame_type == _REQUEST_FNF:
@@ -237,9 +239,7 @@ class IncomingRequests:
         """Accept a request that ``responder`` reads while it arrives; ``payload`` has arrived."""
         stream_id = request.stream_id
         size = len(payload.data) + len(payload.metadata or b"")
-        refusal = self.refusal(size)
-        if refusal is not None:
-            self.refuse(stream_id, request.frame_type, ErrorCode.REJECTED, refusal)
+        if self.refuse_without_room(request, size):
             return
         operation = responder_of_body(
             request.frame_type,
@@ -257,8 +257,8 @@ class IncomingRequests:
         size = len(metadata)
         if size > self._max_metadata:
             self._drop(Interaction.METADATA_PUSH, too_much_metadata(self._max_metadata))
-        elif (refusal := self.refusal(size)) is not None:
-            self._drop(Interaction.METADATA_PUSH, refusal)
+        elif self.refused is not None or not self._workload.has_room(size):
+            self._drop(Interaction.METADATA_PUSH, self.refused or _TOO_MANY)
         else:
             operation = MetadataPushResponder(self._sender, metadata, self.responder)
             self._workload.add(operation, size)
@@ -303,27 +303,28 @@ class IncomingRequests:
         data: bytes,
     ) -> None:
         """Begin to assemble a request, with its first fragment."""
-        if self.refused is not None or not self._has_room_for_fragments():
-            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, self.refused or _TOO_MANY)
+        if self._workload.active + len(self._incomplete) >= self._limits.max_active_requests:
+            self.refuse(stream_id, frame_type, ErrorCode.REJECTED, _TOO_MANY)
             return
         request = FragmentedRequest(self, self._sender, frame_type, stream_id, initial_n)
         request.assembling = self._sender.account.reassembler(stream_id, self._max_metadata)
         # C beside F in REQUEST_CHANNEL applies to the whole payload.
         request.complete = flags & COMPLETE
-        self._incomplete += 1
+        self._incomplete.add(request)
         self._table[stream_id] = request
         request.receive_payload(FOLLOWS, metadata, data)
 
-    def refusal(self, size: int) -> str | None:
-        """Why a request of ``size`` bytes is refused now; ``None`` if it is accepted."""
-        if self.refused is not None or not self._workload.has_room(size):
-            return self.refused or _TOO_MANY
-        return None
-
-    def _has_room_for_fragments(self) -> bool:
-        return self._workload.active + self._incomplete < self._limits.max_active_requests
+    def refuse_without_room(self, request: FragmentedRequest, size: int) -> bool:
+        """Refuse a request in fragments, if it has no room with the ``size`` bytes that it has."""
+        if self._workload.has_room(size):
+            return False
+        self.refuse(request.stream_id, request.frame_type, ErrorCode.REJECTED, _TOO_MANY)
+        return True
 
     def forget(self, request: FragmentedRequest) -> None:
-        """Remove a request in fragments that is whole, or will never be."""
-        self._incomplete -= 1
+        """Remove a request in fragments that is taken on or refused already, or was given up.
+
+        Not before: without it a connection that drains may have nothing open, and end.
+        """
+        self._incomplete.discard(request)
         self._sender.finish(request)

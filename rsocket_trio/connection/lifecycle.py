@@ -1,4 +1,13 @@
-"""The states of a connection: accepted, draining, over. `Lifecycle`.
+"""The phases of a connection, from its beginning to its end: `Lifecycle`.
+
+    phase       what happens in it                             what ends it
+    OPEN        requests of both sides begin                   drain, end
+    DRAINING    what began may finish; requests of ours fail,  the last stream: LINGERING if we
+                those of the peer are refused, each by an      have announced the end, else
+                answer                                         CLOSED; or end
+    LINGERING   nothing is open; requests that crossed our     the peer's end, or its announcement,
+                announcement are refused as before             or `LINGER` seconds
+    CLOSED      what is queued leaves, then `close_politely`
 
 It depends on no other part. A part that finds out that the connection is over calls `end`; parts
 that have to act on it have registered callbacks before. Everything is synchronous: when `end`
@@ -9,7 +18,8 @@ loop (`Connection`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -21,21 +31,38 @@ from ..log_policy import logger
 if TYPE_CHECKING:
     from ..errors import RemoteProtocolError
 
-__all__ = ["Lifecycle"]
+__all__ = ["LINGER", "Lifecycle", "Phase"]
+
+LINGER: Final = 1.0
+"""How long a peer may take to read our last frames and to close too, in seconds. A peer of this
+package closes as soon as it has read them, so this is a round trip and a busy moment of its loop.
+A peer that never closes delays the stop of a server by this time."""
 
 OnEnd: TypeAlias = Callable[[Exception, bytes | None], None]
 OnDrain: TypeAlias = Callable[[Exception], None]
 
 
+class Phase(Enum):
+    """The phases of a connection; the table above says what they mean."""
+
+    OPEN = "open"
+    DRAINING = "draining"
+    LINGERING = "lingering"
+    CLOSED = "closed"
+
+
 class Lifecycle:
-    """The states of one connection, and the callbacks for each.
+    """The phase of one connection, and the callbacks for each change. Nothing else sets it.
 
     Attributes:
+        phase: The phase.
         established: Whether the connection is accepted. A client knows it from the first frame
             that a server sends only after it has accepted the SETUP.
         failure: Why the connection is over; ``None`` while it is not.
         draining: The error with which the connection ends once its open streams have finished;
             ``None`` while new streams may begin.
+        drain_begun: Set when the draining begins, or the connection is over.
+        drained: Set when the connection lingers, or is over.
         ended: Set when the connection is over.
         acceptance: Set when `established` becomes true, or the connection is over.
         on_end: Called, in order, with the reason for the end and the last ERROR frame.
@@ -46,9 +73,12 @@ class Lifecycle:
     """
 
     def __init__(self, *, established: bool, peer: Callable[[], str]) -> None:
+        self.phase = Phase.OPEN
         self.established = established
         self.failure: Exception | None = None
         self.draining: Exception | None = None
+        self.drain_begun = trio.Event()
+        self.drained = trio.Event()
         self.ended = trio.Event()
         self.acceptance = trio.Event()
         self.on_end: list[OnEnd] = []
@@ -56,6 +86,7 @@ class Lifecycle:
         self.is_idle: Callable[[], bool] = _never
         self.peer = peer
         self.home = Home()
+        self._lingers = False
 
     def accepted(self) -> None:
         """Client: record that the server has accepted the SETUP."""
@@ -74,11 +105,12 @@ class Lifecycle:
         """
         if self.failure is not None:
             return
+        self.phase = Phase.CLOSED
         self.failure = error
         for tell in self.on_end:
             tell(error, last_words)
-        self.ended.set()
-        self.acceptance.set()
+        for event in (self.ended, self.drained, self.drain_begun, self.acceptance):
+            event.set()
 
     def close(self) -> None:
         """End the connection at our own wish; queued frames are still sent."""
@@ -122,21 +154,48 @@ class Lifecycle:
 
     # -- draining ---------------------------------------------------------------------------
 
-    def drain(self, error: Exception) -> None:
+    def drain(self, error: Exception, *, linger: bool = False) -> None:
         """Allow no new streams; end with ``error`` once the open streams have finished.
 
         (Protocol.md, "Error Codes", CONNECTION_CLOSE: both sides wait for outstanding streams.)
+
+        Args:
+            error: The error of every later request. The first call's is kept.
+            linger: The peer has been told, and will close when it has finished: until then,
+                requests that have crossed the announcement are answered. If the peer announces its
+                own end besides, it waits for nothing.
         """
-        if self.failure is not None or self.draining is not None:
-            return
-        self.draining = error
-        for tell in self.on_drain:
-            tell(error)
+        if self.phase is Phase.OPEN:
+            self.phase = Phase.DRAINING
+            self.draining = error
+            self._lingers = linger
+            for tell in self.on_drain:
+                tell(error)
+            self.drain_begun.set()
+        elif not linger:
+            self._lingers = False
         self.check_drained()
 
     def check_drained(self) -> None:
-        """While draining, end the connection if the last stream or request has finished."""
-        if self.draining is not None and self.is_idle():
+        """While draining, go on to the next phase if the last stream or request has finished."""
+        if self.draining is None or self.failure is not None or not self.is_idle():
+            return
+        if self._lingers:
+            self.phase = Phase.LINGERING
+            self.drained.set()
+        else:
+            self.end(self.draining)
+
+    async def run_out(self) -> None:
+        """Wait until the connection is over; end it when it has lingered for `LINGER` seconds.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        await self.drained.wait()
+        with trio.move_on_after(LINGER):
+            await self.ended.wait()
+        if self.draining is not None:
             self.end(self.draining)
 
 

@@ -1,4 +1,4 @@
-"""The states of a connection: each part learns of the end once, and in a fixed order."""
+"""The phases of a connection: each part learns of the end once, and in a fixed order."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ClientResume, Retry, connect
+from rsocket_trio import ClientResume, ClosedByPeer, Retry, connect
 from rsocket_trio.errors import (
     ConnectionLost,
     ErrorCode,
@@ -244,7 +244,7 @@ async def test_a_server_that_closes_is_not_resumed(autojump_clock):
         await peer.drain()
         await peer.aclose()
         await asking.done.wait()
-        assert isinstance(asking.outcome, ConnectionLost)
+        assert isinstance(asking.outcome, ClosedByPeer)
         await trio.sleep(1000)
         assert script.dialled == 1
 
