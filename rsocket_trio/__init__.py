@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         RSocketError,
         SetupError,
         StreamError,
+        StreamIdsExhausted,
         UnsupportedSetup,
     )
     from .interactions.demand import PayloadStream, StreamStatistics
@@ -177,6 +178,7 @@ __all__ = [
     "SetupError",
     "SimpleAuthentication",
     "StreamError",
+    "StreamIdsExhausted",
     "StreamStatistics",
     "StreamedPayload",
     "Tracing",
@@ -207,7 +209,7 @@ _HOMES: Final = {
             "ConnectionLost CustomError ErrorCode FrameTooLong InternalError Invalid InvalidSetup "
             "LocalProtocolError MalformedFrame MetadataError MetadataTooLarge MissingLease "
             "ProtocolError Rejected RejectedResume RejectedSetup RemoteProtocolError "
-            "RSocketError SetupError StreamError UnsupportedSetup"
+            "RSocketError SetupError StreamError StreamIdsExhausted UnsupportedSetup"
         ),
         "interactions.demand": "PayloadStream StreamStatistics",
         "interactions.payload_body": "PayloadBody",

@@ -3,6 +3,7 @@
     RSocketError
     ├─ ProtocolError                base: one side broke the rules of the protocol
     │  ├─ LocalProtocolError        you asked for something illegal; nothing was sent
+    │  │  └─ StreamIdsExhausted     a connection has sent all requests it can: make a new one
     │  └─ RemoteProtocolError       the peer did; the stream or the connection is over
     │     └─ MalformedFrame         bytes that cannot be read as a frame
     │        └─ MetadataLengthError its metadata runs past its end
@@ -61,6 +62,7 @@ __all__ = [
     "RemoteProtocolError",
     "SetupError",
     "StreamError",
+    "StreamIdsExhausted",
     "UnsupportedSetup",
     "addressed",
     "fresh_copy",
@@ -122,6 +124,15 @@ class ProtocolError(RSocketError):
 
 class LocalProtocolError(ProtocolError):
     """You asked for something the protocol does not allow; nothing was sent."""
+
+
+class StreamIdsExhausted(LocalProtocolError):
+    """The connection has sent as many requests as it can; nothing was sent.
+
+    Each request has an id of its own, and a connection of RSocket has 2^30 of them for each side.
+    Open streams go on. For more requests make a new connection: a client with
+    `ClientResume.fresh_session` does so itself, before the ids are used up.
+    """
 
 
 class RemoteProtocolError(ProtocolError):

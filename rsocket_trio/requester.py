@@ -65,8 +65,8 @@ class Requester(
 
     Before anything is sent, every request raises `TypeError` if the payload is not a `Payload` of
     bytes; `MetadataError` if its metadata cannot be encoded, or the connection's metadata MIME type
-    has no place for them; and `LocalProtocolError` if the route is given twice, the connection is
-    not accepted yet (in `Responder.accept`), or its 2^30 stream ids are used up.
+    has no place for them; `LocalProtocolError` if the route is given twice, or the connection is
+    not accepted yet (in `Responder.accept`); and `StreamIdsExhausted` if its 2^30 ids are used up.
 
     `rsocket_trio.connect` gives one; acceptors and handlers get one for requests to the peer. Any
     number of tasks may use it at the same time. Each request waits in its caller's task, so a

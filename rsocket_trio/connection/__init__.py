@@ -45,7 +45,7 @@ Sessions that outlive their connections:
 - ``retention``: the frames that one end keeps for the other, within bounds
 - ``dialling``: functions of applications that make transports
 - ``resume_client``: a session at a client: dials again, and offers to resume
-- ``fresh_sessions``: a new session after the server has forgotten the old one
+- ``fresh_sessions``: a new session after one that is over or drains
 - ``session_store``: finds the sessions of a server by their tokens
 - ``resume_server``: the sessions of a server
 """

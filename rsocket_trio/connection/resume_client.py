@@ -9,7 +9,8 @@ offers to resume. The answer of the server decides:
     any other ERROR                           `RejectedResume`, and no other attempt
 
 A dialler that makes no connection counts as an attempt too. A dialler that fails in another way
-(`connection/dialling.py`) ends the session: it would fail again.
+(`connection/dialling.py`) ends the session: it would fail again. Another session may follow a
+session that is over: `rsocket_trio.connection.fresh_sessions`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ClientSession:
         resume: The settings of resumption.
         dial: Makes transports.
         config: The settings of its connection.
-        refused: Whether the server refused to resume it, so that a new session may begin.
+        dialler_failed: Whether a fault of the dialler has ended it.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ClientSession:
             interval=config.keepalive_interval,
             max_lifetime=config.max_lifetime,
         )
-        self.refused = False
+        self.dialler_failed = False
         self.resume = resume
         self.dial = dial
         self.config = config
@@ -132,6 +133,7 @@ class ClientSession:
                             raise
                         except Exception as error:  # from the application's dialler
                             logger.exception("the dialler failed, so the session is not resumed")
+                            self.dialler_failed = True
                             link.fail("the dialler failed", error)
                             return
                         attachment = await self._offer(transport, connection)
@@ -187,14 +189,15 @@ class ClientSession:
         if not log.can_replay_from(position):
             reason = "frames that the server has not received are not retained any more"
             last_words = encode_error(0, ErrorCode.CONNECTION_ERROR, reason.encode())
-            await transport.send_frames([last_words])
-            self.link.fail(reason)
+            try:
+                await transport.send_frames([last_words])
+            finally:
+                self.link.fail(reason)  # also if this transport is broken already
             return None
         return self.link.attach(transport, peer_received=position, received=frames[1:])
 
     def _refused(self, error: RejectedResume, connection: Connection) -> None:
         if self.resume.fresh_session:
-            self.refused = True
             lost = ConnectionLost(f"the session was not resumed: {error}")
             lost.__cause__ = error
             connection.lifecycle.end(lost)

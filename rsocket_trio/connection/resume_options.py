@@ -35,10 +35,11 @@ class ClientResume:
             who knows it can take the session over. 16 random bytes by default; servers may refuse
             shorter tokens (`ServerResume.min_token_size`).
         retry: When to dial again. At first within 0.1 s, then at growing intervals.
-        fresh_session: If the server refuses to resume, begin a new session, with a token and a
-            SETUP of its own, and ask the client's acceptor again. Open streams fail with
-            `ConnectionLost`, and so do requests until the new session has begun; the requester
-            goes on. Without this everything ends with `RejectedResume`.
+        fresh_session: Begin a new session after one that cannot be resumed, also after one that
+            the server has closed (it was stopped) and when stream ids are nearly used up. It has a
+            token and a SETUP of its own, and the client's acceptor is asked again. The requester
+            goes on with it, open streams do not. ``retry`` says how often and when to dial, without
+            an end if it has none. Only a server that refuses the SETUP ends this.
     """
 
     session_lifetime: float = attrs.field(default=60.0, validator=SECONDS)

@@ -10,7 +10,16 @@ import pytest
 import trio
 import trustme
 
-from rsocket_trio import ClientResume, Payload, Responder, ServerResume, connect, serve
+from rsocket_trio import (
+    ClientResume,
+    ConnectionClosed,
+    Payload,
+    Responder,
+    Retry,
+    ServerResume,
+    connect,
+    serve,
+)
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports import open_transport
 
@@ -124,3 +133,35 @@ async def test_a_transport_that_is_closed_before_it_is_used():
             assert await requester.request_response(Payload(b"x")) == Payload(b"x")
         await server.aclose()
     assert len(transports) == 3
+
+
+@pytest.mark.parametrize("ending", ["stopped", "killed"])
+async def test_a_client_goes_on_at_the_next_server(ending):
+    """A deploy and a crash look alike to the same requester: it goes on at the next process."""
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def run(task_status):
+            with scope:
+                uri = "tcp://127.0.0.1:0"
+                await serve(Echo(), uri, resume=ServerResume(), task_status=task_status)
+
+        server = await nursery.start(run)
+        uri = server.uris[0]
+        resume = ClientResume(fresh_session=True, retry=Retry(initial_delay=0.01, max_delay=0.1))
+        async with connect(uri, resume=resume) as requester:
+            if ending == "stopped":
+                await server.aclose()
+            else:
+                scope.cancel()
+            again = await nursery.start(partial(serve, Echo(), uri, resume=ServerResume()))
+            with trio.fail_after(30):
+                while True:
+                    try:
+                        answer = await requester.request_response(Payload(b"x"))
+                    except ConnectionClosed:
+                        await trio.sleep(0.01)
+                        continue
+                    break
+            assert answer == Payload(b"x")
+        await again.aclose()

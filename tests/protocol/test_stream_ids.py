@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rsocket_trio.errors import LocalProtocolError
+from rsocket_trio.errors import StreamIdsExhausted
 from rsocket_trio.protocol.stream_ids import MAX_STREAM_ID, StreamIds, is_peers
 
 
@@ -21,8 +21,20 @@ def test_all_ids_used_up(client, last):
     ids = StreamIds(client, start=last)
     assert ids.next(()) == last
     for _ in range(2):
-        with pytest.raises(LocalProtocolError, match="new connection"):
+        with pytest.raises(StreamIdsExhausted, match="new connection"):
             ids.next(())
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_another_connection_is_asked_for_in_time(reuse):
+    """The callback comes once, and with enough ids left; ids that are re-used need none."""
+    told = []
+    ids = StreamIds(True, reuse=reuse, start=MAX_STREAM_ID - 2**24)
+    ids.on_nearly_used_up = lambda: told.append(1)
+    ids.next(())
+    assert told == []
+    assert [ids.next(()), ids.next(())] == [MAX_STREAM_ID - 2**24 + 2, MAX_STREAM_ID - 2**24 + 4]
+    assert told == ([] if reuse else [1])
 
 
 @pytest.mark.parametrize(("client", "first"), [(True, 1), (False, 2)])
@@ -48,7 +60,7 @@ def test_all_ids_in_use(start):
     while start <= 5:
         ids.next(())
         start += 2
-    with pytest.raises(LocalProtocolError, match="in use"):
+    with pytest.raises(StreamIdsExhausted, match="in use"):
         ids.next({1, 3, 5})
     assert ids.next({1, 5}) == 3
 
@@ -61,7 +73,7 @@ def test_an_id_in_use_is_never_given_out(client, endings, last):
     for ending in endings:
         try:
             stream_id = ids.next(in_use)
-        except LocalProtocolError:
+        except StreamIdsExhausted:
             assert set(in_use) == set(range(1 if client else 2, last + 1, 2))
         else:
             assert stream_id not in in_use

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from rsocket_trio.connection import stream_table
-from rsocket_trio.errors import ConnectionClosed, ErrorCode, LocalProtocolError, Rejected
+from rsocket_trio.errors import ConnectionClosed, ErrorCode, Rejected, StreamIdsExhausted
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -264,7 +264,7 @@ async def refused_in_every_way(requester) -> None:
         (read, requester.request_stream(Payload())),
         (read, requester.request_channel([Payload()])),
     ]:
-        with trio.fail_after(30), pytest.raises(LocalProtocolError, match="new connection"):
+        with trio.fail_after(30), pytest.raises(StreamIdsExhausted, match="new connection"):
             await ask(argument)
 
 

@@ -21,8 +21,8 @@ from ...connection.outbox import Outbox
 from ...connection.reader import READ_ERRORS
 from ...errors import (
     ConnectionClosed,
-    LocalProtocolError,
     RemoteProtocolError,
+    StreamIdsExhausted,
     fresh_copy,
     outcome_of_ours,
 )
@@ -209,7 +209,7 @@ class ClientConnection:
 
         Raises:
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
-            LocalProtocolError: The ids of this connection are used up.
+            StreamIdsExhausted: The ids of this connection are used up.
             ResourceExhausted: The body is too long for a frame.
             RuntimeError: The caller is in another thread than the connection.
 
@@ -236,7 +236,9 @@ class ClientConnection:
         if stream_id > _LAST_ID:
             if reserved:
                 self.outbox.release(HEADER_SIZE + size)
-            raise LocalProtocolError("all stream ids of this connection are used up: connect again")
+            raise StreamIdsExhausted(
+                "the stream ids of this connection are used up (2^31 calls): connect again"
+            )
         self._next_id = stream_id + 2
         self.calls[stream_id] = call
         frame = _pack(size, stream_id, _REQUEST, flags) + body

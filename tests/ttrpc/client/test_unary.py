@@ -7,7 +7,13 @@ import pytest
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectionClosed, ConnectionLost, LocalProtocolError, RemoteProtocolError
+from rsocket_trio import (
+    ConnectionClosed,
+    ConnectionLost,
+    LocalProtocolError,
+    RemoteProtocolError,
+    StreamIdsExhausted,
+)
 from rsocket_trio.ttrpc import (
     AnyMessage,
     CallError,
@@ -411,7 +417,7 @@ async def test_ids_are_used_up():
         client._connection._next_id = 2**32 - 1
         nursery.start_soon(client.unary, ECHO, b"")
         assert (await stranger.frame()).stream_id == 2**32 - 1
-        with pytest.raises(LocalProtocolError, match="connect again"):
+        with pytest.raises(StreamIdsExhausted, match="connect again"):
             await client.unary(ECHO, b"")
         await stranger.send(answer(2**32 - 1))
         await trio.testing.wait_all_tasks_blocked()
