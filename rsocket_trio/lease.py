@@ -100,20 +100,36 @@ class LeaseGranter:
     ) -> None:
         self.fallback = fallback
         self.last: Lease | None = None
-        self._subscribers: dict[Callable[[Lease], None], None] = {}  # many come and go on a server
+        # Many come and go on a server.
+        self._subscribers: dict[Callable[[Lease], None], Callable[[], None]] = {}
 
     def grant(self, lease: Lease) -> None:
-        """Grant a lease to each connection, in place of the one it has."""
+        """Grant a lease to each connection, in place of the one it has.
+
+        Raises:
+            RuntimeError: The caller is in another thread than one of the connections. Then no
+                connection gets the lease.
+        """
+        for check_thread in list(self._subscribers.values()):
+            check_thread()
         self.last = lease
         for on_lease in list(self._subscribers):
             on_lease(lease)
 
 
 @contextmanager
-def subscribe(source: LeaseGranter, on_lease: Callable[[Lease], None]) -> Iterator[None]:
-    """Call ``on_lease`` with every lease from `LeaseGranter.grant` while the block runs."""
+def subscribe(
+    source: LeaseGranter, on_lease: Callable[[Lease], None], check_thread: Callable[[], None]
+) -> Iterator[None]:
+    """Call ``on_lease`` with every lease from `LeaseGranter.grant` while the block runs.
+
+    Args:
+        source: The granter.
+        on_lease: Called with a lease.
+        check_thread: Called before that; raises if this is not the thread of ``on_lease``.
+    """
     subscribers = source._subscribers  # noqa: SLF001 - same module; applications must not use it
-    subscribers[on_lease] = None
+    subscribers[on_lease] = check_thread
     try:
         yield
     finally:

@@ -322,6 +322,7 @@ class Requester(
         Checkpoint: always.
         If cancelled: nothing was sent.
         """
+        self._sender.home.check("this requester")
         outbox = self._connection.outbox
         check_metadata_push(metadata, self._connection.config.limits.max_frame_size)
         frame = encode_metadata_push(metadata)

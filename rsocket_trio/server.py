@@ -75,7 +75,7 @@ class Server(RunningServer, metaclass=Sealed, given="serve gives one to task_sta
             dropped_events=registry.dropped_by_all(Interaction.FIRE_AND_FORGET),
         )
 
-    def _stop_connections(self) -> None:
+    def _stop_connections(self, _grace: float) -> None:
         self._service.registry.stop()
         if self._service.sessions is not None:
             self._service.sessions.stop()

@@ -62,7 +62,11 @@ class Collector(metaclass=Sealed, given="collect gives one to task_status"):
         return self._running.statistics()
 
     def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the collector.
+        """
         self._running.stop(grace)
 
     async def aclose(self, *, grace: float = 5.0) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from ..entrance import Home
 from ..lumberjack import LumberjackServer
 from ..server import Server
 from ..sockets.serving import RunningServer
@@ -44,6 +45,7 @@ class Running:
         self._subscribers: Final[list[Subscriber]] = []
         self._began_at: Final = spool.head
         self._scope: Final = trio.CancelScope()
+        self._home: Final = Home()
 
     def add(self, server: RunningServer) -> None:
         """Add a server that accepts connections."""
@@ -79,6 +81,7 @@ class Running:
 
     def stop(self, grace: float) -> None:
         """Begin to stop; a later call can only make it quicker."""
+        self._home.check("this collector")
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + grace)
         if not self._storage.stopping.is_set():
             self._storage.stopping.set()

@@ -13,9 +13,10 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from ..errors import MissingLease, fresh_copy
+from ..entrance import over
+from ..errors import MissingLease
 
 if TYPE_CHECKING:
     from .leases import Leases
@@ -138,9 +139,10 @@ class LeasedAdmission:
         Raises:
             MissingLease: There is no lease, and this request may not wait for one.
 
-        Checkpoint: if there is no lease or no room.
+        Checkpoint: a cancellation point always; other tasks run if there is no lease or no room.
         If cancelled: nothing is taken.
         """
+        await checkpoint_if_cancelled()  # before a refusal for want of a lease
         leases = self._leases
         request = self._enqueue()
         try:
@@ -185,7 +187,7 @@ class LeasedAdmission:
     async def _wait_for_lease(self, request: _WaitingRequest) -> None:
         while True:
             if self.refusal is not None:
-                raise fresh_copy(self.refusal)
+                await over(self.refusal)
             if next(iter(self._queue)) is request:
                 if self._leases.sendable_requests:
                     return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import checkpoint
 
-from ..errors import fresh_copy
+from ..entrance import over
 from ..interactions.operation import IN_A_ROW, ResponderOperation
 from ..interactions.sending import begin
 from ..reactive_streams.iterating import close_iterator
@@ -151,4 +151,4 @@ class BodySender:
                 del self._table.sources[operation.stream_id]
             await close_iterator(source)
         if scope.cancelled_caught and self._table.failure is not None:
-            raise fresh_copy(self._table.failure)
+            await over(self._table.failure)

@@ -8,6 +8,7 @@ what a lease allows.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ async def grant_leases(
     granting = _Granting(leases, outbox, task_status.started)
     try:
         if isinstance(source, LeaseGranter):
-            with subscribe(source, leases.grant):
+            check_thread = partial(leases.home.check, "this LeaseGranter")
+            with subscribe(source, leases.grant, check_thread):
                 await granting.run(first or source.last, source.fallback)
         else:
             await granting.run(first, source)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, final
 
 import trio
 
+from ..entrance import Home
 from ..frames.lease import LeaseFrame
-from ..home_thread import Home
 from ..lease import Lease, LeaseOptions, LeaseSource, LeaseStatistics
 from ..protocol.lease_ledger import GrantedLease, HeldLease
 from ..sealed import Sealed, make
@@ -62,7 +62,12 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
 
     @property
     def sendable_requests(self) -> int:
-        """The number of requests that the peer's lease allows us now."""
+        """The number of requests that the peer's lease allows us now.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection, with another clock.
+        """
+        self._leases.home.check("this object of leases")
         return self._leases.sendable_requests
 
     def grant(self, lease: Lease) -> None:
@@ -78,7 +83,12 @@ class ConnectionLeases(metaclass=Sealed, given="Requester.leases gives it"):
         self._leases.grant(lease)
 
     def statistics(self) -> LeaseStatistics:
-        """Return numbers about the granted leases. This does not reset the mean latency."""
+        """Return numbers about the granted leases. This does not reset the mean latency.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection, with another clock.
+        """
+        self._leases.home.check("this object of leases")
         return self._leases.statistics()
 
 

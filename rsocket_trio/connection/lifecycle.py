@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
+from ..entrance import Home
 from ..errors import ConnectionClosed, ConnectionLost, ErrorCode
 from ..frames.error import encode_error
-from ..home_thread import Home
 from ..log_policy import logger
 
 if TYPE_CHECKING:

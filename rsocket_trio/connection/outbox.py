@@ -164,7 +164,7 @@ class Outbox:
         Raises:
             Exception: The error with which the outbox was closed.
 
-        Checkpoint: only if there is no room.
+        Checkpoint: only if there is no room, or the outbox was closed.
         If cancelled: nothing is reserved.
         """
         if not self.room.try_take(size):

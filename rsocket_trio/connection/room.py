@@ -16,8 +16,15 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from outcome import Error
-from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import (
+    Abort,
+    checkpoint_if_cancelled,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
 
+from ..entrance import over
 from ..errors import fresh_copy
 
 if TYPE_CHECKING:
@@ -57,6 +64,8 @@ class Room:
         Checkpoint: always.
         If cancelled: nothing is taken.
         """
+        if self._closed is not None:
+            await over(self._closed)
         task = current_task()
         self.waiting[task] = size
 
@@ -64,18 +73,19 @@ class Room:
             del self.waiting[task]
             return Abort.SUCCEEDED
 
-        await wait_task_rescheduled(abort)
+        try:
+            await wait_task_rescheduled(abort)
+        except Exception:  # of `fail_waiting`
+            await checkpoint_if_cancelled()
+            raise
         self._handed -= size
 
     def try_take(self, size: int) -> bool:
         """Take ``size`` bytes if there is room; if there is room, the queue is empty.
 
-        Raises:
-            Exception: The error with which the room was closed.
+        Return False if `wait` has to wait, or raises as the room was closed.
         """
-        if self._closed is not None:
-            raise fresh_copy(self._closed)
-        if self.used >= self.limit:
+        if self.used >= self.limit or self._closed is not None:
             return False
         self.used += size
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..entrance import Home, over
 from ..errors import fresh_copy
 from ..frames.header import (
     COMPLETE,
@@ -15,7 +16,6 @@ from ..frames.header import (
 )
 from ..frames.payload import encode_payload
 from ..frames.request import encode_request
-from ..home_thread import get_ident, not_at_home
 from ..interactions.operation import IN_A_ROW, ResponderOperation
 from ..payload import Payload
 from ..protocol.body_fragments import BodyFragments
@@ -55,6 +55,7 @@ class StreamSender:
         account: See `Outbound`.
         max_frame_size: See `Outbound`.
         max_whole: See `Outbound`.
+        home: See `Outbound`.
         room: See `Outbound`.
         frame_of: See `rsocket_trio.interactions.sending.Carrier`; this wire has credit.
         put: `Outbox.put`; as an attribute it saves a call.
@@ -102,7 +103,7 @@ class StreamSender:
         self._fragment_size = config.fragment_size
         self._bodies = BodySender(table, outbox, admission, config.fragment_size)
         self._burst = 0
-        self._thread = get_ident()
+        self.home = Home()
 
     # -- requests of ours -------------------------------------------------------------------
 
@@ -114,11 +115,9 @@ class StreamSender:
         initial_n: int | None,
         payload: AnyPayload,
     ) -> bool:
-        if get_ident() != self._thread:
-            raise not_at_home("this requester")
         admission = self._admission
         if admission.refusal is not None:
-            raise fresh_copy(admission.refusal)
+            return False  # `open` raises it, if the caller is not cancelled
         try:
             data = payload.data
             metadata = payload.metadata
@@ -155,12 +154,15 @@ class StreamSender:
         """Send a request as room allows, in fragments if necessary; see `Outbound.open`.
 
         Raises:
+            Exception: Why no new request may be sent.
             LocalProtocolError: It is too large, and the wire has no fragments of requests.
 
         Checkpoint: a cancellation point before the first frame; other tasks run where there is no
-        room.
+        room, and where no request may be sent.
         If cancelled: the stream may be open, and in the table. The caller must cancel it.
         """
+        if self._admission.refusal is not None:
+            await over(self._admission.refusal)
         outbox = self._outbox
         at_most = None if frame_type == _REQUEST_CHANNEL else self._max_request
         fragment_size = self._fragment_size if at_most is None else at_most + _LARGEST_HEAD
@@ -333,15 +335,12 @@ class StreamSender:
 
         Raises:
             ConnectionClosed: The connection is over, or may not be used.
-            RuntimeError: The caller is in another thread than the connection.
 
-        Checkpoint: where there is no room.
+        Checkpoint: where there is no room, or the connection is over.
         If cancelled: nothing is reserved.
         """
-        if get_ident() != self._thread:
-            raise not_at_home("this requester")
         if self._admission.refusal is not None:
-            raise fresh_copy(self._admission.refusal)
+            await over(self._admission.refusal)
         await self._outbox.reserve(size)
 
     def end(self, error: Exception, _last_words: bytes | None) -> None:

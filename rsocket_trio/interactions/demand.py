@@ -267,16 +267,16 @@ class PayloadStream(
                 items could be on the way or unread than `Limits.max_prefetch` allows.
             trio.ClosedResourceError: This stream was closed here.
         """
-        if n < 1:
-            raise LocalProtocolError(f"n must be at least 1, not {n}")
         inbox = self._inbox
         inbox.check_home(_NAME)
+        if inbox.closed:
+            raise trio.ClosedResourceError("this stream was closed here")
+        if n < 1:
+            raise LocalProtocolError(f"n must be at least 1, not {n}")
         if not inbox.window.manual:
             raise LocalProtocolError(
                 "the demand of this stream is automatic; open it with prefetch=0 to use request_n"
             )
-        if inbox.closed:
-            raise trio.ClosedResourceError
         if inbox.ended:
             return
         if inbox.window.outstanding + len(inbox.queue) + n > inbox.max_window:

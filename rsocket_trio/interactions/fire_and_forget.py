@@ -25,6 +25,7 @@ _TYPE: Final = FrameType.REQUEST_FNF.value
 
 async def fire_and_forget(outbound: Outbound, payload: AnyPayload) -> None:
     """Queue the request; see `rsocket_trio.Requester.fire_and_forget`."""
+    outbound.home.check("this requester")
     # If other tasks ran at every call, every frame would leave on its own, which would cost
     # several times as much as the rest of this function.
     await (checkpoint if outbound.burst() else checkpoint_if_cancelled)()

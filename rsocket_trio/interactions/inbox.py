@@ -7,10 +7,10 @@ from collections import deque
 from typing import Final, Generic, NoReturn, TypeVar
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import get_ident, not_at_home
 from ..errors import fresh_copy
-from ..home_thread import get_ident, not_at_home
 from ..one_waiter import OneWaiter
 
 __all__ = ["UNREAD_COST", "Inbox"]
@@ -118,3 +118,5 @@ class Inbox(OneWaiter, Generic[T]):
             if self._task is not None:
                 raise trio.BusyResourceError(f"another task is receiving from this {reader}")
             await self._until_woken()
+            if not self.queue:  # the end is still here for the next call
+                await checkpoint_if_cancelled()

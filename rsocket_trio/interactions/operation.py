@@ -22,6 +22,7 @@ from .stepping import first_step
 if TYPE_CHECKING:
     import trio
 
+    from ..entrance import Home
     from ..protocol.interaction import Interaction
     from ..protocol.reassembly import Reassembler
     from ..protocol.receive_account import ReceiveAccount
@@ -66,10 +67,13 @@ class Outbound(Protocol):
         frame_of: See `rsocket_trio.interactions.sending.Carrier`.
         max_frame_size: The maximum length of a frame (`Limits.max_frame_size`).
         max_whole: The most bytes of data and metadata that fit in one frame.
+        home: The thread of the connection. The functions that begin a request ask for it first;
+            `try_open` and `open` do not.
     """
 
     account: ReceiveAccount
     frame_of: None
+    home: Home
     max_frame_size: int
     max_whole: int
 
@@ -85,7 +89,7 @@ class Outbound(Protocol):
         initial_n: int | None,
         payload: AnyPayload,
     ) -> bool:
-        """Send a request at once; return False, and do nothing, if `open` has to wait."""
+        """Send a request at once; return False, and do nothing, if `open` has to wait or raises."""
 
     async def open(
         self,

@@ -270,6 +270,7 @@ async def request_response_streamed(
     outbound: Outbound, payload: AnyPayload
 ) -> AsyncIterator[PayloadBody | None]:
     """See `rsocket_trio.Requester.request_response_streamed`."""
+    outbound.home.check("this requester")
     operation = _Requester(outbound)
     try:
         await checkpoint_if_cancelled()  # else the request would leave, and a CANCEL behind it

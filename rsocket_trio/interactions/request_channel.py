@@ -190,6 +190,7 @@ async def request_channel(
     A task of this block sends the items of the source. An error of the source goes to the peer as
     an ERROR, and the block raises it. Errors of the source and of the body are never in a group.
     """
+    outbound.home.check("this requester")
     channel = _Requester(outbound, window, max_window)
     block = Block()
     try:

@@ -15,9 +15,17 @@ from enum import Enum
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+from trio import ClosedResourceError
+from trio.lowlevel import (
+    Abort,
+    checkpoint_if_cancelled,
+    current_task,
+    reschedule,
+    wait_task_rescheduled,
+)
 
-from ..errors import RemoteProtocolError, stream_error
+from ..entrance import get_ident, not_at_home
+from ..errors import ConnectionClosed, RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FOLLOWS, NEXT, FrameType
 from ..frames.payload import encode_payload
@@ -51,18 +59,24 @@ _WITHOUT_VALUE: Final = _Completed.WITHOUT_VALUE
 
 async def request_response(outbound: Outbound, payload: AnyPayload) -> Payload | None:
     """Send a request and wait for its response; see `rsocket_trio.Requester.request_response`."""
+    if get_ident() != outbound.home.thread:  # as `Home.check`, without its call
+        raise not_at_home("this requester")
     operation = _Requester(outbound)
-    if not outbound.try_open(operation, _TYPE, 0, None, payload):
-        try:
-            await outbound.open(operation, _TYPE, 0, None, payload)
-        except BaseException:  # also if cancelled between two fragments
-            operation.give_up()
-            raise
-        if operation.result is not None:
-            # The response arrived while the last fragments of the request were leaving.
-            return operation.unwrap()
-    operation.task = current_task()
-    response: Payload | None = await wait_task_rescheduled(operation.abort)
+    try:
+        if not outbound.try_open(operation, _TYPE, 0, None, payload):
+            try:
+                await outbound.open(operation, _TYPE, 0, None, payload)
+            except BaseException:  # also if cancelled between two fragments
+                operation.give_up()
+                raise
+            if operation.result is not None:
+                # The response arrived while the last fragments of the request were leaving.
+                return operation.unwrap()
+        operation.task = current_task()
+        response: Payload | None = await wait_task_rescheduled(operation.abort)
+    except (ConnectionClosed, ClosedResourceError):
+        await checkpoint_if_cancelled()  # an end is no answer: see `rsocket_trio.entrance`
+        raise
     return response
 
 

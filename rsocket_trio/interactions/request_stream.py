@@ -41,6 +41,7 @@ async def request_stream(
     outbound: Outbound, payload: AnyPayload, window: Window, max_window: int, flags: int = 0
 ) -> AsyncIterator[PayloadStream]:
     """Open a stream, and close it at the end; see `rsocket_trio.Requester.request_stream`."""
+    outbound.home.check("this requester")
     operation = _Requester(outbound, window, max_window)
     n = window.initial_request_n
     try:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final, Generic, NoReturn, TypeVar, final
+from typing import Final, Generic, TypeVar, final
 
 import attrs
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import Home, over
 from ..sealed import Sealed, make
 
 __all__ = ["EventRelay", "RelayStatistics", "RelayedEvents"]
@@ -82,6 +83,7 @@ class EventRelay(Generic[T]):
         self._held: set[_List[T]] = set()
         self._taken = 0
         self._closed = False
+        self._home: Home | None = None  # of the first user: it may be made outside of trio
 
     async def publish(self, events: Iterable[T]) -> None:
         """Offer a list of events, and return when it is taken.
@@ -103,12 +105,13 @@ class EventRelay(Generic[T]):
         Checkpoint: always.
         If cancelled: the list is withdrawn. A subscriber may have received some events.
         """
+        self._check_home()
         if isinstance(events, str | bytes | bytearray | memoryview | dict):
             raise TypeError(
                 f"publish takes several events, not one {type(events).__name__}: put it into a list"
             )
         offered: _List[T] = _List(tuple(events))
-        self._check_open()
+        await self._refuse_if_closed()
         await checkpoint_if_cancelled()
         if not offered.events:
             offered.over.set()
@@ -119,7 +122,7 @@ class EventRelay(Generic[T]):
         finally:
             self._withdraw(offered)
         if offered.events and not offered.taken:
-            self._check_open()
+            await self._refuse_if_closed()
 
     def subscribe(self) -> RelayedEvents[T]:
         """Return a new subscriber. It gets events when it asks for them."""
@@ -130,7 +133,12 @@ class EventRelay(Generic[T]):
         """End all streams, and fail all publishers, so that their batches are not acknowledged.
 
         Later calls of `publish` raise `trio.ClosedResourceError`, and new streams end at once.
+
+        Raises:
+            RuntimeError: The caller is in another thread than those who wait here. This holds for
+                all methods of this class and of `RelayedEvents` that wait or wake somebody.
         """
+        self._check_home()
         self._closed = True
         for waiter in list(self._waiters):
             waiter._wake()  # noqa: SLF001 - the two classes are one mechanism
@@ -147,9 +155,14 @@ class EventRelay(Generic[T]):
             taken=self._taken,
         )
 
-    def _check_open(self) -> None:
+    async def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise trio.ClosedResourceError("the relay is closed")
+            await over(trio.ClosedResourceError("the relay is closed"))
+
+    def _check_home(self) -> None:
+        if self._home is None:
+            self._home = Home()
+        self._home.check("this relay")
 
     def _offer(self, offered: _List[T], *, first: bool = False) -> None:
         """Put a list into the line, or give it to the subscriber that waits longest."""
@@ -224,20 +237,28 @@ class RelayedEvents(
         Checkpoint: always.
         If cancelled: no event is lost.
         """
+        self._relay._check_home()  # noqa: SLF001 - the two classes are one mechanism
+        if self._closed:
+            await self._refuse()
         self._finish()
         self._in_a_row = 0
         await checkpoint()
         while self._list is None:
             if self._closed:
-                self._raise_closed()
+                await self._refuse()
             if self._relay._closed:  # noqa: SLF001 - the two classes are one mechanism
                 raise trio.EndOfChannel
             if not self._relay._give_to(self):  # noqa: SLF001 - as above
                 await self._wait()
+                if self._list is None:  # the end is still here for the next call
+                    await checkpoint_if_cancelled()
         # From here on nothing waits, so no cancellation can lose the event.
         return self._hand(self._list)
 
     async def __anext__(self) -> T:
+        self._relay._check_home()  # noqa: SLF001 - the two classes are one mechanism
+        if self._closed:
+            await self._refuse()
         self._finish()
         if self._list is not None and self._in_a_row < _IN_A_ROW:
             self._in_a_row += 1
@@ -250,6 +271,8 @@ class RelayedEvents(
 
     def close(self) -> None:
         """Leave. A list that is not taken is offered to the next subscriber."""
+        if not self._closed:
+            self._relay._check_home()  # noqa: SLF001 - the two classes are one mechanism
         self._closed = True
         self._give_back()
         self._wake()
@@ -264,8 +287,6 @@ class RelayedEvents(
         await checkpoint()
 
     def _finish(self) -> None:
-        if self._closed:
-            self._raise_closed()
         if self._woken is not None:
             raise trio.BusyResourceError("another task waits for an event of this stream")
         if self._handed and self._list is not None:
@@ -304,5 +325,5 @@ class RelayedEvents(
         self._list = None
         self._handed = False
 
-    def _raise_closed(self) -> NoReturn:
-        raise trio.ClosedResourceError("this stream was closed")
+    async def _refuse(self) -> None:
+        await over(trio.ClosedResourceError("this stream was closed"))

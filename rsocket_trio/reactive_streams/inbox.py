@@ -13,10 +13,10 @@ from math import inf
 from typing import Final, Generic, NoReturn, TypeVar, cast
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import get_ident, not_at_home
 from ..errors import fresh_copy
-from ..home_thread import get_ident, not_at_home
 from ..log_policy import logger
 from ..one_waiter import OneWaiter
 from .checks import check_element, check_error, check_subscription
@@ -230,6 +230,8 @@ class ElementInbox(OneWaiter, Generic[T]):
                 self._request(min(max(ahead(), 1), self.window))
                 continue
             await self._until_woken()
+            if not self.queue:  # the end is still here for the next call
+                await checkpoint_if_cancelled()
 
     def close(self) -> None:
         """Cancel the subscription, and drop the elements."""

@@ -122,6 +122,7 @@ class ElementStream(
             trio.WouldBlock: There is no element yet.
             trio.EndOfChannel: As `receive`, and its other errors.
         """
+        self._inbox.check_home()
         self._subscribe()
         self._inbox.check()
         if not self._queue:
@@ -138,6 +139,7 @@ class ElementStream(
         Args:
             demand: Returns how many elements may be passed on now.
         """
+        self._inbox.check_home()
         self._inbox.follow(demand)
 
     async def receive_many(self, limit: int | None = None) -> list[T]:
@@ -173,13 +175,14 @@ class ElementStream(
             TypeError: ``n`` is no integer.
             trio.ClosedResourceError: This was closed here.
         """
+        self._inbox.check_home()
+        if self._inbox.closed:
+            raise trio.ClosedResourceError("this iteration was closed here")
         check_prefetch(n, "n")
         if self._inbox.window:
             raise ValueError(
                 "the demand of this iteration is automatic: open it with prefetch=0 for request_n"
             )
-        if self._inbox.closed:
-            raise trio.ClosedResourceError("this iteration was closed here")
         self._inbox.request(n)
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
+from ..entrance import over
 from ..errors import RemoteProtocolError
 from ..interactions.isolation import outcome_of
 from ..log_policy import logger
@@ -223,7 +224,7 @@ class _Pinger(Behaviour):
         finally:
             self._waiting.pop(content, None)
         if not times:
-            raise RsioError("the connection is over")
+            await over(RsioError("the connection is over"))
         return times[0] - begun
 
     def receive(self, message_type: int, content: bytes) -> None:

@@ -6,10 +6,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..entrance import Home
 from ..errors import fresh_copy
-from ..home_thread import Home
 from ..one_waiter import OneWaiter
 from ..reactive_streams.unread import UnreadAccount
 from ..sealed import Sealed, make
@@ -144,6 +144,8 @@ class PackedInbox(OneWaiter):
             if self._task is not None:
                 raise trio.BusyResourceError("another task is receiving")
             await self._until_woken()
+            if not self.blocks:  # the end is still here for the next call
+                await checkpoint_if_cancelled()
         if self.closed:
             raise trio.ClosedResourceError("this stream was closed here")
         if not self.blocks:

@@ -144,20 +144,14 @@ class RsioServer(RunningServer, metaclass=Sealed, given="serve gives one to task
     def __init__(self, serving: Serving, registry: _Registry) -> None:
         super().__init__(serving)
         self._registry = registry
-        self._grace = 0.0
 
     def statistics(self) -> RsioStatistics:
         """Return numbers about this server."""
         return self._registry.statistics()
 
-    def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
-        self._grace = grace
-        super().stop(grace=grace)
-
-    def _stop_connections(self) -> None:
+    def _stop_connections(self, grace: float) -> None:
         # The other half is for the goodbyes.
-        self._registry.stop(self._grace / 2)
+        self._registry.stop(grace / 2)
 
 
 async def serve(

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import trio
 
+from ..entrance import Home
 from ..uri import Uri
 
 __all__ = ["Listen", "RunningServer", "Serving"]
@@ -104,10 +105,11 @@ class RunningServer(ABC):
     def __init__(self, serving: Serving) -> None:
         self.uris = serving.uris
         self._serving = serving
+        self._home = Home()
 
     @abstractmethod
-    def _stop_connections(self) -> None:
-        """Begin the graceful end of the open connections."""
+    def _stop_connections(self, grace: float) -> None:
+        """Begin the graceful end of the open connections, which has ``grace`` seconds."""
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop gracefully.
@@ -119,6 +121,9 @@ class RunningServer(ABC):
         Args:
             grace: Seconds; 0 cancels at once.
 
+        Raises:
+            RuntimeError: The caller is in another thread than the server.
+
         Checkpoint: always.
         If cancelled: the server still stops.
         """
@@ -126,6 +131,11 @@ class RunningServer(ABC):
         await self._serving.wait_stopped()
 
     def stop(self, *, grace: float = 5.0) -> None:
-        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0."""
+        """Begin to stop as `aclose` does, without waiting. You may call it again, e.g. with 0.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the server.
+        """
+        self._home.check("this server")
         self._serving.stop(grace)
-        self._stop_connections()
+        self._stop_connections(grace)

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 import trio
 
-from ..errors import fresh_copy
+from ..entrance import Home, over
 from ..log_policy import logger
 from .config import Retention, SpoolConfig
 from .errors import SpoolClosed, SpoolError, SpoolFailed
@@ -81,6 +81,7 @@ class Flusher:
         self._retention = retention
         self._config = config
         self._delays = self._new_delays()
+        self.home = Home()
         self._thread = thread
         self._moving = 0
         # After a failure consumers go first, in a transaction of their own: they may make room.
@@ -104,9 +105,7 @@ class Flusher:
 
     async def append(self, request: Append) -> int:
         """Wait until a batch is stored, and return the offset of its first event."""
-        if self.error is not None:
-            await trio.lowlevel.checkpoint()
-        self.check()
+        await self.check()
         self.requests.appends[request] = None
         self._trim_due |= self.full
         self._wake.set()
@@ -123,7 +122,7 @@ class Flusher:
 
     async def move(self, request: Move) -> None:
         """Wait until a position is stored."""
-        self.check()
+        await self.check()
         self.requests.moves.append(request)
         self._wake.set()
         await request.wait()
@@ -134,10 +133,14 @@ class Flusher:
             return False
         return self.positions.get(consumer) == offset
 
-    def check(self) -> None:
-        """Raise the error that has ended the writing, if there is one."""
+    async def check(self) -> None:
+        """Raise the error that has ended the writing, if there is one.
+
+        Checkpoint: only if there is one.
+        If cancelled: nothing changes.
+        """
         if self.error is not None:
-            raise fresh_copy(self.error)
+            await over(self.error)
 
     async def run(self) -> None:
         """Write until cancelled. Then the changes that still wait fail."""

@@ -159,6 +159,7 @@ class SpoolReader(metaclass=Sealed, given="Spool.read gives one"):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        self._flusher.home.check("this spool")
         if self._busy:
             raise trio.BusyResourceError("another task is waiting for a batch of this reader")
         self._busy = True
@@ -185,7 +186,7 @@ class SpoolReader(metaclass=Sealed, given="Spool.read gives one"):
         """Wait for an event, and return the offset behind the events that there are."""
         flusher = self._flusher
         while self._offset >= flusher.extent.head:
-            flusher.check()
+            await flusher.check()
             await flusher.changed.wait()
         head = flusher.extent.head
         return head if self._stop is None else min(self._stop, head)

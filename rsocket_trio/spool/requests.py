@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 import trio
 
+from ..entrance import over
 from ..errors import fresh_copy
 from .config import SpoolConfig
 from .errors import OffsetTrimmed, SpoolError
@@ -41,8 +42,10 @@ class _Request:
             SpoolError: It has failed.
         """
         await self.over.wait()
-        if self.error is not None:
+        if isinstance(self.error, OffsetTrimmed):  # an answer
             raise fresh_copy(self.error)
+        if self.error is not None:
+            await over(self.error)
 
 
 @attrs.define(eq=False)

@@ -118,6 +118,7 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Checkpoint: always.
         If cancelled: the batch may be stored or not, but not a part of it.
         """
+        self._check_home()
         if not isinstance(batch, Batch):
             raise TypeError(f"batch must be a Batch, not {type(batch).__name__}")
         facts = encode_facts(batch)
@@ -142,11 +143,12 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Checkpoint: always.
         If cancelled: nothing has happened.
         """
+        self._check_home()
         await trio.lowlevel.checkpoint()
-        self._flusher.check()
+        await self._flusher.check()
         while self.full:
             await self._flusher.changed.wait()
-            self._flusher.check()
+            await self._flusher.check()
 
     def read(self, start: int, stop: int | None = None, *, follow: bool = False) -> SpoolReader:
         """Iterate over the stored batches, from an offset on.
@@ -203,6 +205,7 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Checkpoint: always.
         If cancelled: nothing has happened.
         """
+        self._check_home()
         await trio.lowlevel.checkpoint()
         check_size(size)
         return await self._pool.reach(start, size)
@@ -228,6 +231,7 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Checkpoint: always.
         If cancelled: the position may be stored or not.
         """
+        self._check_home()
         _check_consumer(consumer)
         if not isinstance(offset, int):
             raise TypeError(f"an offset is an int, not {type(offset).__name__}")
@@ -254,9 +258,13 @@ class Spool(metaclass=Sealed, given="open_spool gives one"):
         Checkpoint: always.
         If cancelled: the consumer may be forgotten or not.
         """
+        self._check_home()
         _check_consumer(consumer)
         await trio.lowlevel.checkpoint()
         await self._flusher.move(Move(consumer, None))
+
+    def _check_home(self) -> None:
+        self._flusher.home.check("this spool")
 
     def positions(self) -> dict[str, int]:
         """Return the offset that each consumer has committed."""

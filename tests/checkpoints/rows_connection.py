@@ -7,6 +7,7 @@ from math import inf
 
 import trio
 
+from rsocket_trio import entrance
 from rsocket_trio.connection import closing, establish
 from rsocket_trio.connection.admission import OpenAdmission
 from rsocket_trio.connection.dialling import wait_to_dial
@@ -205,6 +206,20 @@ async def _(scene: Scene) -> Call:
 @row("connection.admission.OpenAdmission.wait", "there is room", only_cancelled=True)
 async def _(scene: Scene) -> Call:
     return partial(OpenAdmission(Outbox(1000, 1000, 1000)).wait, 10)
+
+
+@row("connection.admission.LeasedAdmission.wait", "a lease and room", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    made, _ = connection(lease=LeaseOptions())
+    made.leases.held.replace(10, 10, trio.current_time())
+    return partial(made.admission.wait, 10)
+
+
+@row("entrance.over")
+async def _(scene: Scene) -> Call:
+    return raising(
+        trio.ClosedResourceError, partial(entrance.over, trio.ClosedResourceError("closed"))
+    )
 
 
 @row("connection.stream_sender.StreamSender.open", "there is room", only_cancelled=True)

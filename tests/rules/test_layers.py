@@ -21,7 +21,7 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
-    ["log_policy", "os_support", "one_waiter", "home_thread"],
+    ["log_policy", "os_support", "one_waiter", "entrance"],
     ["process_lock"],
     ["sockets"],
     ["transports"],

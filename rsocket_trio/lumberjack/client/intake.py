@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from ...entrance import over
 from .backlog import Backlog
 from .deliveries import Delivery
 from .event_encoder import EventEncoder
@@ -49,14 +50,17 @@ class Intake:
         self._checking: OrderedDict[int, trio.Event] = OrderedDict()
         self._closed = False
 
-    def check_open(self) -> None:
+    async def check_open(self) -> None:
         """Check that `close` was not called.
 
         Raises:
             trio.ClosedResourceError: It was.
+
+        Checkpoint: only if it was.
+        If cancelled: nothing changes.
         """
         if self._closed:
-            raise trio.ClosedResourceError("the block of lumberjack.connect has ended")
+            await over(trio.ClosedResourceError("the block of lumberjack.connect has ended"))
 
     def close(self) -> None:
         """Queue nothing more."""
@@ -94,7 +98,7 @@ class Intake:
             await self._check(delivery)
             if not first.is_set():
                 await first.wait()
-            self.check_open()
+            await self.check_open()
             self._backlog.add(delivery)
         except BaseException:  # nothing is queued, so nothing is kept
             if delivery is not None:

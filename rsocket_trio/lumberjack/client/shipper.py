@@ -11,8 +11,8 @@ from typing import Final, final
 import attrs
 import trio
 
+from ...entrance import Home
 from ...errors import ConnectFailed, InternalError
-from ...home_thread import Home
 from ...interactions.block import Block
 from ...interactions.isolation import crash
 from ...sealed import Sealed, make
@@ -115,8 +115,8 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
             raise TypeError(
                 f"send takes several events, not one {type(events).__name__}: put it into a list"
             )
-        self._intake.check_open()
         await trio.lowlevel.checkpoint_if_cancelled()
+        await self._intake.check_open()
         done = trio.Event()
         delivery = await self._intake.queue(events, done.set)
         if delivery is None:
@@ -129,6 +129,7 @@ class Shipper(metaclass=Sealed, given="lumberjack.connect gives one"):
         finally:
             self._intake.over(delivery)
         if delivery.failure is not None:
+            await trio.lowlevel.checkpoint_if_cancelled()
             raise delivery.failure
 
     def statistics(self) -> ShipperStatistics:

@@ -142,7 +142,7 @@ class LumberjackServer(RunningServer, metaclass=Sealed, given="serve gives one t
             acknowledged=totals.acknowledged,
         )
 
-    def _stop_connections(self) -> None:
+    def _stop_connections(self, _grace: float) -> None:
         self._registry.stop()
 
 

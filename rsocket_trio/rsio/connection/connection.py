@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from ...entrance import over
 from ...errors import fresh_copy
 from ...sealed import Sealed
 from ..publisher import RemotePublisher
@@ -91,9 +92,14 @@ class Connection(
 
         Raises:
             LocalProtocolError: The type is of no extension that both ends support.
+            ConnectionClosed: The connection is over.
+            trio.ClosedResourceError: It was closed here.
             RuntimeError: The caller is in another thread than the connection.
         """
         self._check_home()
+        failure = self._link.lifecycle.failure
+        if failure is not None:
+            raise fresh_copy(failure)
         message = self._link.session.extension(message_type, content)
         self._link.queue.put(message)
 
@@ -112,9 +118,9 @@ class Connection(
         Checkpoint: always.
         If cancelled: the goodbye is sent nevertheless, and this does not wait for the answer.
         """
+        self._check_home()
         if not isinstance(reason, str):
             raise TypeError(f"the reason must be a str, not {type(reason).__name__}")
-        self._check_home()
         self._link.goodbye(reason)
         await self._link.over.wait()
 
@@ -149,7 +155,7 @@ class Connection(
         await self._link.greeted.wait()
         failure = self._link.lifecycle.failure
         if failure is not None:
-            raise fresh_copy(failure)
+            await over(failure)
 
     def statistics(self) -> ConnectionStatistics:
         """Return numbers about this connection."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
+from ...entrance import get_ident, not_at_home
 from ...errors import LocalProtocolError, fresh_copy, outcome_of_ours
 from ...escapes import printable
-from ...home_thread import get_ident, not_at_home
 from ...interactions.isolation import outcome_of
 from ...reactive_streams.checks import demand_error
 from ...reactive_streams.demand import MAX_DEMAND

@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint_if_cancelled
 
 from ...connection.engine import write_frames
 from ...connection.lifecycle import Lifecycle
 from ...connection.outbox import Outbox
 from ...connection.reader import READ_ERRORS
+from ...entrance import Home, over
 from ...errors import (
     ConnectionClosed,
     RemoteProtocolError,
@@ -26,7 +27,6 @@ from ...errors import (
     fresh_copy,
     outcome_of_ours,
 )
-from ...home_thread import get_ident, not_at_home
 from ..errors import ResourceExhausted
 from ..inbox import MessageInbox, Unread
 from ..reader import CallReader, Overrun
@@ -81,6 +81,7 @@ class ClientConnection:
         unread: Counts the messages of all streams that are not received.
         max_size: The longest body of a frame, in bytes.
         limits: The limits.
+        home: Its thread. The functions that begin a call ask for it first.
         ignored: How many frames came for calls that nobody waits for any more.
     """
 
@@ -101,7 +102,7 @@ class ClientConnection:
         self.max_size = limits.max_message_size
         self.ignored = 0
         self._next_id = 1
-        self._thread = get_ident()
+        self.home: Home = lifecycle.home
         self._reader = CallReader(
             transport, self._dispatch_all, lifecycle, self._peer_ended, config
         )
@@ -157,12 +158,6 @@ class ClientConnection:
 
     # -- for calls --------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Raise the reason why there can be no more calls, if there is one."""
-        failure = self.lifecycle.failure
-        if failure is not None:
-            raise fresh_copy(failure)
-
     def check_size(self, size: int) -> None:
         """Refuse a body that is too long for a frame.
 
@@ -186,7 +181,6 @@ class ClientConnection:
             or size > self.max_size
             or stream_id > _LAST_ID
             or self.lifecycle.failure is not None
-            or get_ident() != self._thread
         ):
             return 0
         self._next_id = stream_id + 2
@@ -211,16 +205,12 @@ class ClientConnection:
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             StreamIdsExhausted: The ids of this connection are used up.
             ResourceExhausted: The body is too long for a frame.
-            RuntimeError: The caller is in another thread than the connection.
 
         Checkpoint: if there is no room, or the connection is over.
         If cancelled: nothing is queued.
         """
-        if get_ident() != self._thread:
-            raise not_at_home("this client")
         if self.lifecycle.failure is not None:
-            await checkpoint()  # a caller may try again and again
-            self.check()
+            await over(self.lifecycle.failure)
         size = len(body)
         if size > self.max_size:
             self.check_size(size)
@@ -252,12 +242,7 @@ class ClientConnection:
         """Do the same as `send_data`, at once; return False if that has to wait or raises."""
         size = len(body)
         room = self.room
-        if (
-            room.used >= room.limit
-            or size > self.max_size
-            or self.lifecycle.failure is not None
-            or get_ident() != self._thread
-        ):
+        if room.used >= room.limit or size > self.max_size or self.lifecycle.failure is not None:
             return False
         self.outbox.put(_pack(size, stream_id, _DATA, 0) + body)
         return True
@@ -276,14 +261,12 @@ class ClientConnection:
             Exception: Of ``check_sending``.
             ConnectionClosed: Or `trio.ClosedResourceError`: the connection is over.
             ResourceExhausted: The message is too long for a frame.
-            RuntimeError: The caller is in another thread than the connection.
 
-        Checkpoint: only if there is no room.
+        Checkpoint: only if there is no room, or the connection is over.
         If cancelled: nothing is queued.
         """
-        if get_ident() != self._thread:
-            raise not_at_home("this stream")
-        self.check()
+        if self.lifecycle.failure is not None:
+            await over(self.lifecycle.failure)
         self.check_size(len(body))
         frame = _pack(len(body), stream_id, _DATA, 0) + body
         room = self.room
@@ -295,6 +278,7 @@ class ClientConnection:
                 check_sending()
             except BaseException:  # raised again; the room is for others
                 self.outbox.release(len(frame))
+                await checkpoint_if_cancelled()
                 raise
             self.outbox.put_reserved(frame)
 
@@ -303,7 +287,7 @@ class ClientConnection:
         if self.lifecycle.failure is not None:
             # The connection has ended after this task got the room and before it ran.
             self.outbox.release(size)
-            self.check()
+            await over(self.lifecycle.failure)
 
     def send_control(self, frame: bytes) -> None:
         """Queue a frame that never waits."""

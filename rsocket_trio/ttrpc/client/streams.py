@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, final
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ...entrance import get_ident, not_at_home
 from ...errors import RemoteProtocolError, RSocketError, fresh_copy, outcome_of_ours
 from ...sealed import Sealed, make
 from ..codec import plain_bytes
@@ -43,6 +44,7 @@ async def open_stream(
     connection: ClientConnection, method: Method[Any, Any], request: Any, metadata: Metadata
 ) -> AsyncIterator[Any]:
     """Open a stream of the method's kind, and close it at the end; see the methods of `Client`."""
+    connection.home.check("this client")
     sends = method.kind.sends_stream
     payload = b"" if sends else method.request.encode(request)
     await checkpoint_if_cancelled()
@@ -141,16 +143,17 @@ class _StreamCall:
 
     async def send(self, body: bytes) -> None:
         """Send a message."""
+        if get_ident() != self.connection.home.thread:  # as `Home.check`, without its call
+            raise not_at_home("this stream")
         if type(body) is not bytes:
             body = plain_bytes(body)
-        self.check_sending()
         self._burst += 1
         if self._burst >= _IN_A_ROW:
             self._burst = 0
             await checkpoint()
-            self.check_sending()  # other tasks have run
         else:
             await checkpoint_if_cancelled()
+        self.check_sending()
         if not self.connection.try_send_data(self.stream_id, body):
             await self.connection.send_data(self.stream_id, body, self.check_sending)
 

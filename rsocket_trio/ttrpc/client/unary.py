@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from trio import current_effective_deadline
+from trio import ClosedResourceError, current_effective_deadline
 from trio.lowlevel import (
     Abort,
     checkpoint_if_cancelled,
@@ -18,7 +18,8 @@ from trio.lowlevel import (
     wait_task_rescheduled,
 )
 
-from ...errors import MalformedFrame, RemoteProtocolError, outcome_of_ours
+from ...entrance import get_ident, not_at_home
+from ...errors import ConnectionClosed, MalformedFrame, RemoteProtocolError, outcome_of_ours
 from ..errors import call_error
 from ..inbox import unreadable
 from ..wire.envelopes import RESPONSE_PAYLOAD, decode_response
@@ -40,6 +41,8 @@ async def unary(
     connection: ClientConnection, method: Method[Any, Res], request: Any, metadata: Metadata
 ) -> Res:
     """Send a call and wait for its answer; see `rsocket_trio.ttrpc.Client.unary`."""
+    if get_ident() != connection.home.thread:  # as `Home.check`, without its call
+        raise not_at_home("this client")
     payload = method.request.encode(request)
     deadline = current_effective_deadline()
     timeout = 0
@@ -49,14 +52,18 @@ async def unary(
         timeout = timeout_until(deadline)
     call = _UnaryCall(connection)
     body = request_body(method, payload, timeout, metadata)
-    call.stream_id = connection.try_open(call, 0, body) or await connection.open(
-        call, 0, body, partial(fresh_body, method, payload, metadata)
-    )
-    if call.result is not None:
-        answer = call.unwrap()  # the connection has ended meanwhile
-    else:
-        call.task = current_task()
-        answer = await wait_task_rescheduled(call.abort)
+    try:
+        call.stream_id = connection.try_open(call, 0, body) or await connection.open(
+            call, 0, body, partial(fresh_body, method, payload, metadata)
+        )
+        if call.result is not None:
+            answer = call.unwrap()  # the connection has ended meanwhile
+        else:
+            call.task = current_task()
+            answer = await wait_task_rescheduled(call.abort)
+    except (ConnectionClosed, ClosedResourceError):
+        await checkpoint_if_cancelled()  # an end is no answer: see `rsocket_trio.entrance`
+        raise
     reply = only_field(answer, 0, RESPONSE_PAYLOAD)
     if reply is None:
         reply = answer_in(answer)

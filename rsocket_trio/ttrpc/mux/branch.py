@@ -7,6 +7,7 @@ from typing import Final
 import trio
 from trio.lowlevel import ParkingLot
 
+from ...entrance import Home
 from .writer import Piece, PieceWriter
 
 __all__ = ["Branch"]
@@ -27,6 +28,7 @@ class Branch:
         failure: Why the trunk has ended this stream alone; empty if it has not.
         ended: Whether no more bytes arrive on the trunk.
         end: Why not; ``None`` is a clean end.
+        home: The thread of the trunk.
     """
 
     def __init__(self, connection: int, writer: PieceWriter, max_unread: int) -> None:
@@ -37,6 +39,7 @@ class Branch:
         self.failure = ""
         self.ended = False
         self.end: Exception | None = None
+        self.home = Home()
         self._writer = writer
         self._max_unread = max_unread
         self._arrived = ParkingLot()  # The reader, while there is nothing to read.

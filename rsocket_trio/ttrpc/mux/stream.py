@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-from trio.lowlevel import checkpoint
+from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ...sealed import Sealed
 from ..wire.trunk import PieceLengths, encode_piece
@@ -78,6 +78,7 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
             if piece.begun:
                 self._lengths.sent(part)
         if piece.error is not None:
+            await checkpoint_if_cancelled()
             raise piece.error
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -97,11 +98,13 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
             self._branch.check_sending()
             while self._writer.writing:
                 await self._writer.wait_idle_or_changed()
+                await checkpoint_if_cancelled()
                 self._branch.check_sending()
         finally:
             self._sends = False
 
     def _begin_sending(self) -> None:
+        self._branch.home.check("this stream")
         if self._sends:
             raise trio.BusyResourceError("another task sends on this stream")
         self._sends = True
@@ -119,6 +122,7 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
         Checkpoint: always.
         If cancelled: nothing is lost.
         """
+        self._branch.home.check("this stream")
         if max_bytes is not None and not isinstance(max_bytes, int):
             raise TypeError(f"max_bytes must be an int, not {type(max_bytes).__name__}")
         if max_bytes is not None and max_bytes < 1:
@@ -134,6 +138,8 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
                 if branch.ended:
                     return self._end(branch.end)
                 await branch.wait_for_change()
+                if not branch.unread:  # the end is still here for the next call
+                    await checkpoint_if_cancelled()
             return branch.take(max_bytes or len(branch.unread))
         finally:
             self._receives = False
@@ -150,6 +156,7 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
         If cancelled: closed nevertheless.
         """
         if not self._branch.closed:
+            self._branch.home.check("this stream")
             self._branch.close()
             self._note_closed()
         await checkpoint()

@@ -9,6 +9,7 @@ from typing import Final
 import trio
 from trio.lowlevel import checkpoint
 
+from ...entrance import Home
 from ...interactions.block import Block
 from ...log_policy import logger
 from ...sealed import Sealed, make
@@ -129,6 +130,7 @@ class Trunk(metaclass=Sealed, given="multiplexed gives one"):
         self.info = carrier.info
         self.dropped = 0
         self._stream = carrier.stream
+        self._home = Home()
         self._writer = writer
         self._max_unread = max_unread
         self._patience = patience
@@ -150,13 +152,16 @@ class Trunk(metaclass=Sealed, given="multiplexed gives one"):
         Raises:
             ValueError: The number is reserved, or it was opened before.
             trio.ClosedResourceError: The trunk was closed.
+            RuntimeError: The caller is in another thread than the trunk. This holds for the methods
+                of its streams too.
         """
+        self._home.check("this trunk")
+        if self._closed:
+            raise trio.ClosedResourceError("this trunk is closed")
         if not 1 <= connection < 2**32:
             raise ValueError(f"connection must be from 1 to {2**32 - 1}, not {connection}")
         if connection in self._branches:
             raise ValueError(f"the connection {connection} of this trunk was opened before")
-        if self._closed:
-            raise trio.ClosedResourceError("this trunk is closed")
         branch = Branch(connection, self._writer, self._max_unread)
         if self._ended:
             branch.set_end(self._end)

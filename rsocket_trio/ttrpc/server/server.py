@@ -119,7 +119,7 @@ class TtrpcServer(RunningServer, metaclass=Sealed, given="serve gives one to tas
         """Return numbers about this server."""
         return self._registry.statistics()
 
-    def _stop_connections(self) -> None:
+    def _stop_connections(self, _grace: float) -> None:
         self._registry.stop()
 
 

@@ -111,11 +111,12 @@ async def test_numbers_that_cannot_be_opened(wrong: int) -> None:
     async with trunk_pair() as (trunk, _):
         with pytest.raises(ValueError, match=r"connection must be from 1 to 4294967295, not"):
             trunk.open(wrong)
-        stream = trunk.open(2**32 - 1)
+        stream, other = trunk.open(2**32 - 1), trunk.open(2)
         for _ in range(2):
             with pytest.raises(ValueError, match="connection 4294967295 of this trunk was opened"):
                 trunk.open(2**32 - 1)
             await stream.aclose()
+        await other.aclose()
         with pytest.raises(trio.ClosedResourceError, match="this trunk is closed"):
             trunk.open(1)
 

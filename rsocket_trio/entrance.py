@@ -1,0 +1,81 @@
+"""What a public method asks before it works: right thread? cancelled? over? `Home`, `over`.
+
+The order is the same in every method of every wire:
+
+1. *The thread.* An object of trio belongs to one run, and a run to one thread. A task that waits
+   for a connection of another run would be woken in the wrong run, which crashes the tasks of the
+   connection. So a connection remembers its thread, and refuses callers in others.
+2. *The cancellation*, in asynchronous methods. A timeout around a block ends its connection and
+   cancels its requests in one turn. The end of the connection is no news then but an effect of the
+   timeout, which the caller must not get instead of it.
+3. *Over?* If so, its error.
+
+Only a call that finds its object over needs the second question: `over` asks it, and raises. So
+while the object is open the order costs the first question, which is the cheapest of all: some
+40 ns. A task that is woken by the end asks the second question too. But an answer that has arrived
+is returned, as everywhere in trio: nothing is lost by a cancellation that comes too late.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import NoReturn
+
+from trio.lowlevel import checkpoint
+
+from .errors import fresh_copy
+
+__all__ = ["Home", "get_ident", "not_at_home", "over"]
+
+
+def not_at_home(what: str) -> RuntimeError:
+    """Return the error for a caller in another thread than that of the connection.
+
+    Args:
+        what: The object that it uses, e.g. ``"this client"``.
+    """
+    return RuntimeError(
+        f"{what} belongs to the trio run of another thread; nothing was done. Call it there by "
+        "trio.from_thread.run, or connect in this thread too"
+    )
+
+
+class Home:
+    """The thread in which this object was made: the first question.
+
+    Attributes:
+        thread: Its identity, for hot paths, which compare it with `get_ident` themselves.
+    """
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+
+    def check(self, what: str) -> None:
+        """Refuse a caller in another thread.
+
+        Args:
+            what: The object that it uses, e.g. ``"this client"``.
+
+        Raises:
+            RuntimeError: This is another thread.
+        """
+        if get_ident() != self.thread:
+            raise not_at_home(what)
+
+
+async def over(error: Exception) -> NoReturn:
+    """Refuse a caller in the right thread, because the object is over: the last two questions.
+
+    Args:
+        error: Why it is over. The caller gets a copy.
+
+    Raises:
+        Exception: The copy.
+
+    Checkpoint: always. A caller may try again and again, so other tasks run.
+    If cancelled: that is what the caller sees.
+    """
+    await checkpoint()
+    raise fresh_copy(error)
