@@ -36,6 +36,8 @@ def recognise_foreign(first: bytes) -> str | None:
         return "SSH"
     if first[:2] == b"\x15\x03" and first[3:6] in (b"\x00\x02\x01", b"\x00\x02\x02"):
         return "TLS"  # an alert, as the first message was no TLS
+    if first[:2] == b"\x16\x03" and first[2:3] <= b"\x04" and first[5:6] == b"\x01":
+        return "TLS"  # a ClientHello
     if first.startswith(_RSIO_HELLO) and _RSIO_REFUSAL in first[:ENOUGH]:
         return "rsio"
     for at in (0, 3):  # a WebSocket message has no length before the frame

@@ -23,6 +23,7 @@ RSIO = b"\x02\x00\x00\x03\x31protocol error: hello-expected not type 0x00"
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
         (bytes.fromhex("15030300020246"), "TLS"),
+        (bytes.fromhex("160301020001000001fc0303"), "TLS"),
         (RSIO, "rsio"),
         (REFUSED, "RSocket"),
         (len(REFUSED).to_bytes(3, "big") + REFUSED, "RSocket"),

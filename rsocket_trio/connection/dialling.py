@@ -17,7 +17,7 @@ import trio
 
 from ..errors import ConnectFailed, single_error
 from ..log_policy import logger
-from ..sockets.dial import describe_failure
+from ..sockets.failures import describe_failure
 from ..transports.base import FrameTransport
 from ..transports.dial import NO_CONNECTION
 

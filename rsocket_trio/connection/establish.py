@@ -37,6 +37,7 @@ from ..protocol.setup import (
     limit_lifetime,
     too_much_setup,
 )
+from ..sockets.failures import describe_failure
 from .closing import close_politely
 
 if TYPE_CHECKING:
@@ -84,9 +85,13 @@ async def receive_setup(
         try:
             frames = await receive()
         except trio.BrokenResourceError as error:
-            raise ConnectionLost(f"the peer went away before its SETUP: {error}") from error
+            raise ConnectionLost(
+                f"the peer went away before its SETUP: {describe_failure(error)}"
+            ) from error
         except trio.ClosedResourceError as error:
-            raise ConnectionLost(f"the transport was closed before a SETUP: {error}") from error
+            raise ConnectionLost(
+                f"the transport was closed before a SETUP: {describe_failure(error)}"
+            ) from error
         except FrameTooLong as error:
             if error.limit >= config.limits.max_frame_size:
                 raise

@@ -27,6 +27,7 @@ from ..entrance import Home
 from ..errors import ConnectionClosed, ConnectionLost, ErrorCode
 from ..frames.error import encode_error
 from ..log_policy import logger
+from ..sockets.failures import describe_failure
 
 if TYPE_CHECKING:
     from ..errors import RemoteProtocolError
@@ -122,7 +123,7 @@ class Lifecycle:
 
     def lost(self, cause: Exception) -> None:
         """End the connection because the transport broke."""
-        error = ConnectionLost(f"the connection broke: {cause}")
+        error = ConnectionLost(f"the connection broke: {describe_failure(cause)}")
         error.__cause__ = cause
         self._gone(error)
 

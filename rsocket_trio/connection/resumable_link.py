@@ -32,6 +32,7 @@ from ..errors import ErrorCode
 from ..frames.error import encode_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
+from ..sockets.failures import describe_failure
 from ..transports.base import FrameTransport
 from .retention import Retention
 from .session_frames import SessionFrames
@@ -45,6 +46,7 @@ class Attachment:
     Attributes:
         transport: Carries the frames.
         lost: Set when the link does not use it any more; its owner then closes it.
+        reason: Why it was lost.
         clock: The clock of its KEEPALIVEs.
     """
 
@@ -53,6 +55,7 @@ class Attachment:
     ) -> None:
         self.transport = transport
         self.lost = trio.Event()
+        self.reason = ""
         self.clock = clock
         self.first = first  # the frames to send before all others
         self.begun = False  # whether the writer has sent them
@@ -141,6 +144,7 @@ class ResumableLink(FrameTransport):
         logger.debug("lost the connection to %s: %s", self.info.peer, reason)
         attachment.transport.wake_writer = None
         self.attachment = None
+        attachment.reason = reason
         attachment.lost.set()
         if self.on_lost is not None:
             self.on_lost()
@@ -312,7 +316,7 @@ class ResumableLink(FrameTransport):
 
     def _transport_broke(self, attachment: Attachment, error: Exception) -> None:
         if self.attachment is attachment:
-            self.drop(str(error) or "the connection broke", error)
+            self.drop(describe_failure(error), error)
 
     def _add(self, batch: list[bytes], frames: Sequence[bytes]) -> None:
         """Add frames to a batch that is about to be sent, behind the link's own KEEPALIVEs."""

@@ -106,7 +106,8 @@ class ClientSession:
         await trio.aclose_forcefully(self._first.transport)
         if not connection.lifecycle.established:
             # The server does not keep a session before it has accepted the SETUP.
-            link.fail("the connection broke before the server had accepted the SETUP")
+            when = "the connection broke before the server had accepted the SETUP"
+            link.fail(f"{when}: {self._first.reason}")
         while link.failure is None:
             await self._resume_in_time(connection)
 

@@ -20,7 +20,7 @@ from ..sockets.byte_stream import ByteStream, TransportInfo
 from ..sockets.connection_limit import ConnectionCounts
 from ..sockets.dial import dial
 from ..sockets.listen import Arrivals
-from ..sockets.tls import TLSStream
+from ..sockets.tls_stream import TLSStream
 from ..transports.base import FrameTransport
 from ..transports.byte_stream import ByteStreamTransport
 from ..transports.origins import normal_origins
@@ -158,7 +158,7 @@ async def _over(
             shake_hands=shake_hands,  # type: ignore[arg-type]  # both halves give a Handshake
             max_frame_size=MAX_MESSAGE_SIZE,
         )
-    if uri.is_encrypted and isinstance(stream.stream, trio.SSLStream):
+    if uri.is_encrypted and isinstance(stream.stream, TLSStream):
         _check_alpn(stream.stream)
     return carry(stream)
 
@@ -169,7 +169,7 @@ def _check_alpn(stream: TLSStream) -> None:
     Raises:
         ConnectFailed: The peer has chosen another one.
     """
-    chosen = stream.selected_alpn_protocol()
+    chosen = stream.ssl_object.selected_alpn_protocol()
     if chosen not in {None, ALPN}:
         raise ConnectFailed(f"the peer speaks {chosen!r} here, not {ALPN!r}")
 

@@ -13,13 +13,19 @@ The modules, in reading order. Streams by address:
 Kinds of sockets:
 
 - ``tcp``: dial, listen, and the addresses of a connection
-- ``tls``: TLS over any byte stream
+- ``tls``: begin TLS on a socket, as client or server
+- ``tls_stream``: the encrypted stream, from its handshake to its alerts
 - ``unix``: Unix sockets, and their files or abstract names
 - ``vsock``: between a virtual machine and its host
 - ``hybrid_vsock``: the same by the Unix socket of a hypervisor
 - ``adopt``: sockets that are open already, or inherited
 - ``peer``: who is at the other end: addresses, and the credentials of a process
 - ``file_lock``: a lock between processes, for the file of a socket
+
+Ends:
+
+- ``failures``: why a connection failed, in words
+- ``farewell``: close so that the last bytes arrive
 
 Limits, and waiting:
 

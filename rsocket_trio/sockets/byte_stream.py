@@ -10,7 +10,8 @@ import trio
 from ..uri import AddressKind, Uri, kind_of
 from .direct import DirectStream, direct
 from .peer import facts_about, socket_addresses
-from .tls import TLSStream, peer_certificate
+from .tls import peer_certificate
+from .tls_stream import TLSStream
 
 __all__ = ["ByteStream", "TransportInfo", "connected"]
 
@@ -62,7 +63,7 @@ class ByteStream(trio.abc.AsyncResource):
 
     def detach(self) -> None:
         """Use the socket no more, but leave it open: another owner closes it."""
-        if isinstance(self.stream, DirectStream):
+        if isinstance(self.stream, DirectStream | TLSStream):
             self.stream.detach()
 
     async def aclose(self) -> None:

@@ -79,7 +79,7 @@ def _descriptor(stream: trio.abc.Stream) -> int | None:
     carrier: object = stream
     for _ in range(_LAYERS):
         if not isinstance(carrier, DirectStream | trio.SocketStream):
-            # As trio.SSLStream has it; the streams of a trunk of ttrpc have it too.
+            # As TLSStream and trio.SSLStream have it; the streams of a trunk of ttrpc have it too.
             carrier = getattr(carrier, "transport_stream", None)
     if not isinstance(carrier, DirectStream | trio.SocketStream):
         return None

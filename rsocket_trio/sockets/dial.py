@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -14,16 +13,15 @@ from ..errors import ConnectFailed
 from ..uri import AddressKind, Uri, kind_of
 from .adopt import adopt_connection
 from .byte_stream import ByteStream, connected
+from .failures import describe_failure
+from .farewell import half_close
 from .hybrid_vsock import request_port
 from .tcp import connect_tcp
 from .tls import start_tls_client
 from .unix import connect_unix
 from .vsock import connect_vsock
 
-__all__ = ["describe_failure", "dial"]
-
-_NOT_TRUSTED: Final = frozenset({18, 19, 20, 21})
-"""X509_V_ERR_... of OpenSSL: self-signed, alone or in the chain; no certificate of the issuer."""
+__all__ = ["dial"]
 
 T = TypeVar("T")
 
@@ -73,7 +71,10 @@ async def dial(
         why = f"the handshake was not finished within {handshake_timeout:g} s"
         raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
-        await trio.aclose_forcefully(stream)
+        try:
+            await half_close(stream)  # TLS and HTTP may have told the server why.
+        finally:
+            await trio.aclose_forcefully(stream)
         raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
     except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
@@ -92,27 +93,3 @@ async def _open(uri: Uri) -> trio.SocketStream:
             return adopt_connection(int(uri.host))
         case AddressKind.INTERNET:
             return await connect_tcp(uri)
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return the first cause of an error, as one line."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(describe_failure(each) for each in error.exceptions))
-    cause = error.__cause__
-    if isinstance(cause, BaseExceptionGroup):
-        return describe_failure(cause)
-    if cause is not None and not isinstance(error, ConnectFailed):
-        return describe_failure(cause)
-    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and error.strerror:
-        # trio puts the address in front, and our message already has it.
-        return re.sub(r"^Error connecting to \(.*?\): ", "", error.strerror)
-    return (str(error) or type(error).__name__) + _remedy(error)
-
-
-def _remedy(error: BaseException) -> str:
-    """Return what to do about an error of TLS whose text does not say it."""
-    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _NOT_TRUSTED:
-        return ": the authority that issued it is not trusted (--ca, or an ssl_context)"
-    if isinstance(error, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(error):
-        return ": the other end does not use TLS"
-    return ""

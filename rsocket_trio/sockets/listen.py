@@ -20,11 +20,13 @@ from .adopt import adopt_listener
 from .allowed import Allowed, NotAllowed, admit
 from .byte_stream import ByteStream, connected
 from .connection_limit import ConnectionCounts
-from .dial import describe_failure
+from .failures import describe_failure
+from .farewell import half_close
 from .patient_listener import PatientListener
 from .peer import socket_addresses
 from .tcp import bound_uri, listen_tcp
-from .tls import TLSStream, start_tls_server
+from .tls import start_tls_server
+from .tls_stream import TLSStream
 from .unix import listen_unix
 from .vsock import bound_vsock_uri, listen_vsock
 
@@ -207,6 +209,8 @@ class _ConnectionHandler(Generic[T]):
                 return None
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
+                if waits:
+                    await half_close(stream)  # The client was told why.
         if not self.stopped:
             logger.warning("%s: the handshake with %s failed: %s", self.uri, name, why)
         return None
@@ -228,7 +232,8 @@ class _ConnectionHandler(Generic[T]):
                     carrier = await self._start_tls(stream)
                 await arrivals.refuse(carrier)
             except (ConnectFailed, trio.BrokenResourceError, OSError):
-                pass  # ConnectFailed says that the client was answered; otherwise it is gone.
+                # ConnectFailed: the client was answered. Otherwise it is gone, or TLS told it why.
+                await half_close(stream)
 
     def _name(self, stream: trio.SocketStream) -> str:
         if self.uri.is_file:

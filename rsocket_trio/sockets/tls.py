@@ -8,12 +8,10 @@ from collections.abc import Sequence
 import trio
 
 from ..uri import Uri, encrypted_schemes
+from .direct import direct
+from .tls_stream import TLSStream
 
-__all__ = ["TLSStream", "check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
-
-# Many implementations close without a close_notify; with `https_compatible` this is the end of the
-# stream. That is safe: the length of a frame shows an end inside the frame.
-TLSStream = trio.SSLStream[trio.SocketStream]
+__all__ = ["check_context", "peer_certificate", "start_tls_client", "start_tls_server"]
 
 
 def check_context(ssl_context: object, addresses: Sequence[Uri] = ()) -> None:
@@ -49,32 +47,38 @@ async def start_tls_client(
         ssl_context: How to verify it; by default with the system's authorities.
 
     Raises:
-        trio.BrokenResourceError: The handshake failed; ``__cause__`` says why.
+        trio.BrokenResourceError: The handshake failed; the text says why, and the server was told.
 
     Checkpoint: always.
     If cancelled: you can only close the stream then.
     """
     context = ssl.create_default_context() if ssl_context is None else ssl_context
-    secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
-    await secure.do_handshake()
-    return secure
+    name = host.partition("%")[0]  # A certificate knows no zone.
+    return await _shaken(TLSStream(direct(stream), context, server_hostname=name))
 
 
 async def start_tls_server(stream: trio.SocketStream, ssl_context: ssl.SSLContext) -> TLSStream:
     """Begin TLS as the server, and finish the handshake.
 
     Raises:
-        trio.BrokenResourceError: The handshake failed; ``__cause__`` says why.
+        trio.BrokenResourceError: The handshake failed; the text says why, and the client was told.
 
     Checkpoint: always.
     If cancelled: you can only close the stream then.
     """
-    secure = trio.SSLStream(stream, ssl_context, server_side=True, https_compatible=True)
-    await secure.do_handshake()
+    return await _shaken(TLSStream(direct(stream), ssl_context, server_side=True))
+
+
+async def _shaken(secure: TLSStream) -> TLSStream:
+    try:
+        await secure.do_handshake()
+    except BaseException:  # also when cancelled: the caller closes the socket
+        secure.detach()
+        raise
     return secure
 
 
 def peer_certificate(stream: TLSStream) -> dict[str, object] | None:
     """Return the peer's verified certificate, as `ssl.SSLSocket.getpeercert` does, or ``None``."""
-    certificate: dict[str, object] | None = stream.getpeercert()
-    return certificate or None
+    certificate = stream.ssl_object.getpeercert()
+    return {**certificate} if certificate else None

@@ -22,12 +22,12 @@ from rsocket_trio.lumberjack.client.outgoing import Load, Outgoing
 from rsocket_trio.lumberjack.client.window_size import WindowSize
 from rsocket_trio.lumberjack.server.acknowledgements import Departure
 from rsocket_trio.lumberjack.server.bytes_in import TimedReader
-from rsocket_trio.lumberjack.server.farewell import half_close
 from rsocket_trio.lumberjack.server.handling import handle
 from rsocket_trio.lumberjack.server.incoming_memory import ShareOfIncoming
 from rsocket_trio.lumberjack.server.receiver import Receiver
 from rsocket_trio.routing.admission import admitted
 from rsocket_trio.sockets.byte_stream import ByteStream, TransportInfo
+from rsocket_trio.sockets.farewell import half_close
 from rsocket_trio.spool import open_spool
 from tests.checkpoints.scene import Call, Scene, endless, row
 from tests.lumberjack.receiving import ADDRESS, DEFAULT, full_window, port_of, shared
@@ -97,7 +97,7 @@ async def _(scene: Scene) -> Call:
     return TimedReader(here, DEFAULT, share, lambda: False).read
 
 
-@row("lumberjack.server.farewell.half_close")
+@row("sockets.farewell.half_close")
 async def _(scene: Scene) -> Call:
     here, there = trio.testing.memory_stream_pair()
     await there.send_eof()

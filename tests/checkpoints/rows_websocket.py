@@ -13,6 +13,7 @@ from rsocket_trio.errors import ConnectFailed, RemoteProtocolError
 from rsocket_trio.frames import KeepaliveFrame, SetupFrame
 from rsocket_trio.reactivesocket.transport import ReactiveSocketTransport
 from rsocket_trio.sockets.tls import start_tls_client, start_tls_server
+from rsocket_trio.sockets.tls_stream import TLSStream
 from rsocket_trio.transports.websocket import TrioWebSocketTransport
 from rsocket_trio.transports.websocket_frames import encode_messages
 from rsocket_trio.transports.websocket_handshake import (
@@ -41,6 +42,66 @@ async def _(scene: Scene) -> Call:
     stream, other = await sockets(scene)
     scene.start(start_tls_client, stream.inner, "localhost", scene.client_tls)
     return partial(start_tls_server, other, scene.server_tls)
+
+
+async def encrypted(scene: Scene) -> tuple[TLSStream, TLSStream]:
+    """The two ends of TLS over TCP; the client's end has sent something."""
+    stream, other = await sockets(scene)
+    ours = TLSStream(stream, scene.client_tls, server_hostname="localhost")
+    theirs = TLSStream(other, scene.server_tls, server_side=True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.do_handshake)
+        nursery.start_soon(theirs.do_handshake)
+    await ours.send_all(b"something")
+    return ours, theirs
+
+
+@row("sockets.tls_stream.TLSStream.do_handshake")
+async def _(scene: Scene) -> Call:
+    stream, other = await sockets(scene)
+    scene.start(start_tls_server, other, scene.server_tls)
+    return TLSStream(stream, scene.client_tls, server_hostname="localhost").do_handshake
+
+
+@row("sockets.tls_stream.TLSStream.send_all", only_cancelled=True)
+async def _(scene: Scene) -> Call:
+    return partial((await encrypted(scene))[0].send_all, b"more")
+
+
+@row("sockets.tls_stream.TLSStream.wait_send_all_might_not_block")
+async def _(scene: Scene) -> Call:
+    return (await encrypted(scene))[0].wait_send_all_might_not_block
+
+
+@row("sockets.tls_stream.TLSStream.receive_some")
+async def _(scene: Scene) -> Call:
+    return (await encrypted(scene))[1].receive_some
+
+
+@row("sockets.tls_stream.TLSStream.receive_some", "decrypted before")
+async def _(scene: Scene) -> Call:
+    stream = (await encrypted(scene))[1]
+    await stream.receive_some(1)
+    return partial(stream.receive_some, 1)
+
+
+@row("sockets.tls_stream.TLSStream.receive_some", "at the end")
+async def _(scene: Scene) -> Call:
+    ours, theirs = await encrypted(scene)
+    await ours.aclose()
+    while await theirs.receive_some():
+        pass
+    return theirs.receive_some
+
+
+@row("sockets.tls_stream.TLSStream.send_eof")
+async def _(scene: Scene) -> Call:
+    return (await encrypted(scene))[0].send_eof
+
+
+@row("sockets.tls_stream.TLSStream.aclose")
+async def _(scene: Scene) -> Call:
+    return (await encrypted(scene))[0].aclose
 
 
 WS = parse_uri("ws://127.0.0.1:1/path")

@@ -18,7 +18,7 @@ import trio.testing
 
 from rsocket_trio import ConnectionConfig, connect
 from rsocket_trio.errors import ConnectFailed
-from rsocket_trio.sockets.dial import describe_failure
+from rsocket_trio.sockets.failures import describe_failure
 from rsocket_trio.transports import FrameTransport, accept_transports, open_transport
 from rsocket_trio.uri import Uri, parse_uri
 

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from ...errors import RemoteProtocolError
-from ...sockets.dial import describe_failure
+from ...sockets.failures import describe_failure
 from ..wire.acks import AckReader
 from .backlog import Backlog
 from .bell import Bell

@@ -13,5 +13,4 @@ The modules, in reading order:
 - ``handling``: call the application for one batch
 - ``batch``: what the application gets
 - ``acknowledgements``: the task that writes ACKs and keep-alives
-- ``farewell``: close so that the last ACKs arrive
 """

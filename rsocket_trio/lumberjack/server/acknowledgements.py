@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from ...errors import ConnectionLost
-from ...sockets.dial import describe_failure
+from ...sockets.failures import describe_failure
 from ..wire.batches import IncomingBatch
 from ..wire.frames import AckFrame
 

@@ -17,13 +17,13 @@ from ...log_policy import logger
 from ...sealed import make
 from ...sockets.byte_stream import ByteStream
 from ...sockets.departure import has_left
-from ...sockets.dial import describe_failure
+from ...sockets.failures import describe_failure
+from ...sockets.farewell import half_close
 from ..wire.batches import IncomingBatch, held_size
 from .acknowledgements import AckWriter, BatchProgress
 from .batch import Batch, PoisonHook
 from .bytes_in import TimedReader
 from .config import LumberjackConfig
-from .farewell import half_close
 from .handling import Handler, handle
 from .incoming_memory import IncomingMemory, ShareOfIncoming
 from .room import Room, ShareOfRoom

@@ -8,6 +8,7 @@ import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ...sealed import Sealed
+from ...sockets.failures import describe_failure
 from ..wire.trunk import PieceLengths, encode_piece
 from .branch import Branch
 from .writer import Piece, PieceWriter
@@ -147,7 +148,7 @@ class MultiplexedStream(trio.abc.Stream, metaclass=Sealed, given="Trunk.open giv
     def _end(self, error: Exception | None) -> bytes:
         if error is None:
             return b""
-        raise trio.BrokenResourceError(str(error)) from error
+        raise trio.BrokenResourceError(describe_failure(error)) from error
 
     async def aclose(self) -> None:
         """Close this stream; the others go on. The trunk is closed with the last of them.

@@ -7,6 +7,8 @@ from collections import deque
 import trio
 from trio.lowlevel import ParkingLot
 
+from ...sockets.failures import describe_failure
+
 __all__ = ["Piece", "PieceWriter"]
 
 
@@ -121,6 +123,7 @@ class PieceWriter:
 
     def broken(self) -> trio.BrokenResourceError:
         """Return the error for a sender."""
-        broken = trio.BrokenResourceError(f"the trunk is broken: {self.error}")
+        assert self.error is not None
+        broken = trio.BrokenResourceError(f"the trunk is broken: {describe_failure(self.error)}")
         broken.__cause__ = self.error
         return broken

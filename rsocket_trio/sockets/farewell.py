@@ -1,4 +1,4 @@
-"""Close a connection so that the ACKs on the way arrive: `half_close`."""
+"""Close a connection so that the last bytes on the way arrive: `half_close`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Final
 
 import trio
 
-__all__ = ["half_close"]
+from .tls_stream import TLSStream
+
+__all__ = ["LINGER", "half_close"]
+
+LINGER: Final = 1.0
+"""How long a peer may take to read why its handshake failed, and to close too, in seconds."""
 
 _MAX_DRAINED: Final = 64 * 2**20
-"""Bytes of a sender that does not stop, before it is cut off."""
+"""Bytes of a peer that does not stop, before it is cut off."""
 
 
-async def half_close(stream: trio.abc.Stream, patience: float) -> None:
+async def half_close(stream: trio.abc.Stream, patience: float = LINGER) -> None:
     """Send the end of the stream, and drop what still arrives until the peer closes too.
 
     If a socket is closed while bytes of the peer are unread, the system sends a reset, and the peer
@@ -26,13 +31,13 @@ async def half_close(stream: trio.abc.Stream, patience: float) -> None:
     Checkpoint: always.
     If cancelled: close the stream at once.
     """
-    carrier = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    carrier = stream.transport_stream if isinstance(stream, TLSStream) else stream
     left = _MAX_DRAINED
     with (
         trio.move_on_after(patience),
         suppress(trio.BrokenResourceError, trio.ClosedResourceError),
     ):
-        if isinstance(carrier, trio.abc.HalfCloseableStream):
-            await carrier.send_eof()
+        if isinstance(stream, trio.abc.HalfCloseableStream):
+            await stream.send_eof()
         while left > 0 and (data := await carrier.receive_some(65536)):
             left -= len(data)
