@@ -82,11 +82,12 @@ class Limits:
             make that many items wait in our memory. 65536.
         max_outbox_size: Bytes queued to be sent before producers wait. Large enough to keep a
             socket busy, small enough that a KEEPALIVE does not wait long behind it. 256 KiB.
-        max_answers_size: Answers and items of handlers that wait for that room, in bytes, each with
-            its whole payload. No request begins while one waits, but those that run end, each
-            with an answer, and a peer that reads nothing could have 16384 of them kept. The
-            request whose answer or item goes past it ends with CANCELED, unless it is the only one
-            that waits. 256 MiB, as ``max_unread_size``.
+        max_answers_size: Answers and items of handlers that wait for that room, or for credit, in
+            bytes, each with its whole payload and 64 bytes more. No request begins while one waits
+            for room, but those that run end, each with an answer, and a peer that reads nothing
+            could have 16384 of them kept. Of a stream without credit one item is there, which shows
+            that the stream goes on. The request whose answer or item goes past the limit ends with
+            CANCELED, unless it is the only one that waits. 256 MiB, as ``max_unread_size``.
         max_control_size: Bytes of answers that may not wait (ERROR, CANCEL, REQUEST_N,
             KEEPALIVE), queued for a peer that does not read. Past it, requests of the peer do not
             begin until the peer reads. 1 MiB.

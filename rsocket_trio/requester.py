@@ -338,7 +338,7 @@ class Requester(
             open_streams=len(connection.table.operations),
             active_requests=connection.workload.active,
             queued_size=outbox.room.used + outbox.control_size,
-            unread_size=connection.account.unread,
+            unread_size=connection.memory.unread.held,
         )
 
     async def wait_closed(self) -> Exception:

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from rsocket_trio import ConnectionStatistics, MetadataError, Payload, Responder
-from rsocket_trio.interactions.inbox import UNREAD_COST
+from rsocket_trio.account import ITEM_COST
 from rsocket_trio.metadata.routing import route_metadata
 from rsocket_trio.testing.in_memory import connected_pair
 
@@ -86,7 +86,7 @@ async def test_statistics_count_streams_requests_and_bytes():
         nursery.start_soon(requester.request_response, Payload(b"wait"))
         async with requester.request_stream(Payload(b"x", b"12345")) as items:
             await trio.testing.wait_all_tasks_blocked()
-            assert requester.statistics() == numbers(1, 0, 5 + UNREAD_COST)
+            assert requester.statistics() == numbers(1, 0, 5 + ITEM_COST)
             assert sides[0].statistics() == numbers(1, 1, 0)
             assert items.statistics().received == 1
         assert requester.statistics().unread_size == 0

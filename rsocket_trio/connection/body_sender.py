@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import trio
 from trio.lowlevel import checkpoint
 
+from ..account import ITEM_COST
 from ..entrance import over
 from ..interactions.operation import IN_A_ROW, ResponderOperation
 from ..interactions.sending import begin
 from ..reactive_streams.iterating import close_iterator
-from .sendable import check_size, hold
+from .sendable import check_size, take_answer
 
 if TYPE_CHECKING:
+    from ..account import Account
     from ..interactions.operation import Operation
     from ..protocol.body_fragments import BodyFragments
     from ..streamed import StreamedPayload
@@ -32,12 +34,18 @@ class BodySender:
     """
 
     def __init__(
-        self, table: StreamTable, outbox: Outbox, admission: Admission, fragment_size: int
+        self,
+        table: StreamTable,
+        outbox: Outbox,
+        admission: Admission,
+        answers: Account,
+        fragment_size: int,
     ) -> None:
         self._unopened: set[trio.CancelScope] = set()  # around sources whose stream is not open yet
         self._table = table
         self._outbox = outbox
         self._admission = admission
+        self._answers = answers
         self._fragment_size = fragment_size
 
     def stop(self) -> None:
@@ -89,12 +97,12 @@ class BodySender:
         async def send_ready() -> bool:
             held = 0
             if fragments.ready and isinstance(operation, ResponderOperation):
-                held = fragments.size
-                hold(self._outbox.room, operation, held)
+                held = fragments.size + ITEM_COST
+                take_answer(self._answers, operation, held)
             try:
                 return await send_all()
             finally:
-                self._outbox.room.let_go(held)
+                self._answers.give_back(held)
 
         async def send_all() -> bool:
             nonlocal opened, sent

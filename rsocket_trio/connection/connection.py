@@ -22,7 +22,7 @@ from ..errors import ConnectionClosed, ErrorCode, LocalProtocolError
 from ..frames.error import encode_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
-from ..protocol.receive_account import ReceiveAccount
+from ..protocol.memory import ConnectionMemory
 from .admission import LeasedAdmission, OpenAdmission
 from .crew import Crew
 from .dispatch import Dispatcher
@@ -64,7 +64,7 @@ class Connection:
         admission: Lets requests of ours through, or says why none may be sent: the connection is
             not accepted yet, is being closed, or is over.
         table: The open streams.
-        account: Counts the bytes that have arrived and that no task has taken yet.
+        memory: The accounts of all that is held for the peer.
         sender: Sends what the streams have to send.
         workload: The peer's requests that wait or run.
         crew: The tasks that read and run handlers.
@@ -91,9 +91,9 @@ class Connection:
             limits.max_outbox_size,
             limits.max_control_size,
             limits.max_unsent_control_size,
-            limits.max_answers_size,
         )
-        self.workload = workload = Workload(limits)
+        self.memory = memory = ConnectionMemory(limits)
+        self.workload = workload = Workload(limits.max_active_requests, memory.requests)
         self.crew = Crew(workload, outbox)
         self.leases = None if lease is None else Leases(lease, outbox, workload)
         self.admission: Admission = (
@@ -101,14 +101,13 @@ class Connection:
         )
         self.admission.refusal = LocalProtocolError(_NOT_ACCEPTED)
         self.table = table = StreamTable(client=client)
-        self.account = ReceiveAccount(limits)
         whole_requests = not transport.capabilities.fragmented_requests
         self.sender = sender = StreamSender(
             config,
             table,
             outbox,
             self.admission,
-            self.account,
+            memory,
             max_request=limits.max_frame_size if whole_requests else None,
         )
         self._engine = Engine(

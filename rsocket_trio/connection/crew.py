@@ -306,7 +306,7 @@ class Crew:
         # As `Workload.done`, without its call.
         workload = self._workload
         workload.active -= 1
-        workload.size -= operation.size
+        workload.account.held -= operation.size
         if workload.on_done is not None:
             workload.on_done()
         return stopped

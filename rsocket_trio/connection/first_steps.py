@@ -155,7 +155,7 @@ class FirstSteps(QueuedSteps):
         self.reader.pause()
         operation = RequestResponseResponder(self._sender, stream_id, payload, self.responder)
         operation.size = size
-        self._workload.size += size
+        self._workload.account.held += size
         self.operation = operation
         if self._table.failure is None:
             self._table.operations[stream_id] = operation

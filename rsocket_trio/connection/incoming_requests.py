@@ -169,8 +169,9 @@ class IncomingRequests:
     def _receive_request_response(self, stream_id: int, payload: Payload, size: int) -> None:
         """Run, queue or refuse a whole REQUEST_RESPONSE."""
         workload = self._workload
+        account = workload.account
         active = workload.active
-        if active >= workload.max_active or (active and workload.size + size > workload.max_size):
+        if active >= workload.max_active or (active and account.held + size > account.limit):
             self.refuse(stream_id, _REQUEST_RESPONSE, ErrorCode.REJECTED, _TOO_MANY)
             return
         first_steps = self._first_steps
@@ -180,7 +181,7 @@ class IncomingRequests:
         operation.size = size
         self._table[stream_id] = operation
         workload.active = active + 1
-        workload.size += size
+        account.held += size
         workload.queue.append(operation)
 
     def take_on(
@@ -307,7 +308,7 @@ class IncomingRequests:
             self.refuse(stream_id, frame_type, ErrorCode.REJECTED, _TOO_MANY)
             return
         request = FragmentedRequest(self, self._sender, frame_type, stream_id, initial_n)
-        request.assembling = self._sender.account.reassembler(stream_id, self._max_metadata)
+        request.assembling = self._sender.memory.reassembler(stream_id, self._max_metadata)
         # C beside F in REQUEST_CHANNEL applies to the whole payload.
         request.complete = flags & COMPLETE
         self._incomplete.add(request)

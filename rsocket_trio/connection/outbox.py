@@ -48,7 +48,6 @@ without end.
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
@@ -93,14 +92,8 @@ class Outbox:
         "writing",
     )
 
-    def __init__(
-        self,
-        limit: int,
-        max_control_size: int,
-        max_unsent_control_size: int,
-        max_answers_size: float = inf,
-    ) -> None:
-        self.room = Room(limit, max_answers_size)
+    def __init__(self, limit: int, max_control_size: int, max_unsent_control_size: int) -> None:
+        self.room = Room(limit)
         self.writer = WriterState()
         self.max_control_size = max_control_size
         self.max_unsent_control_size = max_unsent_control_size

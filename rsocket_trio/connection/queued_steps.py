@@ -106,7 +106,7 @@ class QueuedSteps:
                         operation.attach(scope)
                         return rest
             workload.active -= 1
-            workload.size -= operation.size
+            workload.account.held -= operation.size
             if workload.on_done is not None:
                 workload.on_done()
             now = _copy_context()

@@ -4,15 +4,11 @@ Producers of payloads may be a limited number of bytes ahead of the writer. Prod
 room wait in a queue and get room in order, so streams take turns: a fragment of one stream, then a
 fragment of the next. A producer that is cancelled leaves the queue in constant time, from any
 position: a peer may cancel thousands of streams at once, in any order.
-
-While a handler's answer or item waits, its bytes stay in memory, and a peer can cause thousands of
-them: it sends requests and reads nothing. So these bytes are counted (`hold`), and limited.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from outcome import Error
@@ -40,16 +36,12 @@ class Room:
         limit: The maximum number of bytes. The last frame may exceed it.
         used: The bytes of frames that wait, and the bytes reserved for frames.
         waiting: The tasks in the queue, and the bytes that each wants.
-        held: The bytes of the answers and items that wait, each as a whole.
-        max_held: The most of these bytes (`Limits.max_answers_size`).
     """
 
-    __slots__ = ("_closed", "_handed", "held", "limit", "max_held", "used", "waiting")
+    __slots__ = ("_closed", "_handed", "limit", "used", "waiting")
 
-    def __init__(self, limit: int, max_held: float = inf) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.max_held = max_held
-        self.held = 0
         self.used = 0
         self.waiting: OrderedDict[Task, int] = OrderedDict()
         self._handed = 0  # bytes given to tasks that have not run since
@@ -107,22 +99,6 @@ class Room:
             self.used += size
             self._handed += size
             reschedule(task)
-
-    def hold(self, size: int) -> bool:
-        """Count an answer or item that the peer has caused, and that is going to wait.
-
-        Returns:
-            Whether it may wait; if so, `let_go` must follow. One alone always may, whatever its
-            size.
-        """
-        if self.held and self.held + size > self.max_held:
-            return False
-        self.held += size
-        return True
-
-    def let_go(self, size: int) -> None:
-        """Undo `hold`: it waits no more."""
-        self.held -= size
 
     def set_limit(self, limit: int) -> None:
         """Change ``limit``; 0 allows no payloads. Tasks in the queue get the new room."""

@@ -14,10 +14,10 @@ from ..payload import Payload
 from ..streamed import StreamedPayload
 
 if TYPE_CHECKING:
+    from ..account import Account
     from ..interactions.operation import ResponderOperation
-    from .room import Room
 
-__all__ = ["check_size", "check_streamed", "hold", "not_sendable"]
+__all__ = ["check_size", "check_streamed", "not_sendable", "take_answer"]
 
 
 def check_streamed(payload: object) -> None:
@@ -47,15 +47,17 @@ def check_size(size: int, at_most: int | None) -> None:
         )
 
 
-def hold(room: Room, operation: ResponderOperation, size: int) -> None:
-    """Count an answer or item that may have to wait; `Room.let_go` must follow.
+def take_answer(answers: Account, operation: ResponderOperation, size: int) -> None:
+    """Take memory for an answer or item that may have to wait; `Account.give_back` must follow.
+
+    One alone always may wait, whatever its size.
 
     Raises:
         Canceled: Too many bytes wait already (`Limits.max_answers_size`). The request has ended,
             and its handler is cancelled: one that absorbs errors must not make item after item.
     """
-    if not room.hold(size):
-        logger.info("a request has ended: %d bytes of answers wait for its peer to read", room.held)
+    if not answers.take_first(size):
+        logger.info("a request has ended: %d bytes of answers wait for its peer", answers.held)
         error = Canceled("too many answers on this connection wait to be read")
         operation.fail(error)
         operation.stop(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..account import ITEM_COST
 from ..entrance import Home, over
 from ..errors import fresh_copy
 from ..frames.header import (
@@ -23,12 +24,12 @@ from ..protocol.fragmentation import PAYLOAD_HEAD, fragment_payload, fragment_re
 from ..protocol.frame_rules import REQUEST_TYPES
 from ..streamed import StreamedPayload
 from .body_sender import BodySender
-from .sendable import check_size, check_streamed, hold, not_sendable
+from .sendable import check_size, check_streamed, not_sendable, take_answer
 
 if TYPE_CHECKING:
     from ..config import ConnectionConfig
     from ..interactions.operation import Operation
-    from ..protocol.receive_account import ReceiveAccount
+    from ..protocol.memory import ConnectionMemory
     from ..streamed import AnyPayload
     from .admission import Admission
     from .outbox import Outbox
@@ -52,7 +53,7 @@ class StreamSender:
     the admission of a request and for room in the outbox, and for nothing else.
 
     Attributes:
-        account: See `Outbound`.
+        memory: See `Outbound`.
         max_frame_size: See `Outbound`.
         max_whole: See `Outbound`.
         home: See `Outbound`.
@@ -70,7 +71,7 @@ class StreamSender:
         table: StreamTable,
         outbox: Outbox,
         admission: Admission,
-        account: ReceiveAccount,
+        memory: ConnectionMemory,
         *,
         max_request: int | None = None,
     ) -> None:
@@ -81,11 +82,11 @@ class StreamSender:
             table: Its streams.
             outbox: Where the frames wait for the writer.
             admission: Decides when a request of ours may leave.
-            account: Counts the received bytes.
+            memory: The accounts of what is held for the peer.
             max_request: If the wire has no fragments of requests: the most bytes of data and
                 metadata in a request. Channels have fragments on every wire.
         """
-        self.account = account
+        self.memory = memory
         self.max_frame_size = config.limits.max_frame_size
         self.max_whole = config.fragment_size - _LARGEST_HEAD
         self.room = outbox.room
@@ -101,7 +102,7 @@ class StreamSender:
         self._next_id = table.ids.next
         self._max_request = max_request
         self._fragment_size = config.fragment_size
-        self._bodies = BodySender(table, outbox, admission, config.fragment_size)
+        self._bodies = BodySender(table, outbox, admission, memory.answers, config.fragment_size)
         self._burst = 0
         self.home = Home()
 
@@ -280,12 +281,26 @@ class StreamSender:
             return
         size = 0
         if isinstance(operation, ResponderOperation):
-            size = _size_of(payload.metadata, payload.data)
-            hold(self._outbox.room, operation, size)
+            size = _size_of(payload.metadata, payload.data) + ITEM_COST
+            take_answer(self.memory.answers, operation, size)
         try:
             await self._send_fragments(operation, stream_id, flags, payload)
         finally:
-            self._outbox.room.let_go(size)
+            self.memory.answers.give_back(size)
+
+    def hold_item(self, stream_id: int, payload: AnyPayload) -> int:
+        operation = self._operations.get(stream_id)
+        if not isinstance(operation, ResponderOperation):
+            return 0  # the application chose how many requests it has
+        size = ITEM_COST
+        for part in (payload.metadata, payload.data):
+            if isinstance(part, bytes | bytearray):  # what cannot be sent is refused with its turn
+                size += len(part)
+        take_answer(self.memory.answers, operation, size)
+        return size
+
+    def let_go_item(self, size: int) -> None:
+        self.memory.answers.give_back(size)
 
     async def _send_fragments(
         self, operation: Operation | None, stream_id: int, flags: int, payload: Payload

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..account import Account
     from .job import Job
 
-__all__ = ["WorkLimits", "Workload"]
-
-
-class WorkLimits(Protocol):
-    """The limits that a `Workload` keeps, e.g. `rsocket_trio.config.Limits`."""
-
-    @property
-    def max_active_requests(self) -> int: ...
-
-    @property
-    def max_requests_size(self) -> int: ...
+__all__ = ["Workload"]
 
 
 class Workload:
@@ -31,21 +22,19 @@ class Workload:
 
     Attributes:
         active: Requests that wait or run.
-        size: Bytes of their payloads.
+        account: Bytes of their payloads.
         max_active: The most requests that may wait or run (`Limits.max_active_requests`).
-        max_size: The most bytes of several requests (`Limits.max_requests_size`).
         queue: Those that have not begun, in the order of their arrival.
         over: Nothing is read any more, and no request begins.
         on_done: Called when a request is done. The connection sets it while it drains.
     """
 
-    __slots__ = ("active", "max_active", "max_size", "on_done", "over", "queue", "size")
+    __slots__ = ("account", "active", "max_active", "on_done", "over", "queue")
 
-    def __init__(self, limits: WorkLimits) -> None:
+    def __init__(self, max_active: int, account: Account) -> None:
         self.active = 0
-        self.size = 0
-        self.max_active = limits.max_active_requests
-        self.max_size = limits.max_requests_size
+        self.account = account
+        self.max_active = max_active
         self.queue: deque[Job] = deque()
         self.over = False
         self.on_done: Callable[[], None] | None = None
@@ -54,7 +43,7 @@ class Workload:
         """Return whether one more request of ``size`` bytes may be accepted."""
         if self.active >= self.max_active:
             return False
-        return self.size + size <= self.max_size or not self.active
+        return self.account.held + size <= self.account.limit or not self.active
 
     def add(self, operation: Job, size: int) -> None:
         """Count a request of ``size`` bytes.
@@ -63,13 +52,13 @@ class Workload:
         """
         operation.size = size
         self.active += 1
-        self.size += size
+        self.account.held += size
         self.queue.append(operation)
 
     def done(self, operation: Job) -> None:
         """Count a request as done."""
         self.active -= 1
-        self.size -= operation.size
+        self.account.held -= operation.size
         if self.on_done is not None:
             self.on_done()
 
@@ -84,6 +73,6 @@ class Workload:
         """
         for operation in self.queue:
             self.active -= 1
-            self.size -= operation.size
+            self.account.held -= operation.size
             operation.close(None)
         self.queue.clear()

@@ -35,7 +35,7 @@ def responder_of_body(
     initial_n: int,
 ) -> BodyOperation:
     """Return the operation for a request that has begun to arrive: see `BodyOperation.take`."""
-    inbox = BodyInbox(outbound.account)
+    inbox = BodyInbox(outbound.memory)
     body = make(PayloadBody, inbox)
     operation: _Stream | _Response | _FireAndForget
     if frame_type == FrameType.REQUEST_STREAM:

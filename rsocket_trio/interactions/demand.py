@@ -9,21 +9,19 @@ several times as fast as a memory channel (docs/performance.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import Final, Protocol, final
 
 import attrs
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..account import ITEM_COST, Account
 from ..errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from ..payload import Payload
 from ..protocol.credit import Window, split_request_n
 from ..sealed import Sealed
-from .inbox import UNREAD_COST, Inbox
+from .inbox import Inbox
 from .operation import IN_A_ROW
-
-if TYPE_CHECKING:
-    from ..protocol.receive_account import ReceiveAccount
 
 __all__ = ["Inlet", "PayloadInbox", "PayloadStream", "StreamStatistics"]
 
@@ -76,9 +74,7 @@ class PayloadInbox(Inbox[Payload]):
 
     __slots__ = ("account", "inlet", "max_window", "peak", "received", "window")
 
-    def __init__(
-        self, inlet: Inlet, account: ReceiveAccount, window: Window, max_window: int
-    ) -> None:
+    def __init__(self, inlet: Inlet, account: Account, window: Window, max_window: int) -> None:
         super().__init__()
         self.inlet = inlet
         self.account = account
@@ -110,16 +106,15 @@ class PayloadInbox(Inbox[Payload]):
             )
         account = self.account
         metadata = payload.metadata
-        size = len(payload.data) + UNREAD_COST if metadata is None else _size(payload)
-        unread = account.unread + size
-        if unread > account.max_unread:
-            # Checked before the item is kept: else each stream could exceed the limit by an item.
+        size = len(payload.data) + ITEM_COST if metadata is None else _size(payload)
+        # Does the same as `Account.take`, but saves the call.
+        held = account.held + size
+        if held > account.limit:
             raise RemoteProtocolError(
-                f"more than {account.max_unread} bytes are unread on this connection "
-                "(Limits.max_unread_size); read faster or use a smaller prefetch",
+                f"{account.refusal}; read faster or use a smaller prefetch",
                 code=ErrorCode.CANCELED,
             )
-        account.unread = unread
+        account.held = held
         self.received += 1
         queue = self.queue
         queue.append(payload)
@@ -131,7 +126,7 @@ class PayloadInbox(Inbox[Payload]):
     def pop(self) -> Payload:
         """Take an item from the queue, and grant more items if it is time."""
         payload = self.queue.popleft()
-        self.account.unread -= _size(payload)
+        self.account.held -= _size(payload)
         n = self.window.consumed()
         if n and not self.ended:
             self.inlet.grant(n)
@@ -141,7 +136,7 @@ class PayloadInbox(Inbox[Payload]):
         """See `PayloadStream.close`."""
         if self.closed:
             return
-        self.account.unread -= sum(map(_size, self.queue))
+        self.account.give_back(sum(map(_size, self.queue)))
         self.drop()
         if not self.ended:
             self.ended = True
@@ -189,8 +184,8 @@ class PayloadStream(
             # Does the same as `PayloadInbox.pop`, but saves the call.
             inbox = self._inbox
             payload = queue.popleft()
-            inbox.account.unread -= (
-                len(payload.data) + UNREAD_COST if payload.metadata is None else _size(payload)
+            inbox.account.held -= (
+                len(payload.data) + ITEM_COST if payload.metadata is None else _size(payload)
             )
             n = inbox.window.consumed()
             if n and not inbox.ended:
@@ -317,4 +312,4 @@ class PayloadStream(
 
 def _size(payload: Payload) -> int:
     """The number of bytes counted for an unread item."""
-    return len(payload.data) + len(payload.metadata or b"") + UNREAD_COST
+    return len(payload.data) + len(payload.metadata or b"") + ITEM_COST

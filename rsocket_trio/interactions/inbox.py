@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
@@ -13,11 +13,7 @@ from ..entrance import get_ident, not_at_home
 from ..errors import fresh_copy
 from ..one_waiter import OneWaiter
 
-__all__ = ["UNREAD_COST", "Inbox"]
-
-UNREAD_COST: Final = 64
-"""The bytes counted for an unread item or chunk in addition to its own bytes. A tiny item costs
-more as an object than its bytes, and an empty item would cost nothing."""
+__all__ = ["Inbox"]
 
 T = TypeVar("T")
 

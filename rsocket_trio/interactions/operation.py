@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ..entrance import Home
     from ..protocol.interaction import Interaction
+    from ..protocol.memory import ConnectionMemory
     from ..protocol.reassembly import Reassembler
-    from ..protocol.receive_account import ReceiveAccount
     from ..streamed import AnyPayload
     from .payload_body import PayloadBody
     from .sending import AnyItems
@@ -63,7 +63,7 @@ class Outbound(Protocol):
     """The part of a connection that an operation uses: `rsocket_trio.connection.stream_sender`.
 
     Attributes:
-        account: Counts the bytes received for all streams of the connection.
+        memory: The accounts of what is held for the peer.
         frame_of: See `rsocket_trio.interactions.sending.Carrier`.
         max_frame_size: The maximum length of a frame (`Limits.max_frame_size`).
         max_whole: The most bytes of data and metadata that fit in one frame.
@@ -71,7 +71,7 @@ class Outbound(Protocol):
             `try_open` and `open` do not.
     """
 
-    account: ReceiveAccount
+    memory: ConnectionMemory
     frame_of: None
     home: Home
     max_frame_size: int
@@ -135,6 +135,12 @@ class Outbound(Protocol):
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None:
         """Queue a PAYLOAD, in fragments if necessary, as room allows."""
+
+    def hold_item(self, stream_id: int, payload: AnyPayload) -> int:
+        """See `rsocket_trio.interactions.sending.Carrier`."""
+
+    def let_go_item(self, size: int) -> None:
+        """See `rsocket_trio.interactions.sending.Carrier`."""
 
     def send_control(self, frame: bytes) -> None:
         """Queue a small frame that must leave (CANCEL, REQUEST_N, ERROR, COMPLETE); never wait.
@@ -222,7 +228,7 @@ class Operation:
         assembling = self.assembling
         if is_followed(flags):
             if assembling is None:
-                assembling = self.assembling = self.outbound.account.reassembler(self.stream_id)
+                assembling = self.assembling = self.outbound.memory.reassembler(self.stream_id)
             assembling.flags |= flags & COMPLETE
             assembling.add(metadata, data)
             return None

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, final
 
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..account import ITEM_COST, Account
 from ..errors import ErrorCode, RemoteProtocolError, stream_error
 from ..frames.cancel import encode_cancel
 from ..frames.header import COMPLETE, FrameType
 from ..payload import Payload
 from ..protocol.reassembly import Reassembler, has_payload, is_followed
 from ..sealed import Sealed, make
-from .inbox import UNREAD_COST, Inbox
+from .inbox import Inbox
 from .operation import Operation, Outbound
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BodyInbox",
+    "Memory",
     "PayloadBody",
-    "Unread",
     "body_of",
     "request_response_streamed",
     "whole",
@@ -46,11 +47,10 @@ _AT_ONCE: Final = 256
 _NAME: Final = "PayloadBody"
 
 
-class Unread(Protocol):
-    """Counts the unread bytes of a connection; see `ReceiveAccount`."""
+class Memory(Protocol):
+    """The accounts for bodies; see `rsocket_trio.protocol.memory.ConnectionMemory`."""
 
-    unread: int
-    max_unread: int
+    unread: Account
     max_unread_body: int
 
     def reassembler(self, stream_id: int) -> Reassembler: ...
@@ -60,14 +60,14 @@ class BodyInbox(Inbox[bytes]):
     """The chunks of a payload that have arrived; its user reads them from a `PayloadBody`.
 
     Attributes:
-        account: Counts the unread bytes of the connection.
+        memory: Has the account of the unread bytes of the connection.
     """
 
-    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "account")
+    __slots__ = ("_begun", "_joined", "_metadata", "_unread", "memory")
 
-    def __init__(self, account: Unread, metadata: bytes | None = None) -> None:
+    def __init__(self, memory: Memory, metadata: bytes | None = None) -> None:
         super().__init__()
-        self.account = account
+        self.memory = memory
         self._metadata: bytes | bytearray | None = metadata
         self._unread = 0
         self._begun = False
@@ -91,26 +91,27 @@ class BodyInbox(Inbox[bytes]):
         """
         if self.ended or self.closed:
             return
-        account = self.account
-        charge = len(data) + UNREAD_COST if data else 0
-        if metadata is not None and not self._begun:  # metadata behind data are ignored
+        memory = self.memory
+        charge = len(data) + ITEM_COST if data else 0
+        if self._begun:
+            metadata = None  # metadata behind data are ignored
+        if metadata is not None:
+            charge += len(metadata) + ITEM_COST
+        if self._unread + charge > memory.max_unread_body:
+            self._refuse(
+                f"more than {memory.max_unread_body} bytes of a payload are unread "
+                "(Limits.max_unread_body_size)"
+            )
+        if not memory.unread.take(charge):
+            self._refuse(memory.unread.refusal)
+        self._unread += charge
+        if metadata is not None:
             if self._metadata is None:
                 self._metadata = metadata
             else:
                 if not isinstance(self._metadata, bytearray):
                     self._metadata = bytearray(self._metadata)
                 self._metadata += metadata  # in place: metadata may come in many fragments
-            charge += len(metadata) + UNREAD_COST
-        self._unread += charge
-        account.unread += charge
-        if self._unread > account.max_unread_body or account.unread > account.max_unread:
-            error = RemoteProtocolError(
-                f"{self._unread} bytes of a payload are unread (Limits.max_unread_body_size is "
-                f"{account.max_unread_body}); read faster",
-                code=ErrorCode.CANCELED,
-            )
-            self.end(error)
-            raise error
         if data:
             self._begun = True
             self.queue.append(data)
@@ -119,7 +120,7 @@ class BodyInbox(Inbox[bytes]):
     def pop(self) -> bytes:
         """Take a chunk from the queue."""
         chunk = self.queue.popleft()
-        self._give_back(len(chunk) + UNREAD_COST)
+        self._give_back(len(chunk) + ITEM_COST)
         return chunk
 
     async def wait_begun(self) -> None:
@@ -149,7 +150,7 @@ class BodyInbox(Inbox[bytes]):
         Checkpoint: always.
         If cancelled: the chunks taken so far are lost.
         """
-        joined = self._joined = self.account.reassembler(0)
+        joined = self._joined = self.memory.reassembler(0)
         await self.wait_begun()
         joined.add(self.metadata, b"")
         try:
@@ -172,7 +173,12 @@ class BodyInbox(Inbox[bytes]):
 
     def _give_back(self, size: int) -> None:
         self._unread -= size
-        self.account.unread -= size
+        self.memory.unread.give_back(size)
+
+    def _refuse(self, reason: str) -> NoReturn:
+        error = RemoteProtocolError(f"{reason}; read faster", code=ErrorCode.CANCELED)
+        self.end(error)
+        raise error
 
 
 @final
@@ -258,11 +264,13 @@ async def whole(body: PayloadBody) -> Payload:
 class _Unlimited:
     """Stands in for a connection, which has counted the whole payload already."""
 
-    unread = 0
-    max_unread = max_unread_body = 2**62
+    max_unread_body = 2**62
+
+    def __init__(self) -> None:
+        self.unread = Account(self.max_unread_body, "no limit", "are unread")
 
     def reassembler(self, stream_id: int) -> Reassembler:
-        return Reassembler(self.max_unread)
+        return Reassembler(self.max_unread_body)
 
 
 @asynccontextmanager
@@ -290,7 +298,7 @@ class _Requester(Operation):
 
     def __init__(self, outbound: Outbound) -> None:
         super().__init__(outbound)
-        self.inbox = BodyInbox(outbound.account)
+        self.inbox = BodyInbox(outbound.memory)
         self.begun = False
         self.without_value = False
 

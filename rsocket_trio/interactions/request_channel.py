@@ -55,7 +55,7 @@ class _Requester(ChannelOperation):
         super().__init__(outbound)
         self.state = StreamState(_CHANNEL, Side.REQUESTER)
         self.credit = CreditGate(0)
-        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.memory.unread, window, max_window)
         self.source_error: Exception | None = None
         self.pump_scope = trio.CancelScope()
         self.left = False
@@ -233,7 +233,7 @@ class RequestChannelResponder(ChannelOperation, ResponderOperation):
         self.responder = responder
         self.state = StreamState(_CHANNEL, Side.RESPONDER)
         self.credit = CreditGate(initial_request_n)
-        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.memory.unread, window, max_window)
         self.complete = complete
 
     def take_first(self) -> None:

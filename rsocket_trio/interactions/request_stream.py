@@ -61,7 +61,7 @@ class _Requester(Operation):
 
     def __init__(self, outbound: Outbound, window: Window, max_window: int) -> None:
         super().__init__(outbound)
-        self.inbox = PayloadInbox(self, outbound.account, window, max_window)
+        self.inbox = PayloadInbox(self, outbound.memory.unread, window, max_window)
 
     # -- from the reader of the connection --------------------------------------------------
 

@@ -64,6 +64,19 @@ class Carrier(Protocol):
 
     async def send_payload(self, stream_id: int, flags: int, payload: AnyPayload) -> None: ...
 
+    def hold_item(self, stream_id: int, payload: AnyPayload) -> int:
+        """Take memory for an item that is going to wait for credit.
+
+        Returns:
+            The bytes, for `let_go_item`.
+
+        Raises:
+            Exception: Too many bytes wait for this peer already. The stream has ended.
+        """
+
+    def let_go_item(self, size: int) -> None:
+        """Undo `hold_item`: the item waits no more."""
+
 
 class Producer(Protocol):
     """An operation that sends items: the attributes are those of `Operation`."""
@@ -165,11 +178,7 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
                         await checkpoint()
                     if not credit.take():
                         burst = 0
-                        while not credit.closed:
-                            await credit.change()
-                            if credit.take():
-                                break
-                        else:
+                        if not await _credit_for(operation, payload, credit):
                             over = True
                             break
                     taken = True
@@ -208,6 +217,27 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
         await close_iterator(iterator)
     if operation.live:
         operation.send_complete()
+
+
+async def _credit_for(operation: Producer, item: AnyPayload, credit: CreditGate) -> bool:
+    """Wait until there is credit for an item, and take it; return whether there is any.
+
+    The item is there already: without it nobody would know whether the stream has ended, and it
+    must end without more credit. A peer decides how long it waits, so its bytes are counted.
+
+    Raises:
+        Exception: Too many bytes wait for this peer already.
+    """
+    outbound = operation.outbound
+    held = outbound.hold_item(operation.stream_id, item)
+    try:
+        while not credit.closed:
+            await credit.change()
+            if credit.take():
+                return True
+        return False
+    finally:
+        outbound.let_go_item(held)
 
 
 _ENDED: Final = object()

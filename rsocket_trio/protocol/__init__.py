@@ -17,7 +17,7 @@ The accounting:
 - ``fragmentation``: cuts a payload into fragments
 - ``body_fragments``: cuts a payload into fragments while its data are still being produced
 - ``reassembly``: puts fragments together, within bounds
-- ``receive_account``: the bytes that a connection has received and still holds
+- ``memory``: the accounts of all that a connection holds for its peer
 - ``keepalive_clock``: when to send a KEEPALIVE, and when the peer is dead
 - ``resume_log``: the positions and frames that one end of a session keeps
 - ``retry``: how long to wait before the next attempt

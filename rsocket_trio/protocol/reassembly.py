@@ -1,9 +1,9 @@
 """Put fragments together, within bounds.
 
 Protocol.md, "Handling the Unexpected": reassembly must assume that the stream of fragments never
-ends. So each payload has a limit, all unfinished payloads of a connection have a common limit
-(`ReassemblyBudget`), and both are checked before a fragment is kept. The number of empty or tiny
-fragments is limited too: they cost almost no memory, but no payload needs them.
+ends. So each payload has a limit, all unfinished payloads of a connection have a common account
+(`ConnectionMemory.fragments`), and both are asked before a fragment is kept. The number of empty or
+tiny fragments is limited too: they cost almost no memory, but no payload needs them.
 
 The bytes go into one growing buffer for metadata and one for data, not into a list of pieces. A
 piece of a few bytes is an object of ten times its size, so with a list, tiny fragments could use
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rsocket_trio.account import Account
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
 from rsocket_trio.frames.header import COMPLETE, FOLLOWS, NEXT
 from rsocket_trio.payload import Payload
@@ -21,7 +22,6 @@ from rsocket_trio.payload import Payload
 __all__ = [
     "FRAGMENT_COST",
     "Reassembler",
-    "ReassemblyBudget",
     "has_payload",
     "is_followed",
     "too_much_metadata",
@@ -58,24 +58,6 @@ def too_much_metadata(at_most: int) -> str:
     return f"more than {at_most} bytes of metadata (max_metadata_size)"
 
 
-class ReassemblyBudget:
-    """The bytes that the unfinished payloads of one connection may use together.
-
-    Attributes:
-        limit: The maximum, in bytes.
-        used: The bytes in use now.
-    """
-
-    __slots__ = ("limit", "used")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-
-    def __repr__(self) -> str:
-        return f"<ReassemblyBudget {self.used} of {self.limit}>"
-
-
 class Reassembler:
     """One payload that is still arriving: `add` each fragment, then `finish`.
 
@@ -103,7 +85,7 @@ class Reassembler:
     def __init__(
         self,
         limit: int,
-        budget: ReassemblyBudget | None = None,
+        budget: Account | None = None,
         *,
         stream_id: int = 0,
         max_metadata: int | None = None,
@@ -157,13 +139,8 @@ class Reassembler:
         budget = self._budget
         if budget is not None:
             charge = max(length, FRAGMENT_COST)
-            if budget.used + charge > budget.limit:
-                self._refuse(
-                    f"more than {budget.limit} bytes of payloads that are not whole yet "
-                    "(max_reassembly_size)",
-                    ErrorCode.CANCELED,
-                )
-            budget.used += charge
+            if not budget.take(charge):
+                self._refuse(budget.refusal, ErrorCode.CANCELED)
             self._charged += charge
         self.size = size
         self._fragments = fragments
@@ -194,7 +171,7 @@ class Reassembler:
     def discard(self) -> None:
         """Drop the fragments and give their share of the budget back. Safe to call twice."""
         if self._budget is not None:
-            self._budget.used -= self._charged
+            self._budget.give_back(self._charged)
         self._charged = self.size = self._fragments = 0
         self._data = bytearray()
         self._metadata = None

@@ -7,50 +7,37 @@ readers of a connection share one account.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sized
-from typing import Final
 
+from ..account import ITEM_COST, Account
 from .errors import TooMuchUnread
 
-__all__ = ["ELEMENT_COST", "UnreadAccount"]
-
-ELEMENT_COST: Final = 64
-"""Bytes that an element counts in addition to its own, for what keeps it."""
+__all__ = ["UnreadAccount"]
 
 
-class UnreadAccount:
-    """Counts bytes against a limit.
+class UnreadAccount(Account):
+    """An account of elements that have arrived and are unread.
 
     Args:
         limit: The most bytes.
         setting: The name of the limit, for the text of the error.
-
-    Attributes:
-        unread: The bytes of elements that have arrived and are unread.
     """
 
-    __slots__ = ("_limit", "_setting", "unread")
+    __slots__ = ()
 
     def __init__(self, limit: int, setting: str) -> None:
-        self._limit = limit
-        self._setting = setting
-        self.unread = 0
+        super().__init__(limit, setting, "are unread on this connection")
 
     def add(self, element: Sized) -> TooMuchUnread | None:
         """Count an element; return an error, and do not count it, if it exceeds the limit."""
-        unread = self.unread + len(element) + ELEMENT_COST
-        if unread > self._limit:
-            return TooMuchUnread(
-                f"more than {self._limit} bytes are unread on this connection ({self._setting}); "
-                "read faster, or use a smaller prefetch"
-            )
-        self.unread = unread
-        return None
+        if self.take(len(element) + ITEM_COST):
+            return None
+        return TooMuchUnread(f"{self.refusal}; read faster, or use a smaller prefetch")
 
     def remove(self, element: Sized) -> None:
         """An element was read."""
-        self.unread -= len(element) + ELEMENT_COST
+        self.held -= len(element) + ITEM_COST
 
     def remove_all(self, elements: Iterable[Sized]) -> None:
         """Elements were dropped."""
         for element in elements:
-            self.unread -= len(element) + ELEMENT_COST
+            self.remove(element)

@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
+from ..account import ITEM_COST
 from ..field_checks import COUNT, SECONDS, check_order, instance_of, largest
-from ..reactive_streams.unread import ELEMENT_COST
 from .limits import RsioLimits
 
 __all__ = ["DEFAULT_CONFIG", "RsioConfig", "check_config"]
@@ -70,7 +70,7 @@ class RsioConfig:
     def _largest_unread(self) -> int:
         """What the largest element counts while it is unread."""
         limits = self.limits
-        return limits.max_element_size + ELEMENT_COST if isinstance(limits, RsioLimits) else 0
+        return limits.max_element_size + ITEM_COST if isinstance(limits, RsioLimits) else 0
 
     def __attrs_post_init__(self) -> None:
         check_order(
@@ -83,7 +83,7 @@ class RsioConfig:
             raise ValueError(
                 f"RsioLimits.max_element_size is {self.limits.max_element_size}, and "
                 f"RsioConfig.max_unread_size is {self.max_unread_size}: the largest element, which "
-                f"counts {ELEMENT_COST} more, could not be read; lower max_element_size, or raise "
+                f"counts {ITEM_COST} more, could not be read; lower max_element_size, or raise "
                 "max_unread_size"
             )
 

@@ -41,10 +41,11 @@ class TtrpcLimits:
             message of the largest size fits.
         max_unread_size: The same for all streams of a connection. 64 MiB.
         max_outbox_size: Bytes queued to be sent before answers and messages wait. 256 KiB.
-        max_answers_size: Answers and messages of handlers that wait for that room, in bytes. No
-            call begins while one waits, but those that run end, each with an answer, and a peer
-            that reads nothing could have 4096 of them kept. The call whose answer or message goes
-            past it ends with RESOURCE_EXHAUSTED. 256 MiB: 64 of the largest answers.
+        max_answers_size: Answers and messages of handlers that wait for that room, in bytes, each
+            with 64 bytes more. No call begins while one waits, but those that run end, each with an
+            answer, and a peer that reads nothing could have 4096 of them kept. The call whose
+            answer or message goes past it ends with RESOURCE_EXHAUSTED. 256 MiB: 64 of the largest
+            answers.
         max_control_size: Bytes of answers that may not wait (refusals), queued for a peer that
             does not read. Past it, calls of the peer do not begin. 1 MiB.
         max_unsent_control_size: Bytes of the same answers. Past it the connection ends. 1.5

@@ -11,8 +11,9 @@ from typing import Any, Final, Generic, TypeVar, final
 import trio
 from trio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from ..account import ITEM_COST, Account
 from ..errors import outcome_of_ours
-from ..interactions.inbox import UNREAD_COST, Inbox
+from ..interactions.inbox import Inbox
 from ..sealed import Sealed
 from .codec import MessageCodec
 from .errors import Internal, ResourceExhausted
@@ -35,27 +36,26 @@ _PART: Final = 32
 less, a reader that takes a message now and then would hold up all other calls without end."""
 
 
-class Unread:
+class Unread(Account):
     """The bytes that have arrived on all streams of a connection and are not received.
 
+    One message may go past the limit: then the reading stops.
+
     Attributes:
-        size: These bytes.
-        limit: The most (`TtrpcLimits.max_unread_size`).
-        held: The inbox for whose room the reading waits, if it does.
+        pausing: The inbox for whose room the reading waits, if it does.
     """
 
-    __slots__ = ("held", "limit", "size")
+    __slots__ = ("pausing",)
 
     def __init__(self, limit: int) -> None:
-        self.size = 0
-        self.limit = limit
-        self.held: MessageInbox | None = None
+        super().__init__(limit, "TtrpcLimits.max_unread_size", "are unread on this connection")
+        self.pausing: MessageInbox | None = None
 
-    def free(self, size: int) -> None:
+    def give_back(self, size: int) -> None:
         """Count bytes that were received or dropped."""
-        self.size -= size
-        if self.held is not None:
-            self.held.look()
+        self.held -= size
+        if self.pausing is not None:
+            self.pausing.look()
 
 
 class MessageInbox(Inbox[bytes]):
@@ -87,27 +87,27 @@ class MessageInbox(Inbox[bytes]):
     @property
     def full(self) -> bool:
         """Whether a limit is reached, of this stream or of the connection."""
-        return self.hoards or self.unread.size >= self.unread.limit
+        return self.hoards or self.unread.held >= self.unread.limit
 
     def deliver(self, body: bytes) -> bool:
         """Add a message; return whether there is room for more. A closed inbox drops it."""
         if self.closed or self.ended:
             return True
-        size = len(body) + UNREAD_COST
+        size = len(body) + ITEM_COST
         self.size += size
         unread = self.unread
-        unread.size += size
+        unread.held += size
         self.queue.append(body)
         if self._task is not None:
             self._wake()
-        return unread.size < unread.limit and (self.size < self._limit or not self.hoards)
+        return unread.held < unread.limit and (self.size < self._limit or not self.hoards)
 
     def pop(self) -> bytes:
         """Take the next message; there is one."""
         body = self.queue.popleft()
-        size = len(body) + UNREAD_COST
+        size = len(body) + ITEM_COST
         self.size -= size
-        self.unread.free(size)
+        self.unread.give_back(size)
         return body
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class MessageInbox(Inbox[bytes]):
             return
         self.drop()
         size, self.size = self.size, 0
-        self.unread.free(size)
+        self.unread.give_back(size)
         self._wake()
 
     def overflow(self) -> ResourceExhausted:
@@ -127,7 +127,7 @@ class MessageInbox(Inbox[bytes]):
         )
         self.queue.clear()
         size, self.size = self.size, 0
-        self.unread.free(size)
+        self.unread.give_back(size)
         return error
 
     async def wait_drained(self) -> None:
@@ -137,18 +137,18 @@ class MessageInbox(Inbox[bytes]):
         If cancelled: nothing changes.
         """
         self._drained = trio.Event()
-        self.unread.held = self
+        self.unread.pausing = self
         try:
             self.look()
             await self._drained.wait()
         finally:
-            self._drained = self.unread.held = None
+            self._drained = self.unread.pausing = None
 
     def look(self) -> None:
         """End `wait_drained` if there is room; an inbox that is closed needs none."""
         unread = self.unread
         has_room = _has_room(self.size, self._limit) or len(self.queue) <= 1
-        if self.closed or (has_room and _has_room(unread.size, unread.limit)):
+        if self.closed or (has_room and _has_room(unread.held, unread.limit)):
             self.release()
 
     def release(self) -> None:
@@ -197,13 +197,13 @@ class Messages(trio.abc.ReceiveChannel[T_co], Generic[T_co]):
             self._burst += 1
             # Does the same as `receive`, but saves the calls.
             body = inbox.queue.popleft()
-            size = len(body) + UNREAD_COST
+            size = len(body) + ITEM_COST
             inbox.size -= size
             unread = inbox.unread
-            unread.size -= size
-            if unread.held is not None:
+            unread.held -= size
+            if unread.pausing is not None:
                 inbox.check_home(type(self).__name__)  # it wakes the task that reads
-                unread.held.look()
+                unread.pausing.look()
             try:
                 return self._decode(body)
             except Exception as error:  # a codec of the application may raise anything

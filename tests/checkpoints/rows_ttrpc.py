@@ -7,12 +7,13 @@ from functools import partial
 import trio
 import trio.testing
 
+from rsocket_trio.account import Account
 from rsocket_trio.connection.crew import Crew
 from rsocket_trio.connection.engine import Engine
 from rsocket_trio.connection.lifecycle import Lifecycle
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.connection.workload import Workload
-from rsocket_trio.ttrpc import TtrpcConfig, TtrpcLimits, connect, serve, serve_stream
+from rsocket_trio.ttrpc import TtrpcConfig, connect, serve, serve_stream
 from rsocket_trio.ttrpc.carrier import as_byte_stream, carry
 from rsocket_trio.ttrpc.client.connection import ClientConnection
 from rsocket_trio.ttrpc.inbox import MessageInbox, Unread
@@ -276,9 +277,8 @@ async def _(scene: Scene) -> Call:
 
 @row("connection.engine.Engine.run", "over already")
 async def _(scene: Scene) -> Call:
-    limits = TtrpcLimits()
     lifecycle = Lifecycle(established=True, peer=str)
-    outbox, workload = Outbox(1, 1, 1), Workload(limits)
+    outbox, workload = Outbox(1, 1, 1), Workload(1, Account(1, "max_requests_size", "wait"))
     lifecycle.on_end.append(workload.end)
     engine = Engine(quick(), lifecycle, outbox, workload, Crew(workload, outbox), 1)
     lifecycle.close()

@@ -407,6 +407,6 @@ async def test_nothing_is_kept_of_a_connection_that_is_over(end, autojump_clock)
         open_streams=0, active_requests=0, queued_size=0, unread_size=0
     )
     assert not connection.workload.queue
-    assert connection.workload.size == 0
+    assert connection.workload.account.held == 0
     assert connection.outbox.last is None
     assert not connection.crew._reader.frames

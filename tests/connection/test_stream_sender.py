@@ -16,7 +16,7 @@ from rsocket_trio.connection.stream_table import StreamTable
 from rsocket_trio.frames.header import NEXT, FrameType
 from rsocket_trio.interactions.operation import Operation
 from rsocket_trio.payload import Payload
-from rsocket_trio.protocol.receive_account import ReceiveAccount
+from rsocket_trio.protocol.memory import ConnectionMemory
 
 LIMIT = 100
 
@@ -26,7 +26,7 @@ def sender_with(used):
     outbox = Outbox(LIMIT, 10**6, 10**6)
     table = StreamTable(client=True)
     sender = StreamSender(
-        ConnectionConfig(), table, outbox, OpenAdmission(outbox), ReceiveAccount(Limits())
+        ConnectionConfig(), table, outbox, OpenAdmission(outbox), ConnectionMemory(Limits())
     )
     outbox.put(bytes(used))
     return sender, outbox, table

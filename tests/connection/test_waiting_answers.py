@@ -2,7 +2,7 @@
 
 A peer sends requests and reads nothing. The requests run when the first answer fills the outbox.
 
-Modules of rsocket_trio.connection: room, sendable.
+Modules of rsocket_trio.connection: sendable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from rsocket_trio import ConnectionConfig, Limits, Payload, Responder, StreamedPayload
-from rsocket_trio.connection.room import Room
 from rsocket_trio.errors import Canceled, ErrorCode
 from rsocket_trio.frames import (
     CancelFrame,
@@ -148,15 +147,54 @@ async def test_an_item_of_our_own_request_is_not_counted():
             nursery.cancel_scope.cancel(reason="the test is over")
 
 
-async def test_what_waits_is_counted_as_a_whole():
-    """One alone may wait, whatever its size; what has left makes place."""
-    room = Room(10, 100)
-    assert room.hold(1000)
-    assert not room.hold(1)
-    room.let_go(1000)
-    assert room.hold(60)
-    assert room.hold(40)
-    assert not room.hold(1)
-    room.let_go(40)
-    assert room.hold(40)
-    assert room.held == 100
+class Ahead(Responder):
+    """A small item, and then large ones, which the peer does not ask for."""
+
+    def __init__(self):
+        self.refused = 0
+
+    async def request_stream(self, payload):
+        yield Payload(b"first")
+        try:
+            yield Payload(bytes(SIZE), metadata=b"m")
+        except Canceled:  # as above
+            self.refused += 1
+            yield Payload(bytes(SIZE))
+
+    def request_channel(self, payload, payloads):
+        return self.request_stream(payload)
+
+
+@pytest.mark.parametrize(
+    "request_of", [lambda i: RequestStreamFrame(i, 1), lambda i: RequestChannelFrame(i, 1)]
+)
+async def test_items_that_wait_for_credit_are_bounded(request_of, caplog):
+    """A peer that reads all it gets, and grants no more, decides how long the next items wait.
+
+    They count as answers that wait for room do. Those within the limit still come with credit, and
+    their bytes are given back.
+    """
+    caplog.set_level(logging.INFO)
+    handlers = Ahead()
+    numbers = range(1, 2 * COUNT, 2)
+    async with frame_peer_client(handlers, config=CONFIG) as peer:
+        tracemalloc.start()
+        try:
+            await peer.send(*map(request_of, numbers))
+            frames = await peer.drain()
+            assert tracemalloc.get_traced_memory()[0] < 2 * MIB
+        finally:
+            tracemalloc.stop()
+        refused = {frame.stream_id for frame in frames if isinstance(frame, ErrorFrame)}
+        kept = [number for number in numbers if number not in refused]
+        assert len(kept) == MIB // SIZE - 1  # each counts some bytes more than it has
+        for _ in range(2):
+            await peer.send(*(RequestNFrame(number, 1) for number in kept))
+            frames = await peer.drain()
+            items = [frame for frame in frames if isinstance(frame, PayloadFrame) and frame.next]
+            assert {frame.stream_id for frame in items} == set(kept)
+            kept = [number + 2 * COUNT for number in kept]
+            await peer.send(*map(request_of, kept))
+            frames = await peer.drain()
+            assert not [frame for frame in frames if isinstance(frame, ErrorFrame)]
+    assert handlers.refused == len(refused)

@@ -7,6 +7,7 @@ import gc
 import pytest
 import trio
 
+from rsocket_trio.account import ITEM_COST
 from rsocket_trio.config import ConnectionConfig, Limits
 from rsocket_trio.errors import CustomError, ErrorCode
 from rsocket_trio.frames import (
@@ -20,7 +21,6 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
-from rsocket_trio.interactions.inbox import UNREAD_COST
 from rsocket_trio.testing.in_memory import frame_peer_client
 from rsocket_trio.testing.peer import KnownAnswers
 
@@ -142,7 +142,7 @@ class Stuck(KnownAnswers):
 
 async def test_empty_items_count_as_unread():
     """Thousands of channels full of empty items have no bytes, but would cost gigabytes."""
-    limits = Limits(max_unread_size=100 * UNREAD_COST)
+    limits = Limits(max_unread_size=100 * ITEM_COST)
     async with frame_peer_client(Stuck(), config=ConnectionConfig(limits=limits)) as peer:
         for stream_id in (1, 3, 5):
             await peer.send(RequestChannelFrame(stream_id, 1))

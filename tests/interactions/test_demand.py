@@ -15,9 +15,9 @@ from rsocket_trio import (
     RemoteProtocolError,
     sealed,
 )
+from rsocket_trio.account import ITEM_COST, Account
 from rsocket_trio.interactions.credit_gate import CreditGate
 from rsocket_trio.interactions.demand import PayloadInbox, PayloadStream
-from rsocket_trio.interactions.inbox import UNREAD_COST
 from rsocket_trio.protocol.credit import Window
 
 
@@ -25,8 +25,7 @@ class Recorder:
     """The operation and the outbound half of a stream, in one: notes each call."""
 
     def __init__(self, max_unread=1000):
-        self.unread = 0
-        self.max_unread = max_unread
+        self.account = Account(max_unread, "Limits.max_unread_size", "are unread")
         self.grants = []
         self.abandoned = 0
 
@@ -39,7 +38,7 @@ class Recorder:
 
 def make(prefetch=4, max_unread=1000, **window):
     recorder = Recorder(max_unread)
-    inbox = PayloadInbox(recorder, recorder, Window(prefetch, **window), 10)
+    inbox = PayloadInbox(recorder, recorder.account, Window(prefetch, **window), 10)
     return inbox, sealed.make(PayloadStream, inbox), recorder
 
 
@@ -49,7 +48,7 @@ async def test_every_way_to_read_keeps_the_order():
     for number in range(7):
         inbox.deliver(Payload(b"%d" % number, b"m"))
     inbox.end()
-    assert recorder.unread == 7 * (2 + UNREAD_COST)
+    assert recorder.account.held == 7 * (2 + ITEM_COST)
     got = [await stream.receive(), stream.receive_nowait(), await anext(stream)]
     got += await stream.receive_many(2)
     got += await stream.receive_many()
@@ -60,7 +59,7 @@ async def test_every_way_to_read_keeps_the_order():
     with pytest.raises(trio.EndOfChannel):
         stream.receive_nowait()
     assert [item async for item in stream] == []
-    assert recorder.unread == 0
+    assert recorder.account.held == 0
     assert recorder.grants == []  # A stream that has ended grants no more credit.
 
 
@@ -99,7 +98,7 @@ async def test_an_overrun_is_the_peers_fault():
     inbox.deliver(Payload())
     with pytest.raises(RemoteProtocolError, match="than it was granted"):
         inbox.deliver(Payload())
-    inbox, _, _ = make(4, max_unread=5 + UNREAD_COST)
+    inbox, _, _ = make(4, max_unread=5 + ITEM_COST)
     inbox.deliver(Payload(b"123", b"45"))
     with pytest.raises(RemoteProtocolError, match="max_unread_size"):
         inbox.deliver(Payload())  # An empty item takes memory too.
@@ -159,7 +158,7 @@ async def test_closing_gives_unread_bytes_back():
         scope.cancel()
         await stream.aclose()
     assert scope.cancelled_caught
-    assert (recorder.unread, recorder.abandoned) == (0, 1)
+    assert (recorder.account.held, recorder.abandoned) == (0, 1)
     for read in (stream.receive, stream.receive_many):
         with pytest.raises(trio.ClosedResourceError):
             await read()

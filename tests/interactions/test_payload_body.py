@@ -1,7 +1,5 @@
 """Responses that are read while they arrive."""
 
-from types import SimpleNamespace
-
 import pytest
 import trio
 
@@ -18,6 +16,7 @@ from rsocket_trio import (
 )
 from rsocket_trio.frames import CancelFrame, ErrorFrame, PayloadFrame, RequestResponseFrame
 from rsocket_trio.interactions.payload_body import BodyInbox
+from rsocket_trio.protocol.memory import ConnectionMemory
 from rsocket_trio.sealed import make
 from rsocket_trio.testing.in_memory import connected_pair, frame_peer_server
 
@@ -276,8 +275,7 @@ async def test_a_request_in_chunks_answered_in_chunks():
 
 async def test_large_metadata_are_joined_once(counted_bytes):
     """A new fragment of metadata does not copy those before it."""
-    unread = SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9)
-    inbox = BodyInbox(unread)
+    inbox = BodyInbox(ConnectionMemory(Limits(max_unread_size=10**9)))
     body = make(PayloadBody, inbox)
     for _ in range(1000):
         inbox.deliver(counted_bytes(b"m" * 100), b"")
@@ -293,7 +291,7 @@ async def test_large_metadata_are_joined_once(counted_bytes):
 
 @pytest.mark.parametrize("fragments", [[], [b""], [b"a"], [b"", b""], [b"a", b"", b"bc"]])
 async def test_metadata_can_be_read_while_they_arrive(fragments):
-    inbox = BodyInbox(SimpleNamespace(unread=0, max_unread=10**9, max_unread_body=10**9))
+    inbox = BodyInbox(ConnectionMemory(Limits()))
     body = make(PayloadBody, inbox)
     seen = None
     for fragment in fragments:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rsocket_trio.account import Account
 from rsocket_trio.errors import ErrorCode, RemoteProtocolError
 from rsocket_trio.frames.header import COMPLETE, FOLLOWS, METADATA, NEXT
 from rsocket_trio.payload import Payload
 from rsocket_trio.protocol.reassembly import (
     FRAGMENT_COST,
     Reassembler,
-    ReassemblyBudget,
     has_payload,
     is_followed,
 )
@@ -63,13 +63,13 @@ def test_a_payload_of_exactly_the_limit_passes(limit, size):
 
 def test_a_refused_payload_is_dropped():
     """Past the limit its bytes are freed, and the error names its stream."""
-    budget = ReassemblyBudget(1000)
+    budget = Account(1000, "max_reassembly_size", "are not whole")
     whole = Reassembler(100, budget, stream_id=7)
     whole.add(b"m" * 50, b"d" * 40)
     with pytest.raises(RemoteProtocolError) as caught:
         whole.add(b"m" * 5, b"d" * 6)
     assert (caught.value.stream_id, caught.value.code) == (7, ErrorCode.INVALID)
-    assert whole.size == budget.used == 0
+    assert whole.size == budget.held == 0
     assert whole.finish() == Payload()
 
 
@@ -99,36 +99,35 @@ def test_an_endless_payload_costs_its_limit_only():
 
 def test_the_budget_is_shared():
     """All unfinished payloads stay within one budget; a payload that exceeds it is refused."""
-    budget = ReassemblyBudget(100)
+    budget = Account(100, "max_reassembly_size", "are not whole")
     first, second = Reassembler(90, budget), Reassembler(90, budget, stream_id=3)
     first.add(None, bytes(60))
     second.add(None, bytes(40))
-    assert budget.used == 100
+    assert budget.held == 100
     with pytest.raises(RemoteProtocolError) as caught:
         second.add(None, bytes(1))
     assert (caught.value.stream_id, caught.value.code) == (3, ErrorCode.CANCELED)
-    assert budget.used == 60  # The bytes of the refused payload are given back.
-    assert repr(budget) == "<ReassemblyBudget 60 of 100>"
+    assert budget.held == 60  # The bytes of the refused payload are given back.
 
 
 def test_finish_and_discard_give_back_once():
     """The budget gets back the charged bytes once, also after a second call."""
-    budget = ReassemblyBudget(1000)
+    budget = Account(1000, "max_reassembly_size", "are not whole")
     first, second = Reassembler(500, budget), Reassembler(500, budget)
     first.add(b"abc", b"")
     second.add(None, bytes(200))
-    assert budget.used == FRAGMENT_COST + 200
+    assert budget.held == FRAGMENT_COST + 200
     first.discard()
     first.discard()
-    assert budget.used == 200
+    assert budget.held == 200
     assert second.finish() == Payload(bytes(200))
     second.discard()
-    assert budget.used == 0
+    assert budget.held == 0
 
 
 def test_empty_unfinished_payloads_are_charged():
     """Streams that begin a payload and send no more bytes are bounded by the budget too."""
-    budget = ReassemblyBudget(10 * FRAGMENT_COST)
+    budget = Account(10 * FRAGMENT_COST, "max_reassembly_size", "are not whole")
     kept = [Reassembler(100, budget) for _ in range(11)]
     for whole in kept[:10]:
         whole.add(None, b"")
@@ -139,7 +138,7 @@ def test_empty_unfinished_payloads_are_charged():
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("afd"), st.integers(0, 90))))
 def test_the_budget_is_the_sum(steps):
     """In any order of calls, the budget never exceeds its limit or leaks."""
-    budget = ReassemblyBudget(256)
+    budget = Account(256, "max_reassembly_size", "are not whole")
     wholes = [Reassembler(200, budget) for _ in range(4)]
     for which, step, size in steps:
         whole = wholes[which]
@@ -152,10 +151,10 @@ def test_the_budget_is_the_sum(steps):
             whole.finish()
         else:
             whole.discard()
-        assert sum(w.size for w in wholes) <= budget.used <= budget.limit
+        assert sum(w.size for w in wholes) <= budget.held <= budget.limit
     for whole in wholes:
         whole.discard()
-    assert budget.used == 0
+    assert budget.held == 0
 
 
 def test_the_repr_of_unfinished_payloads():
@@ -196,8 +195,8 @@ def test_the_most_fragments_of_a_payload():
 
 def test_a_small_fragment_is_charged_with_32_bytes():
     """Its objects use memory too; a larger one is charged with its bytes."""
-    budget = ReassemblyBudget(100)
+    budget = Account(100, "max_reassembly_size", "are not whole")
     whole = Reassembler(1000, budget)
     for data, used in ((b"", 32), (bytes(32), 64), (bytes(33), 97)):
         whole.add(None, data)
-        assert budget.used == used
+        assert budget.held == used

@@ -23,7 +23,7 @@ def publishers():
 
 
 def unread(connection: rsio.Connection) -> int:
-    return connection._link.subscriptions.unread.unread
+    return connection._link.subscriptions.unread.held
 
 
 async def test_a_reader_that_does_not_read():

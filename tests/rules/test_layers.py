@@ -17,7 +17,7 @@ PACKAGE = "rsocket_trio"
 # Lowest first; the units of one row may not import one another unless named in WITHIN.
 LAYERS = [
     ["field_checks", "escapes", "foreign"],
-    ["_version", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
+    ["_version", "account", "errors", "sealed", "payload", "streamed", "config", "lease", "uri"],
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
@@ -46,6 +46,7 @@ SANS_IO = {
     "escapes",
     "foreign",
     "_version",
+    "account",
     "errors",
     "sealed",
     "payload",

@@ -197,7 +197,7 @@ class Client(metaclass=Sealed, given="connect gives one"):
         return ClientStatistics(
             open_calls=len(connection.calls),
             queued_size=connection.room.used + connection.outbox.control_size,
-            unread_size=connection.unread.size,
+            unread_size=connection.unread.held,
             ignored_frames=connection.ignored,
         )
 

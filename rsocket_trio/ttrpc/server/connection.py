@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...account import Account
 from ...connection.crew import Crew
 from ...connection.engine import Engine
 from ...connection.lifecycle import Lifecycle
@@ -64,11 +65,18 @@ class ServerConnection:
             limits.max_outbox_size,
             limits.max_control_size,
             limits.max_unsent_control_size,
-            limits.max_answers_size,
         )
-        self.workload = workload = Workload(limits)
+        requests = Account(
+            limits.max_requests_size,
+            "TtrpcLimits.max_requests_size",
+            "of requests are not answered yet",
+        )
+        self.workload = workload = Workload(limits.max_active_requests, requests)
         self._crew = Crew(workload, outbox)
-        replies = Replies(outbox, limits.max_message_size)
+        answers = Account(
+            limits.max_answers_size, "TtrpcLimits.max_answers_size", "of answers wait for the peer"
+        )
+        replies = Replies(outbox, answers, limits.max_message_size)
         self.incoming = incoming = IncomingCalls(methods, replies, workload, limits, transport.info)
         self._steps = incoming.steps = CallSteps(incoming, replies, outbox, workload)
         self._reader = incoming.reader = CallReader(

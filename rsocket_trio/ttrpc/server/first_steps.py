@@ -132,7 +132,7 @@ class CallSteps(QueuedSteps):
         self.reader.pause()
         call = UnaryCall(self._incoming, stream_id, method, None, facts, inf)
         call.size = size
-        self._workload.size += size
+        self._workload.account.held += size
         self.operation = call
         if self._incoming.over:
             call.live = False  # the handler has ended the connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+from ...account import ITEM_COST
 from ...log_policy import logger
 from ..codec import plain_bytes
 from ..errors import ResourceExhausted, StatusCode
@@ -14,6 +15,7 @@ from ..wire.frames import HEADER, NO_DATA, REMOTE_CLOSED, MessageType, encode_fr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...account import Account
     from ...connection.outbox import Outbox
     from ...connection.room import Room
     from .calls import ServerCall
@@ -45,13 +47,15 @@ class Replies:
     Attributes:
         outbox: The queue of frames.
         room: The room for answers and messages.
+        answers: The bytes of those that wait for it, each as a whole.
         max_size: The longest body of a frame, in bytes.
     """
 
-    __slots__ = ("max_size", "outbox", "room")
+    __slots__ = ("answers", "max_size", "outbox", "room")
 
-    def __init__(self, outbox: Outbox, max_size: int) -> None:
+    def __init__(self, outbox: Outbox, answers: Account, max_size: int) -> None:
         self.outbox = outbox
+        self.answers = answers
         self.room: Room = outbox.room
         self.max_size = max_size
 
@@ -89,10 +93,11 @@ class Replies:
         If cancelled: nothing is queued.
         """
         size = len(frame)
-        room = self.room
-        if not room.hold(size):
+        answers = self.answers
+        if not answers.take_first(size + ITEM_COST):
             logger.info(
-                "a call has ended: %d bytes of answers wait, as its peer does not read", room.held
+                "a call has ended: %d bytes of answers wait, as its peer does not read",
+                answers.held,
             )
             error = ResourceExhausted("too many answers on this connection wait to be read")
             call.end_with(error)  # and not only raised: the handler might absorb it, and go on
@@ -103,7 +108,7 @@ class Replies:
         try:
             await self.outbox.reserve(size)
         finally:
-            room.let_go(size)
+            answers.give_back(size + ITEM_COST)
         if call.live:
             self.outbox.put_reserved(frame)
         else:
@@ -192,3 +197,10 @@ class StreamOutbound:
         If cancelled: nothing is queued.
         """
         await self._replies.send(self._call, self._frame(stream_id, payload))
+
+    def hold_item(self, stream_id: int, payload: Any) -> int:
+        """There is credit at all times, so no item waits for it."""
+        return 0
+
+    def let_go_item(self, size: int) -> None:
+        """See `hold_item`."""

@@ -10,6 +10,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rsocket_trio.account import Account
 from rsocket_trio.connection.outbox import Outbox
 from rsocket_trio.ttrpc import (
     AnyMessage,
@@ -196,7 +197,7 @@ class Table:
 
     def __init__(self):
         self.outbox = Outbox(1, 2**20, 2**20)
-        self.replies = Replies(self.outbox, MAX_BODY)
+        self.replies = Replies(self.outbox, Account(2**20, "max_answers_size", "wait"), MAX_BODY)
         self.outbox.put(b"x")  # so that there is no room
 
     def forget(self, call):
