@@ -6,10 +6,10 @@ terminal obeys; and it may be megabytes long.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-__all__ = ["Escapes", "cut", "escaped", "printable"]
+__all__ = ["Escapes", "cut", "escaped", "names_only", "printable", "size_only"]
 
 _REMEMBERED: Final = 4096
 """Characters in a table of escapes."""
@@ -25,6 +25,18 @@ def cut(text: str, at_most: int) -> str:
         return text
     half = at_most // 2
     return f"{text[:half]}... ({size} characters) ...{text[size - half :]}"
+
+
+def size_only(secret: object) -> str:
+    """Return what the ``repr`` of an object shows of a field that may be a secret: its size."""
+    if isinstance(secret, bytes | bytearray):
+        return f"<{len(secret)} bytes>"
+    return "None" if secret is None else f"<{type(secret).__name__}>"
+
+
+def names_only(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return what the ``repr`` of an object shows of headers or metadata: their names."""
+    return f"<{', '.join(name for name, _ in pairs)}>"
 
 
 class Escapes(dict[int, str]):

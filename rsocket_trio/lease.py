@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from .config import MAX_FRAME_SIZE
+from .escapes import size_only
 from .field_checks import number, sized, whole
 
 __all__ = [
@@ -48,7 +49,7 @@ class Lease:
     requests: int = attrs.field(validator=whole(0, _MAX_U31))
     time_to_live: float = attrs.field(validator=number(at_least=0, at_most=_MAX_U31 / 1000))
     metadata: bytes | None = attrs.field(
-        default=None, validator=sized(bytes, 0, _MAX_METADATA, none=True)
+        default=None, validator=sized(bytes, 0, _MAX_METADATA, none=True), repr=size_only
     )
 
     @property

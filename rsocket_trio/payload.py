@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import attrs
 
+from .escapes import size_only
+
 __all__ = ["Payload"]
 
 
@@ -26,4 +28,4 @@ class Payload:
     """
 
     data: bytes = b""
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)

@@ -22,6 +22,7 @@ import attrs
 
 from .connection.resume_server import NO_SESSION
 from .errors import Invalid, RejectedResume
+from .escapes import size_only
 from .interactions.sending import AnyItems
 from .log_policy import logger
 from .payload import Payload
@@ -68,8 +69,8 @@ class Setup:
             `rsocket_trio.Router` returned it; ``None`` before that, and without an authenticator.
     """
 
-    data: bytes = b""
-    metadata: bytes | None = attrs.field(default=None, repr=False)  # it may hold a password
+    data: bytes = attrs.field(default=b"", repr=size_only)  # both may hold a password
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data_mime_type: str
     metadata_mime_type: str
     keepalive_interval: float

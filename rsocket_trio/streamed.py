@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import attrs
 
+from .escapes import size_only
 from .payload import Payload
 
 __all__ = ["AnyPayload", "StreamedPayload"]
@@ -29,7 +30,7 @@ class StreamedPayload:
     """
 
     data: AsyncIterable[bytes]
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
 
 
 AnyPayload: TypeAlias = Payload | StreamedPayload

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
@@ -33,6 +34,9 @@ __all__ = [
     "kind_of",
     "parse_uri",
     "register_scheme",
+    "shown",
+    "shown_all",
+    "without_query",
 ]
 
 RSOCKET: Final = "rsocket"
@@ -119,7 +123,18 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _VSOCK: Final = re.compile(r"([^/:?]*)(?::([^/?]*))?/?")
 _CIDS: Final = {"any": VSOCK_ANY, "-1": VSOCK_ANY, "hypervisor": 0, "local": 1, "host": 2}
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
-_USER: Final = re.compile(r"//[^/]*@")
+_MASK: Final = "***"
+_PATHS: Final = frozenset((AddressKind.UNIX, AddressKind.HYBRID_VSOCK))
+
+
+def without_query(text: str) -> str:
+    """Return a text with a mask for what is behind its first ``?``."""
+    before, mark, _ = text.partition("?")
+    return f"{before}?{_MASK}" if mark else before
+
+
+def _shown_path(path: str) -> str:
+    return repr(without_query(path))
 
 
 @attrs.frozen(kw_only=True)
@@ -138,7 +153,7 @@ class Uri:
     scheme: str
     host: str = ""
     port: int = 0
-    path: str = ""
+    path: str = attrs.field(default="", repr=_shown_path)
 
     @property
     def is_websocket(self) -> bool:
@@ -266,16 +281,48 @@ def encrypted_schemes(uri: Uri) -> list[str]:
     ]
 
 
+def shown(address: str | Uri) -> str:
+    """Return an address as people may see it, in a log, an error, a status or a ``repr``.
+
+    What may be a secret is ``***``: what is before the last ``@``, which only a mistaken address
+    has, and the query. Every text that has an address gets it from here.
+    """
+    if isinstance(address, Uri):
+        return without_query(str(address))
+    scheme = _SCHEME.match(address)
+    known = None if scheme is None else _REGISTERED.get(scheme[1].lower())
+    at = address.rfind("@")
+    if at < 0 or (known is not None and known.kind in _PATHS):
+        return without_query(address)
+    begin = address[: address.find("//") + 2] if "//" in address[:at] else ""
+    # An @ behind a ? may be one of the query, or the ? one of the password: all of it is masked.
+    return begin + _MASK + ("" if "?" in address[:at] else without_query(address[at:]))
+
+
+def shown_all(addresses: Iterable[str | Uri]) -> str:
+    """Return several addresses as people may see them, for a ``repr``."""
+    return str([shown(each) for each in addresses])
+
+
 def _check_no_user(scheme: Scheme, place: str) -> None:
-    is_path = scheme.kind in {AddressKind.UNIX, AddressKind.HYBRID_VSOCK}
-    if not is_path and "@" in place.partition("/")[0]:
+    # Only the path of a WebSocket or a file may have an @.
+    before = place.partition("/")[0] if scheme.is_websocket else place
+    if scheme.kind not in _PATHS and "@" in before:
         raise ValueError("a user or password is not allowed in an address")
 
 
 def _internet_uri(scheme: Scheme, text: str) -> Uri:
     """Read a whole address; the text of the `ValueError` is the reason only."""
-    parts = urlsplit(text)
-    host, port = parts.hostname, parts.port
+    # The texts of these errors have a part of the address, which may be a part of a password.
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname
+    except ValueError:
+        raise ValueError("its host cannot be read") from None
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError("its port is not a number from 0 to 65535") from None
     if not host:
         raise ValueError("it has no host")
     if ":" in host and not _is_ipv6(host):
@@ -366,5 +413,5 @@ def _is_ipv6(host: str) -> bool:
 
 
 def _refusal(text: str, why: str, example: str) -> ValueError:
-    shown = _USER.sub("//***@", text)  # It may have a password, and errors are logged.
-    return ValueError(f"{shown!r} is not an address: {why}; an address looks like {example!r}")
+    text = shown(text)  # It may have a password, and errors are logged.
+    return ValueError(f"{text!r} is not an address: {why}; an address looks like {example!r}")

@@ -10,7 +10,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Final
 
-from .uri import RSOCKET, Uri
+from .uri import RSOCKET, Uri, shown
 
 __all__ = ["scheme_of", "serve_other_wire", "wire_of"]
 
@@ -39,7 +39,7 @@ def wire_of(addresses: Sequence[str | Uri]) -> str:
         wires.setdefault(wire if wire in _PACKAGES else RSOCKET, str(address))
     if len(wires) > 1:
         calls = ", ".join(
-            f"{_PACKAGES.get(wire, 'rsocket_trio')}.serve for {address}"
+            f"{_PACKAGES.get(wire, 'rsocket_trio')}.serve for {shown(address)}"
             for wire, address in wires.items()
         )
         raise ValueError(

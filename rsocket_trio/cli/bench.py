@@ -11,6 +11,7 @@ import trio
 from rsocket_trio import Payload
 from rsocket_trio.errors import StreamError
 from rsocket_trio.escapes import escaped
+from rsocket_trio.uri import shown
 
 from .bench_operations import OPERATIONS
 from .client import run_client
@@ -86,7 +87,7 @@ async def _show_progress(tally: Tally, progress: Progress) -> None:
 
 def _figures(tally: Tally, args: argparse.Namespace) -> dict[str, object]:
     return {
-        "uri": args.uri,
+        "uri": shown(args.uri),
         "interaction": args.interaction,
         "concurrency": args.concurrency,
         "seconds": round(tally.seconds, 3),

@@ -27,7 +27,7 @@ from rsocket_trio.errors import (
     SetupError,
     StreamError,
 )
-from rsocket_trio.uri import Uri, parse_uri
+from rsocket_trio.uri import Uri, parse_uri, shown
 
 from .certificates import client_context
 from .exits import PEER_ERROR, UNREACHABLE, USAGE, Failure
@@ -100,8 +100,8 @@ def run_client(args: argparse.Namespace, work: Callable[[Requester], Awaitable[i
 def _error_text(uri: str, error: Exception) -> str:
     """Return the text of an error, with the address, and a hint if there is one."""
     text = str(error) or type(error).__name__
-    if str(parse_uri(uri)) not in text:
-        text = f"{uri}: {text}"
+    if shown(parse_uri(uri)) not in text:
+        text = f"{shown(uri)}: {text}"
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__

@@ -284,7 +284,7 @@ def header(text: str) -> tuple[str, str]:
     """An argument type: ``Name: value``."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not 'Name: value'")
+        raise argparse.ArgumentTypeError("a header is 'NAME: VALUE', with a colon")
     return name.strip(), value.strip()
 
 

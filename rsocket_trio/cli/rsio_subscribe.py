@@ -11,6 +11,7 @@ from rsocket_trio import rsio
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed
 from rsocket_trio.escapes import escaped
 from rsocket_trio.reactive_streams import open_iter
+from rsocket_trio.uri import shown
 
 from .certificates import client_context
 from .exits import DONE, PEER_ERROR, UNREACHABLE, USAGE, Failure
@@ -58,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
         return PEER_ERROR
     except (ConnectFailed, ConnectionClosed) as error:
         text = str(error) or type(error).__name__
-        if args.uri not in text:
-            text = f"{args.uri}: {text}"
+        if shown(args.uri) not in text:
+            text = f"{shown(args.uri)}: {text}"
         raise Failure(text, UNREACHABLE) from error
 
 

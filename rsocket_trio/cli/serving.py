@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import trio
 
 from rsocket_trio.os_support import STOP_SIGNALS
+from rsocket_trio.uri import shown
 
 from .exits import DONE, UNREACHABLE, Failure
 from .logs import logger
@@ -59,7 +60,7 @@ async def serve_until_stopped(
             nursery.start_soon(stop.watch, signals)
             try:
                 server = stop.server = await _start(nursery, start)
-                lines = "".join(f"listening on {uri}\n" for uri in server.uris)
+                lines = "".join(f"listening on {shown(uri)}\n" for uri in server.uris)
                 await Writer().write(lines.encode())
                 if work is not None:
                     await work(server)

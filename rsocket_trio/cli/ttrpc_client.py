@@ -11,6 +11,7 @@ import trio
 from rsocket_trio import ttrpc
 from rsocket_trio.errors import ConnectFailed, ConnectionClosed, ProtocolError
 from rsocket_trio.escapes import escaped
+from rsocket_trio.uri import shown
 
 from .exits import PEER_ERROR, UNREACHABLE, Failure
 from .interrupt import Interruption, interruptible
@@ -58,8 +59,8 @@ def run_call(
         return PEER_ERROR
     except (ConnectFailed, ConnectionClosed, ProtocolError) as error:
         text = str(error) or type(error).__name__
-        if args.uri not in text:
-            text = f"{args.uri}: {text}"
+        if shown(args.uri) not in text:
+            text = f"{shown(args.uri)}: {text}"
         raise Failure(text, UNREACHABLE) from error
 
 

@@ -16,6 +16,7 @@ from ..metadata import MIME
 from ..payload import Payload
 from ..reactive_streams import ElementStream, open_iter
 from ..requester import Requester
+from ..uri import shown
 from .ingest_config import COLLECTOR_CONFIG, IngestConfig
 from .subscriptions import Subscription
 
@@ -160,8 +161,8 @@ class _Payloads:
 def _facts(source: str, peer: str | None, subscription: Subscription) -> dict[str, str]:
     return {
         "source": source,
-        "peer": peer or str(subscription.uri),
-        "route": subscription.route,
+        "peer": peer or shown(subscription.uri),
+        "route": subscription.shown_route,
     }
 
 

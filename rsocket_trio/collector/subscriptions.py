@@ -6,9 +6,10 @@ from typing import Final
 
 import attrs
 
+from ..escapes import size_only
 from ..metadata import MIME
 from ..rsio.addresses import WIRE, rsio_uri
-from ..uri import Uri, parse_uri
+from ..uri import Uri, parse_uri, shown, without_query
 
 __all__ = ["Subscription", "parse_subscription"]
 
@@ -30,8 +31,8 @@ class Subscription:
     """
 
     uri: Uri
-    route: str
-    data: bytes = b""
+    route: str = attrs.field(repr=without_query)
+    data: bytes = attrs.field(default=b"", repr=size_only)
     mime_type: str = MIME.JSON
 
     @property
@@ -40,8 +41,14 @@ class Subscription:
         return self.uri.scheme.startswith(WIRE)
 
     def __str__(self) -> str:
+        """The address and the route as people may see them: a query in them may be a secret."""
         separator = "#" if self.uri.path else "/"
-        return f"{self.uri}{separator}{self.route}"
+        return f"{shown(self.uri)}{separator}{self.shown_route}"
+
+    @property
+    def shown_route(self) -> str:
+        """The route as people may see it."""
+        return without_query(self.route)
 
 
 def parse_subscription(text: str) -> Subscription:
@@ -63,10 +70,16 @@ def parse_subscription(text: str) -> Subscription:
         authority, _, route = rest.partition("/")
         address = f"{scheme}{slashes}{authority}"
     is_rsio = scheme.lower().startswith(WIRE)
-    uri = rsio_uri(address) if is_rsio else parse_uri(address)
+    try:
+        uri = rsio_uri(address) if is_rsio else parse_uri(address)
+    except ValueError:
+        if "@" not in text:
+            raise
+        # What looks like a route may be the rest of a password, so no part is shown alone.
+        raise ValueError(f"{shown(text)!r} is not an address with a route") from None
     if not route:
-        example = f"{uri}#events" if uri.path else f"{uri}/events"
-        raise ValueError(f"{text!r} names no route of a publisher, as in {example!r}")
+        example = f"{shown(uri)}#events" if uri.path else f"{uri}/events"
+        raise ValueError(f"{shown(text)!r} names no route of a publisher, as in {example!r}")
     most, what = (_MAX_NAME, "the name of a publisher") if is_rsio else (_MAX_ROUTE, "a route")
     if len(route.encode()) > most:
         raise ValueError(f"{what} has at most {most} bytes")

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from rsocket_trio.escapes import size_only
 from rsocket_trio.frames.header import (
     FLAG_BITS,
     HEADER_SIZE,
@@ -45,7 +46,7 @@ class ExtFrame:
     stream_id: int
     extended_type: int
     ignore: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from rsocket_trio.escapes import size_only
 from rsocket_trio.frames.header import (
     FLAG_BITS,
     HEADER_SIZE,
@@ -42,7 +43,7 @@ class LeaseFrame:
 
     time_to_live_ms: int
     number_of_requests: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     stream_id: int = 0
 
     def encode(self) -> bytes:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from rsocket_trio.escapes import size_only
 from rsocket_trio.frames.header import (
     FLAG_BITS,
     HEADER,
@@ -45,7 +46,7 @@ class MetadataPushFrame:
 
     frame_type: ClassVar[FrameType] = FrameType.METADATA_PUSH
 
-    metadata: bytes
+    metadata: bytes = attrs.field(repr=size_only)
     stream_id: int = 0
 
     def encode(self) -> bytes:

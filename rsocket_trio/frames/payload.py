@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 import attrs
 
 from rsocket_trio.config import MAX_FRAME_SIZE
+from rsocket_trio.escapes import size_only
 from rsocket_trio.frames.header import (
     COMPLETE,
     FLAG_BITS,
@@ -86,7 +87,7 @@ class PayloadFrame:
     next: bool = False
     complete: bool = False
     follows: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

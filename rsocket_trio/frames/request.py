@@ -12,6 +12,7 @@ import attrs
 
 from rsocket_trio.config import MAX_FRAME_SIZE
 from rsocket_trio.errors import LocalProtocolError
+from rsocket_trio.escapes import size_only
 from rsocket_trio.frames.header import (
     COMPLETE,
     FLAG_BITS,
@@ -125,7 +126,7 @@ class RequestResponseFrame:
 
     stream_id: int
     follows: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:
@@ -143,7 +144,7 @@ class RequestFnfFrame:
 
     stream_id: int
     follows: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:
@@ -162,7 +163,7 @@ class RequestStreamFrame:
     stream_id: int
     initial_request_n: int
     follows: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:
@@ -187,7 +188,7 @@ class RequestChannelFrame:
     initial_request_n: int
     follows: bool = False
     complete: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 import trio
 
-from ..uri import AddressKind, Uri, kind_of
+from ..escapes import names_only
+from ..uri import AddressKind, Uri, kind_of, shown, without_query
 from .direct import DirectStream, direct
 from .peer import facts_about, socket_addresses
 from .tls import peer_certificate
@@ -38,9 +39,9 @@ class TransportInfo:
     scheme: str
     peer: str = ""
     local: str = ""
-    listener: str = ""
-    path: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
+    listener: str = attrs.field(default="", repr=shown)
+    path: str = attrs.field(default="", repr=without_query)
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=names_only)
     extra: Mapping[str, object] = attrs.field(factory=dict)
 
     def header(self, name: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import trio
 
 from ..errors import ConnectFailed
-from ..uri import AddressKind, Uri, kind_of
+from ..uri import AddressKind, Uri, kind_of, shown
 from .adopt import adopt_connection
 from .byte_stream import ByteStream, connected
 from .failures import describe_failure
@@ -57,7 +57,7 @@ async def dial(
         stream = await _open(uri)
     except (OSError, UnicodeError) as error:
         # UnicodeError: a host name that cannot be encoded for the resolver.
-        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
+        raise ConnectFailed(f"cannot connect to {shown(uri)}: {describe_failure(error)}") from error
     start_tls = partial(start_tls_client, host=uri.host, ssl_context=ssl_context)
     try:
         with trio.fail_after(handshake_timeout):
@@ -69,13 +69,13 @@ async def dial(
     except trio.TooSlowError as error:
         await trio.aclose_forcefully(stream)
         why = f"the handshake was not finished within {handshake_timeout:g} s"
-        raise ConnectFailed(f"cannot connect to {uri}: {why}") from error
+        raise ConnectFailed(f"cannot connect to {shown(uri)}: {why}") from error
     except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
         try:
             await half_close(stream)  # TLS and HTTP may have told the server why.
         finally:
             await trio.aclose_forcefully(stream)
-        raise ConnectFailed(f"cannot connect to {uri}: {describe_failure(error)}") from error
+        raise ConnectFailed(f"cannot connect to {shown(uri)}: {describe_failure(error)}") from error
     except BaseException:  # also when cancelled: do not leave the socket open
         await trio.aclose_forcefully(stream)
         raise

@@ -15,7 +15,7 @@ import trio
 
 from ..errors import ConnectFailed
 from ..log_policy import logger
-from ..uri import AddressKind, Uri, kind_of
+from ..uri import AddressKind, Uri, kind_of, shown
 from .adopt import adopt_listener
 from .allowed import Allowed, NotAllowed, admit
 from .byte_stream import ByteStream, connected
@@ -89,7 +89,7 @@ async def listen_for(
     others stay open in ``handler_nursery``.
     """
     if uri.is_encrypted and arrivals.ssl_context is None:
-        raise ValueError(f"{uri} needs an ssl_context with a certificate")
+        raise ValueError(f"{shown(uri)} needs an ssl_context with a certificate")
     handler = _ConnectionHandler(uri, uri, arrivals)
     try:
         bound, listeners = await _listen(uri)
@@ -172,11 +172,11 @@ class _ConnectionHandler(Generic[T]):
                     async with ready:
                         await self.arrivals.handle(ready)
         except Exception:  # a fault in serving one connection must not end the others
-            logger.exception("%s: serving %s crashed", self.uri, name)
+            logger.exception("%s: serving %s crashed", shown(self.uri), name)
         except BaseExceptionGroup as group:  # faults, together with a cancellation or Ctrl-C
             faults, urgent = group.split(Exception)
             if faults is not None:
-                logger.exception("%s: serving %s crashed", self.uri, name, exc_info=faults)
+                logger.exception("%s: serving %s crashed", shown(self.uri), name, exc_info=faults)
             if urgent is not None:
                 raise urgent from None
 
@@ -197,7 +197,7 @@ class _ConnectionHandler(Generic[T]):
             waits = self.uri.is_encrypted or arrivals.has_handshake
             if waits and await _sends_nothing(stream):
                 # A port scanner or a health check: not worth a warning.
-                logger.debug("%s: %s connected and closed without sending", self.uri, name)
+                logger.debug("%s: %s connected and closed without sending", shown(self.uri), name)
                 return None
             try:
                 ready = await begin()
@@ -205,14 +205,14 @@ class _ConnectionHandler(Generic[T]):
                     await admit(arrivals.allow, ready.info)
                 return await arrivals.shake_hands(ready)
             except NotAllowed as error:
-                logger.warning("%s: closed a connection: %s", self.uri, error)
+                logger.warning("%s: closed a connection: %s", shown(self.uri), error)
                 return None
             except (ConnectFailed, trio.BrokenResourceError, OSError) as error:
                 why = describe_failure(error)
                 if waits:
                     await half_close(stream)  # The client was told why.
         if not self.stopped:
-            logger.warning("%s: the handshake with %s failed: %s", self.uri, name, why)
+            logger.warning("%s: the handshake with %s failed: %s", shown(self.uri), name, why)
         return None
 
     async def _start_tls(self, stream: trio.SocketStream) -> TLSStream:
@@ -221,7 +221,7 @@ class _ConnectionHandler(Generic[T]):
 
     async def _refuse_connection(self, stream: trio.SocketStream) -> None:
         """Close a connection past the limit; some wires answer it."""
-        logger.warning("%s: closed a connection, as max_connections are open", self.uri)
+        logger.warning("%s: closed a connection, as max_connections are open", shown(self.uri))
         arrivals = self.arrivals
         if arrivals.refuse is None or arrivals.counts.full_of_refused:
             return

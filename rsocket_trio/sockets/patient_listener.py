@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from ..log_policy import logger
-from ..uri import Uri
+from ..uri import Uri, shown
 
 __all__ = ["PatientListener"]
 
@@ -50,7 +50,9 @@ class PatientListener(trio.abc.Listener[trio.SocketStream]):
                 if error.errno not in _NO_ROOM:
                     raise
                 why = os.strerror(error.errno)
-            logger.error("%s: cannot accept connections now, trying again: %s", self._uri, why)
+            logger.error(
+                "%s: cannot accept connections now, trying again: %s", shown(self._uri), why
+            )
             await trio.sleep(_PAUSE)
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import trio
 
 from ..entrance import Home
-from ..uri import Uri
+from ..uri import Uri, shown
 
 __all__ = ["Listen", "RunningServer", "Serving"]
 
@@ -78,7 +78,7 @@ class Serving:
             )
         except OSError as error:
             reason = error.strerror or str(error)
-            raise type(error)(error.errno, f"cannot listen on {uri}: {reason}") from error
+            raise type(error)(error.errno, f"cannot listen on {shown(uri)}: {reason}") from error
         self.uris += map(str, bound)
 
     def stop(self, grace: float) -> None:

@@ -12,6 +12,7 @@ import trio
 
 from .. import ConnectFailed, ConnectionClosed, Retry
 from ..log_policy import logger
+from ..uri import shown
 from .failures import ReadFailed, explain
 
 __all__ = ["RETRY", "connected_to"]
@@ -93,11 +94,11 @@ async def connected_to(
             warned = True
             logger.warning(
                 "%s: %s; trying again for up to %.0f s (option timeoutMs)",
-                uri, failure or _SILENT, deadline - trio.current_time(),
+                shown(uri), failure or _SILENT, deadline - trio.current_time(),
             )  # fmt: skip
         await trio.sleep(wait)
     reason = str(failure or _SILENT)
     others = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
     raise ReadFailed(
-        f"no connection to {uri}{others} within {timeout:g} s (option timeoutMs): {reason}"
+        f"no connection to {shown(uri)}{others} within {timeout:g} s (option timeoutMs): {reason}"
     ) from failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import ConnectFailed, RSocketError, SetupError, StreamError
+from ..uri import shown
 
 __all__ = ["DataLoss", "ReadFailed", "explain"]
 
@@ -23,6 +24,7 @@ def explain(error: Exception, what: str, uri: str) -> ReadFailed:
         what: What was asked for, e.g. the route.
         uri: The address of the responder.
     """
+    uri = shown(uri)
     match error:
         case StreamError():
             text = f"the responder {uri} has answered {what} with {error}"

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from .. import Payload, RSocketError
+from ..uri import shown
 from .demand import Window
 from .failures import ReadFailed, explain
 from .rows.packed import PackedElements
@@ -115,8 +116,8 @@ class Pull(AsyncIterator[Chunk]):
             self._window.arrived(list(map(_size, payloads)))
             return payloads
         raise ReadFailed(
-            f"{self._uri} has sent no element of {self._what} for {self._timeout:g} s (option "
-            "timeoutMs)"
+            f"{shown(self._uri)} has sent no element of {self._what} for {self._timeout:g} s "
+            "(option timeoutMs)"
         )
 
     def _set_deadline(self) -> None:

@@ -14,7 +14,7 @@ import trio_websocket
 from ..config import MAX_FRAME_SIZE
 from ..sockets.dial import dial
 from ..sockets.tls import check_context
-from ..uri import Uri, as_uri
+from ..uri import Uri, as_uri, shown
 from .base import FrameTransport
 from .over_stream import transport_over
 from .websocket_handshake import request_websocket
@@ -68,7 +68,7 @@ async def open_transport(
     check_context(ssl_context, [uri])
     if headers and not uri.is_websocket:
         raise ValueError(
-            f"headers= is for ws:// and wss:// only, not for {uri}: leave headers= out"
+            f"headers= is for ws:// and wss:// only, not for {shown(uri)}: leave headers= out"
         )
     make = partial(
         transport_over,

@@ -19,7 +19,8 @@ from wsproto.events import AcceptConnection, RejectConnection, Request
 from wsproto.utilities import RemoteProtocolError
 
 from ..errors import ConnectFailed
-from ..uri import Uri
+from ..escapes import names_only
+from ..uri import Uri, without_query
 from .origins import normal_origin
 
 __all__ = [
@@ -65,8 +66,8 @@ class Handshake:
     """
 
     connection: Connection
-    path: str
-    headers: tuple[tuple[str, str], ...]
+    path: str = attrs.field(repr=without_query)
+    headers: tuple[tuple[str, str], ...] = attrs.field(repr=names_only)
     trailing_data: bytes = b""
 
 

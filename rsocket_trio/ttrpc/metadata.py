@@ -36,7 +36,7 @@ def as_metadata(given: MetadataLike | None) -> Metadata:
         else:
             pairs = list(given)
     except TypeError:
-        raise TypeError(f"metadata must be pairs of text, not {given!r}") from None
+        raise TypeError(f"metadata must be pairs of text, not {type(given).__name__}") from None
     for pair in pairs:
         if (
             not isinstance(pair, tuple)
@@ -44,8 +44,15 @@ def as_metadata(given: MetadataLike | None) -> Metadata:
             or not isinstance(pair[0], str)
             or not isinstance(pair[1], str)
         ):
-            raise TypeError(f"metadata must be pairs of text, not {pair!r}")
+            raise TypeError(f"metadata must be pairs of text, not of {_kinds(pair)}")
     return tuple(pairs)
+
+
+def _kinds(pair: object) -> str:
+    """Return the types in a wrong pair: its values may be secrets."""
+    if isinstance(pair, tuple):
+        return f"({', '.join(type(each).__name__ for each in pair)})"
+    return type(pair).__name__
 
 
 def values_of(metadata: Metadata, key: str) -> list[str]:

@@ -12,6 +12,7 @@ from ...errors import ConnectFailed
 from ...log_policy import logger
 from ...sockets.byte_stream import ByteStream
 from ...sockets.dial import dial
+from ...uri import shown
 from .hosts import Host, Place
 from .outgoing import Load, Outgoing
 
@@ -78,12 +79,13 @@ class Connector:
                 host.uri, _as_it_is, ssl_context=self._ssl_context, handshake_timeout=timeout
             )
         raise ConnectFailed(
-            f"cannot connect to {host.uri}: not connected within {timeout:g} s (connect_timeout)"
+            f"cannot connect to {shown(host.uri)}: not connected within {timeout:g} s "
+            "(connect_timeout)"
         )
 
     async def _ship(self, stream: ByteStream, host: Host) -> None:
         """Use one connection, from its begin to its end."""
-        logger.info("connected to %s again" if self.made else "connected to %s", host.uri)
+        logger.info("connected to %s again" if self.made else "connected to %s", shown(host.uri))
         self.made += 1
         began = trio.current_time()
         outgoing = self.outgoing = Outgoing(stream.stream, self._load, host.window)
@@ -100,24 +102,24 @@ class Connector:
     def _ended(self, outgoing: Outgoing, host: Host, began: float) -> None:
         now = trio.current_time()
         if outgoing.trouble is None:
-            logger.debug("closed the connection to %s: its time is over", host.uri)
+            logger.debug("closed the connection to %s: its time is over", shown(host.uri))
             self.place.closed()
             return
         if outgoing.busy:
             host.window.trouble()
             logger.warning(
                 "the connection to %s is lost: %s; events that are sent again: %d",
-                host.uri,
+                shown(host.uri),
                 outgoing.trouble,
                 outgoing.returned,
             )
         else:
-            logger.info("the connection to %s is over: %s", host.uri, outgoing.trouble)
+            logger.info("the connection to %s is over: %s", shown(host.uri), outgoing.trouble)
         self.place.lost(
             now, now - began, useful=outgoing.flight.acknowledged > 0, idle=not outgoing.busy
         )
         if self.place.failures:
-            self._failed(f"the connection to {host.uri} is lost: {outgoing.trouble}")
+            self._failed(f"the connection to {shown(host.uri)} is lost: {outgoing.trouble}")
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:

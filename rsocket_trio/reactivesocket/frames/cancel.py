@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 
+from ...escapes import size_only
 from .header import HEADER_SIZE, FrameType, encode_frame, split_metadata
 
 __all__ = ["CancelFrame", "decode_cancel"]
@@ -18,7 +19,7 @@ class CancelFrame:
     frame_type: ClassVar[FrameType] = FrameType.CANCEL
 
     stream_id: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
 
     def encode(self) -> bytes:
         """Return the frame as bytes; raises `LocalProtocolError` if a value does not fit."""

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from ...escapes import size_only
 from .header import (
     HEADER_SIZE,
     U32,
@@ -29,7 +30,7 @@ class ErrorFrame:
 
     stream_id: int
     code: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from ...escapes import size_only
 from .header import (
     HEADER_SIZE,
     FrameType,
@@ -37,7 +38,7 @@ class LeaseFrame:
 
     time_to_live_ms: int
     number_of_requests: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     stream_id: int = 0
 
     def encode(self) -> bytes:

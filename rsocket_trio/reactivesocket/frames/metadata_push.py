@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 
+from ...escapes import size_only
 from .header import HEADER_SIZE, FrameType, encode_frame, malformed, split_metadata
 
 __all__ = ["MetadataPushFrame", "decode_metadata_push"]
@@ -17,7 +18,7 @@ class MetadataPushFrame:
 
     frame_type: ClassVar[FrameType] = FrameType.METADATA_PUSH
 
-    metadata: bytes
+    metadata: bytes = attrs.field(repr=size_only)
     stream_id: int = 0
 
     def encode(self) -> bytes:

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from ...escapes import size_only
 from .header import (
     COMPLETE,
     FOLLOWS,
@@ -47,7 +48,7 @@ class RequestResponseFrame:
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_RESPONSE
 
     stream_id: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:
@@ -64,7 +65,7 @@ class RequestFnfFrame:
     frame_type: ClassVar[FrameType] = FrameType.REQUEST_FNF
 
     stream_id: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:
@@ -90,7 +91,7 @@ class RequestStreamFrame:
 
     stream_id: int
     initial_request_n: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
     n_flag: bool = False
 
@@ -107,7 +108,7 @@ class RequestSubFrame:
 
     stream_id: int
     initial_request_n: int
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
     n_flag: bool = False
 
@@ -135,7 +136,7 @@ class RequestChannelFrame:
     initial_request_n: int | None = None
     follows: bool = False
     complete: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import attrs
 
+from ...escapes import size_only
 from .header import COMPLETE, FOLLOWS, HEADER_SIZE, FrameType, encode_frame, split_metadata
 
 __all__ = ["ResponseFrame", "decode_response"]
@@ -28,7 +29,7 @@ class ResponseFrame:
     stream_id: int
     follows: bool = False
     complete: bool = False
-    metadata: bytes | None = None
+    metadata: bytes | None = attrs.field(default=None, repr=size_only)
     data: bytes = b""
 
     def encode(self) -> bytes:

@@ -11,6 +11,7 @@ import trio
 
 from ... import Payload, RSocketError, rsio
 from ...reactive_streams import ElementStream
+from ...uri import shown
 from ..attempts import connected_to
 from ..demand import Window
 from ..failures import ReadFailed, explain
@@ -106,8 +107,8 @@ class _Blocks(AsyncIterator[Chunk]):
         with trio.move_on_after(self._timeout):
             return await self._blocks.receive()
         raise ReadFailed(
-            f"{self._uri} has sent no element of {self._what} for {self._timeout:g} s (option "
-            "timeoutMs)"
+            f"{shown(self._uri)} has sent no element of {self._what} for {self._timeout:g} s "
+            "(option timeoutMs)"
         )
 
     async def __anext__(self) -> Chunk:

@@ -9,6 +9,7 @@ import attrs
 
 from ...collector import Subscription
 from ...rsio import rsio_uri
+from ...uri import shown_all
 from ..options import Options
 from ..rows.settings import FORMATS, RowSettings
 from ..tls_options import TlsSettings
@@ -35,7 +36,7 @@ class SourceSettings:
         rows: How elements become rows.
     """
 
-    uris: tuple[str, ...]
+    uris: tuple[str, ...] = attrs.field(repr=shown_all)
     tls: TlsSettings
     publisher: str
     partitions: int

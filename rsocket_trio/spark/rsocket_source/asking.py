@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import trio
 
 from ... import ConnectionClosed, Rejected, RSocketError, StreamError
+from ...uri import shown
 from ..attempts import RETRY
 from ..failures import ReadFailed, explain
 from ..replay import OFFSETS, ReplayOffsets
@@ -76,11 +77,11 @@ async def _ask(settings: SourceSettings, responder: Responder) -> ReplayOffsets:
             return ReplayOffsets.decode(b"" if reply is None else reply.data)
         except ValueError as error:
             raise ReadFailed(
-                f"{responder.uri} has answered {_route(settings)} with something else than offsets "
-                f"of partitions: {error}"
+                f"{shown(responder.uri)} has answered {_route(settings)} with something else than "
+                f"offsets of partitions: {error}"
             ) from error
     raise ReadFailed(
-        f"{responder.uri} has not answered {_route(settings)} within {settings.timeout:g} s "
+        f"{shown(responder.uri)} has not answered {_route(settings)} within {settings.timeout:g} s "
         "(option timeoutMs)"
     )
 

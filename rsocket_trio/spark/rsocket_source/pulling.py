@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from ... import RSocketError
+from ...uri import shown
 from ..demand import Window
 from ..failures import ReadFailed, explain
 from ..pulling import Chunk, Pull, nothing
@@ -83,7 +84,8 @@ class _Answer(AsyncIterator[Chunk]):
             raise explain(error, str(request), uri) from error
         if scope.cancelled_caught:
             raise ReadFailed(
-                f"{uri} has not answered {request} within {self._timeout:g} s (option timeoutMs)"
+                f"{shown(uri)} has not answered {request} within {self._timeout:g} s "
+                "(option timeoutMs)"
             )
         if answer is None:
             raise StopAsyncIteration

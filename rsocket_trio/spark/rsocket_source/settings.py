@@ -14,6 +14,7 @@ import cbor2
 from ... import Authentication, Metadata, Payload, parse_uri
 from ...collector import Subscription
 from ...metadata import MIME
+from ...uri import shown_all
 from ..auth_options import read_authentication
 from ..options import Options
 from ..rows.settings import FORMATS, RowSettings, read_row_settings
@@ -68,7 +69,7 @@ class SourceSettings:
         rows: How elements become rows.
     """
 
-    uris: tuple[str, ...]
+    uris: tuple[str, ...] = attrs.field(repr=shown_all)
     tls: TlsSettings
     auth: Authentication | None
     route: str | None

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from ...log_policy import logger
+from ...uri import shown
 from .member import Member
 from .offsets import Offsets
 from .questions import Question, Questions
@@ -324,15 +325,15 @@ class Fleet:
             return offset
         if offset < info.oldest:
             self._lost(
-                f"{member.uri}: the events {offset} to {info.oldest} of the spool {spool_id} were"
-                " deleted before the query read them: another query has the same consumer"
+                f"{shown(member.uri)}: the events {offset} to {info.oldest} of the spool {spool_id}"
+                " were deleted before the query read them: another query has the same consumer"
                 f" ({self._settings.consumer!r}), or the collector keeps events for a limited time"
             )
             return info.oldest
         if offset > info.head:
             self._lost(
-                f"{member.uri}: the query has read up to offset {offset} of the spool {spool_id},"
-                f" and it ends at {info.head}: it was replaced by an older copy"
+                f"{shown(member.uri)}: the query has read up to offset {offset} of the spool"
+                f" {spool_id}, and it ends at {info.head}: it was replaced by an older copy"
             )
             return info.head
         return offset

@@ -14,6 +14,7 @@ from ...errors import ConnectionClosed, RSocketError, StreamError
 from ...log_policy import logger
 from ...metadata import Authentication
 from ...spool import OffsetNotStored, OffsetTrimmed, WrongSpool
+from ...uri import shown
 
 __all__ = ["Member"]
 
@@ -80,8 +81,8 @@ class Member:
     def state(self) -> str:
         """What an error tells about it."""
         if self.client is not None and self.info is not None:
-            return f"{self.uri} has the spool {self.info.spool_id}"
-        return f"{self.uri} cannot be reached ({self.trouble or 'it has not answered yet'})"
+            return f"{shown(self.uri)} has the spool {self.info.spool_id}"
+        return f"{shown(self.uri)} cannot be reached ({self.trouble or 'it has not answered yet'})"
 
     async def keep(self, changed: Callable[[], None]) -> Never:
         """Connect, and connect again each time that the connection is lost.
@@ -114,7 +115,7 @@ class Member:
                 scope.deadline = math.inf
                 self.client, self.trouble = client, None
                 if self._warned:
-                    logger.warning("%s: the collector can be reached again", self.uri)
+                    logger.warning("%s: the collector can be reached again", shown(self.uri))
                     self._warned = False
                 changed()
                 try:
@@ -158,7 +159,7 @@ class Member:
             logger.warning(
                 "%s: the collector cannot be reached since %.0f s; the query goes on with the"
                 " others, and reads its events when it is back: %s",
-                self.uri, lost_for, trouble,
+                shown(self.uri), lost_for, trouble,
             )  # fmt: skip
 
     async def ask(self, consumer: str, instance: str, position: int | None) -> None:
@@ -205,11 +206,11 @@ class Member:
 
     def _refused(self, error: RSocketError) -> None:
         if not isinstance(error, ConnectionClosed):
-            logger.warning("%s: the collector refused a request: %s", self.uri, error)
+            logger.warning("%s: the collector refused a request: %s", shown(self.uri), error)
 
     def _silent(self) -> None:
         logger.warning(
-            "%s: the collector has not answered a request for %g s", self.uri, ANSWER_TIMEOUT
+            "%s: the collector has not answered a request for %g s", shown(self.uri), ANSWER_TIMEOUT
         )
 
     async def reach(self, offset: int, size: int) -> int | None:

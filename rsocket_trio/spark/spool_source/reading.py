@@ -29,6 +29,7 @@ from ...spool import (
     WrongSpool,
     read_range,
 )
+from ...uri import shown
 from ..tls_options import TlsSettings
 from ..trio_thread import TrioThread
 from .source_errors import DataLost, RangeUnreadable
@@ -65,7 +66,7 @@ class Place:
     spool_id: str
     start: int
     stop: int
-    uri: str | None
+    uri: str | None = attrs.field(repr=lambda uri: "None" if uri is None else shown(uri))
     directory: str | None = None
     tls: TlsSettings = attrs.field(factory=TlsSettings)
     auth: Authentication | None = None
@@ -124,7 +125,8 @@ def read_stored(place: Place) -> Iterator[StoredBatch]:
 
 
 def _name(place: Place) -> str:
-    return place.uri or place.directory or place.spool_id
+    uri = None if place.uri is None else shown(place.uri)
+    return uri or place.directory or place.spool_id
 
 
 def _read_from(place: Place) -> Iterator[StoredBatch]:
@@ -149,7 +151,7 @@ def _read_from(place: Place) -> Iterator[StoredBatch]:
                     f"the directory of the spool, {place.directory}, is not on this host, or cannot"
                     f" be read: {error}. Run Spark in local mode, or read from collectors"
                 ) from error
-            logger.info("%s: %s; reading from %s", place.directory, error, place.uri)
+            logger.info("%s: %s; reading from %s", place.directory, error, shown(place.uri))
         else:
             return
     with _thread.iterate(partial(open_stored, place), buffer=BUFFER) as items:
@@ -212,14 +214,14 @@ async def _fetch(place: Place, send: trio.MemorySendChannel[StoredBatch]) -> Non
                 deadline = trio.current_time() + BUSY_PAUSE + place.timeout
                 if not told:
                     told = True
-                    logger.warning("%s: %s; the task asks again", place.uri, busy)
+                    logger.warning("%s: %s; the task asks again", shown(place.uri), busy)
             except (RSocketError, OSError) as error:
                 trouble = error
             if at < place.stop:
                 if trio.current_time() >= deadline:
                     raise RangeUnreadable(
-                        f"{place.uri}: no event of the spool {place.spool_id} from offset {at} on"
-                        f" has come for {place.timeout:g} s"
+                        f"{shown(place.uri)}: no event of the spool {place.spool_id} from"
+                        f" offset {at} on has come for {place.timeout:g} s"
                         f" ({trouble or 'the collector is silent'}); does the collector run, and"
                         " can this host reach it?"
                     )

@@ -10,7 +10,7 @@ import attrs
 
 from ...collector import Subscription
 from ...metadata import Authentication
-from ...uri import parse_uri
+from ...uri import parse_uri, shown_all
 from ..auth_options import read_authentication
 from ..columns import Mode
 from ..options import Options
@@ -33,7 +33,7 @@ class SourceSettings:
     Times are in seconds. ``subscribe`` is no option: ``format("rsocket")`` sets it.
     """
 
-    collectors: tuple[str, ...] = ()
+    collectors: tuple[str, ...] = attrs.field(default=(), repr=shown_all)
     listen: tuple[str, ...] = ()
     spool: str | None = None
     max_spool_size: int = 2**30

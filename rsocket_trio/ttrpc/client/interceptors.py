@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ...escapes import names_only
 from ..metadata import Metadata
 from ..methods import Method
 
@@ -25,7 +26,7 @@ class OutgoingCall:
     """
 
     method: Method[Any, Any]
-    metadata: Metadata = ()
+    metadata: Metadata = attrs.field(default=(), repr=names_only)
 
 
 Unary = Callable[[OutgoingCall, Any], Awaitable[Any]]

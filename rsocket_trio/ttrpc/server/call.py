@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from ...escapes import names_only
 from ...sockets.byte_stream import TransportInfo
 from ...sockets.peer import PeerCredentials
 from ..metadata import Metadata, values_of
@@ -28,7 +29,7 @@ class Call:
     """
 
     method: Method[Any, Any]
-    metadata: Metadata = ()
+    metadata: Metadata = attrs.field(default=(), repr=names_only)
     deadline: float = float("inf")
     transport: TransportInfo
     attributes: dict[str, Any] = attrs.field(factory=dict)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import attrs
 
+from ...escapes import names_only
 from ...field_checks import instance_of
 
 __all__ = ["AnyMessage", "Metadata", "Request", "Response", "Status"]
@@ -32,7 +33,7 @@ class Request:
     method: str
     payload: bytes = b""
     timeout_nano: int = 0
-    metadata: Metadata = ()
+    metadata: Metadata = attrs.field(default=(), repr=names_only)
 
 
 @attrs.define(unsafe_hash=True)

@@ -25,6 +25,7 @@ from .... import (
     connect,
 )
 from ....log_policy import logger
+from ....uri import shown
 from ..errors import SinkError
 from ..messages import (
     ABORT,
@@ -318,10 +319,10 @@ async def _connected(settings: RSocketSinkSettings) -> AsyncIterator[Requester]:
             yield requester
     if not entered:
         raise ConnectFailed(
-            f"cannot connect to {settings.uri}: not connected within {timeout:g} s "
+            f"cannot connect to {shown(settings.uri)}: not connected within {timeout:g} s "
             "(option connectTimeoutMs)"
         )
 
 
 def _where(settings: RSocketSinkSettings) -> str:
-    return f"the RSocket sink {settings.uri} route {settings.route!r}"
+    return f"the RSocket sink {shown(settings.uri)} route {settings.route!r}"

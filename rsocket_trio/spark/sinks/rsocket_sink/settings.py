@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from .... import Authentication, Metadata, parse_uri
+from ....uri import shown
 from ...auth_options import read_authentication
 from ...options import Options
 from ...tls_options import TlsSettings
@@ -43,7 +44,7 @@ class RSocketSinkSettings:
         tls: The settings of TLS.
     """
 
-    uri: str
+    uri: str = attrs.field(repr=shown)
     route: str
     interaction: str
     format: str
