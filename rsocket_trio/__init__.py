@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         Router,
     )
     from .server import Server, ServerStatistics, serve, serve_transport
+    from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
     from .transports.base import FrameTransport, TransportInfo
@@ -177,6 +178,7 @@ __all__ = [
     "Setup",
     "SetupError",
     "SimpleAuthentication",
+    "Stopping",
     "StreamError",
     "StreamIdsExhausted",
     "StreamStatistics",
@@ -228,6 +230,7 @@ _HOMES: Final = {
             "RegisteredRoute RequestFacts Route Router"
         ),
         "server": "Server ServerStatistics serve serve_transport",
+        "stopping": "Stopping",
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",

@@ -34,6 +34,7 @@ from .reactivesocket.opening import check_protocols, speak_reactivesocket
 from .requester import Requester
 from .responder import Acceptor, Responder, Setup, accept_with, check_responder
 from .sealed import make
+from .stopping import Stopping
 from .tracing import Tracing
 from .transports import open_transport
 from .transports.base import FrameTransport
@@ -229,6 +230,7 @@ async def _connection(
             max_lifetime=config.max_lifetime,
             transport=carrier.info,
             ours=True,
+            stopping=Stopping(connection.lifecycle.drain_begun),
         )
         connection.open(
             await accept_with(Responder() if responder is None else responder, facts, requester)

@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from .arguments import payload_for, window_for
+from .connection.lifecycle import Phase
 from .errors import fresh_copy
 from .frames.metadata_push import encode_metadata_push
 from .interactions.demand import PayloadStream
@@ -99,7 +100,7 @@ class Requester(
 
     def __repr__(self) -> str:
         info = self.transport
-        state = "closed" if self.closed else "open"
+        state = self._connection.lifecycle.phase.value
         return f"<Requester to {info.peer or info.scheme} {state}>"
 
     @property
@@ -111,6 +112,15 @@ class Requester(
     def closed(self) -> bool:
         """Whether the connection is over; with `ClientResume.fresh_session` another may follow."""
         return self._connection.lifecycle.failure is not None
+
+    @property
+    def draining(self) -> bool:
+        """Whether an end of the connection has been announced, by either side, and has not come.
+
+        Requests that are open may finish; new ones fail. With several servers, send them to another
+        one now. False again when the connection is over; see `closed`.
+        """
+        return self._connection.lifecycle.phase in (Phase.DRAINING, Phase.LINGERING)
 
     @property
     def leases(self) -> ConnectionLeases | None:
@@ -340,6 +350,21 @@ class Requester(
             queued_size=outbox.room.used + outbox.control_size,
             unread_size=connection.memory.unread.held,
         )
+
+    async def wait_draining(self) -> None:
+        """Wait until an end of the connection is announced, by either side, or it is over.
+
+        `wait_closed` returns the reason then, as soon as the open requests have finished.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        lifecycle = self._connection.lifecycle
+        lifecycle.home.check("this requester")
+        await lifecycle.drain_begun.wait()
 
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over for good, e.g. to clean up after a client.

@@ -27,6 +27,7 @@ from .interactions.sending import AnyItems
 from .log_policy import logger
 from .payload import Payload
 from .protocol.interaction import Interaction
+from .stopping import Stopping
 from .streamed import AnyPayload
 from .transports.base import TransportInfo
 
@@ -67,6 +68,7 @@ class Setup:
         ours: True on a client, whose acceptor gets the client's own SETUP.
         principal: The identity of the client, as the authenticator of the served
             `rsocket_trio.Router` returned it; ``None`` before that, and without an authenticator.
+        stopping: Tells when the connection is going to end, e.g. because this server stops.
     """
 
     data: bytes = attrs.field(default=b"", repr=size_only)  # both may hold a password
@@ -78,6 +80,7 @@ class Setup:
     transport: TransportInfo
     ours: bool = False
     principal: Any = None
+    stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
 
 
 @attrs.frozen(kw_only=True)

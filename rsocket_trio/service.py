@@ -39,6 +39,7 @@ from .reactivesocket.opening import check_speakable, recognise_wire
 from .requester import Requester
 from .responder import Acceptor, Responder, ResumeFacts, Setup, accept_with
 from .sealed import make
+from .stopping import Stopping
 from .transports.base import FrameTransport, TransportInfo
 
 __all__ = ["Registry", "Service"]
@@ -222,6 +223,7 @@ class Service:
             keepalive_interval=frame.keepalive_interval_ms / 1000,
             max_lifetime=frame.max_lifetime_ms / 1000,
             transport=transport.info,
+            stopping=Stopping(connection.lifecycle.drain_begun),
         )
         try:
             # A timeout, as the loss of the client is not noticed: frames are not read yet.

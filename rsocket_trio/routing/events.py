@@ -16,6 +16,7 @@ from ..codecs.registry import allows_none, annotation_name, is_bytes
 from ..errors import RejectedSetup, StreamError
 from ..metadata.mime_types import MIME
 from ..responder import Setup
+from ..stopping import Stopping
 from .bound import principal_of
 from .guards import Fence, Guards, Visit
 from .handler import Context
@@ -62,7 +63,9 @@ def _table_of(router: Router) -> Table:
     return router._table  # noqa: SLF001 - same package; applications must not use it
 
 
-async def accept_events(router: Router, transport: TransportInfo) -> BoundEvents:
+async def accept_events(
+    router: Router, transport: TransportInfo, stopping: Stopping
+) -> BoundEvents:
     """Ask the guards of the events handler about a connection.
 
     Guards of other handlers are not asked, because events cannot get to these handlers.
@@ -70,6 +73,7 @@ async def accept_events(router: Router, transport: TransportInfo) -> BoundEvents
     Args:
         router: The router that is served.
         transport: Facts about the connection.
+        stopping: Tells that the server stops.
 
     Raises:
         SetupError: The connection is refused.
@@ -86,6 +90,7 @@ async def accept_events(router: Router, transport: TransportInfo) -> BoundEvents
         keepalive_interval=inf,
         max_lifetime=inf,
         transport=transport,
+        stopping=stopping,
     )
     requester = mute_requester(transport)
     fence = Fence("", registered.guards, routeless=True)
@@ -189,5 +194,7 @@ class BoundEvents:
                 return events
             case Source.PRINCIPAL:
                 return principal
+            case Source.STOPPING:
+                return self._context.setup.stopping
             case _:  # `read_parameter` lets nothing else through
                 return self._context.setup.transport

@@ -250,6 +250,7 @@ def _filler(
                 Source.SETUP: context.setup,
                 Source.TRANSPORT: context.setup.transport,
                 Source.ROUTE: route,
+                Source.STOPPING: context.setup.stopping,
             }[parameter.source]
             return lambda _payload, _arriving, _principal: value
 

@@ -30,6 +30,7 @@ from ..protocol.interaction import Interaction
 from ..reactive_streams.interfaces import Publisher
 from ..requester import Requester
 from ..responder import Setup
+from ..stopping import Stopping
 from ..transports.base import TransportInfo
 from .kinds import Delivery, EventBatch, Kind
 from .principal import Principal, marked, marks_a_part, plain
@@ -82,6 +83,7 @@ class Source(Enum):
     SETUP = "setup"
     TRANSPORT = "transport"
     ROUTE = "route"
+    STOPPING = "stopping"
     FACT = "fact"
     BATCH = "batch"
     EVENTS = "events"
@@ -98,6 +100,7 @@ INJECTED: Final[dict[object, Source]] = {
     Setup: Source.SETUP,
     TransportInfo: Source.TRANSPORT,
     Route: Source.ROUTE,
+    Stopping: Source.STOPPING,
 }
 
 FACTS: Final[dict[object, str]] = {}
@@ -242,8 +245,8 @@ def _of_events(function: object, name: str, annotation: Any) -> tuple[Source, An
     """Return where a parameter of an events handler gets its value from, and its type."""
     if isinstance(annotation, type) and issubclass(annotation, EventBatch):
         return Source.BATCH, annotation
-    if annotation is TransportInfo:
-        return Source.TRANSPORT, annotation
+    if annotation in (TransportInfo, Stopping):
+        return INJECTED[annotation], annotation
     if annotation in _LISTS or typing.get_origin(annotation) in _LISTS:
         return Source.EVENTS, next(iter(typing.get_args(annotation)), Any)
     reason = "write `list[T]` to receive the events, T being the type of one event"

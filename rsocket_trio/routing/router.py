@@ -54,7 +54,7 @@ class Router(Responder):
     handler is answered with INVALID.
 
     Parameters are filled by annotation. `Payload`, `Metadata`, `CompositeMetadata`, `Requester`,
-    `Setup`, `TransportInfo`, `Route` and ``ZipkinTrace | None`` receive these objects.
+    `Setup`, `TransportInfo`, `Route`, `Stopping` and ``ZipkinTrace | None`` receive these objects.
     ``Annotated[User, Principal]`` receives the principal. `ReceiveChannel[T]`, `AsyncIterable[T]`
     or ``Publisher[T]`` (`rsocket_trio.reactive_streams`) receives the items that the requester of
     a channel sends, the first included. At most one other parameter receives the data, converted

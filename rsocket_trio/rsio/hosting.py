@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from ..metadata.mime_types import MIME, check_mime_type
 from ..responder import Responder
 from ..sealed import make
+from ..stopping import Stopping
 from .connection.connection import Connection
 from .connection.link import Link
 from .extensions import Extension, Extensions
@@ -70,6 +71,7 @@ class Host:
                 cast(Responder, self._target),
                 transport.info,
                 connection,
+                Stopping(link.lifecycle.drain_begun),
                 self._data_mime_type,
                 self.config.connect_timeout,
                 ours=role == "client",

@@ -26,6 +26,7 @@ from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
 from ..routing.parameters import register_fact
+from ..stopping import Stopping
 from ..streamed import StreamedPayload
 from .connection.connection import Connection
 from .errors import PublisherError
@@ -48,6 +49,7 @@ async def accept_router(
     responder: Responder | Acceptor,
     info: TransportInfo,
     connection: Connection,
+    stopping: Stopping,
     data_mime_type: str,
     patience: float,
     *,
@@ -59,6 +61,7 @@ async def accept_router(
         responder: The router.
         info: Facts about the transport.
         connection: The connection.
+        stopping: Tells that the connection drains.
         data_mime_type: The MIME type of results.
         patience: The time for the guards, in seconds.
         ours: We have opened the connection.
@@ -79,6 +82,7 @@ async def accept_router(
         max_lifetime=inf,
         transport=attrs.evolve(info, extra={**info.extra, CONNECTION: connection}),
         ours=ours,
+        stopping=stopping,
     )
 
     async def ask() -> _Routes:

@@ -36,6 +36,7 @@ from ..routing.admission import admitted
 from ..routing.bound import BoundRouter
 from ..routing.mute import mute_requester
 from ..sockets.byte_stream import TransportInfo
+from ..stopping import Stopping
 from ..streamed import AnyPayload, StreamedPayload
 from .codec import BYTES
 from .errors import Unauthenticated
@@ -59,7 +60,7 @@ _KINDS: Final = {
 
 
 def accept_router(
-    responder: Responder, data_mime_type: str | None, patience: float
+    responder: Responder, data_mime_type: str | None, patience: float, stopping: Stopping
 ) -> Callable[[TransportInfo], Awaitable[Methods | None]]:
     """Return a function that asks a responder about a connection.
 
@@ -67,6 +68,7 @@ def accept_router(
         responder: The router.
         data_mime_type: The MIME type of messages; by default that of protobuf.
         patience: The time for the guards, in seconds.
+        stopping: Tells that the server stops.
 
     Returns:
         The function. It returns the methods of the connection, or ``None`` if the connection is
@@ -88,6 +90,7 @@ def accept_router(
             keepalive_interval=inf,
             max_lifetime=inf,
             transport=info,
+            stopping=stopping,
         )
 
         async def ask() -> Methods:

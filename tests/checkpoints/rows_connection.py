@@ -98,6 +98,13 @@ async def _(scene: Scene) -> Call:
     return partial(establish.wait_accepted, made)
 
 
+@row("connection.lifecycle.Lifecycle.run_out", "over already")
+async def _(_scene: Scene) -> Call:
+    made, _ = connection()
+    made.lifecycle.close()
+    return made.lifecycle.run_out
+
+
 def session(transport) -> ClientSession:
     return ClientSession(ClientResume(), trio.sleep_forever, transport, CONFIG)
 

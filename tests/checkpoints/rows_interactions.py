@@ -15,6 +15,7 @@ from rsocket_trio.routing.caller import Caller
 from rsocket_trio.routing.converted_streams import DecodedChannel
 from rsocket_trio.sealed import make
 from rsocket_trio.service import Registry, Service
+from rsocket_trio.stopping import Stopping
 from rsocket_trio.testing.peer import KnownAnswers
 from rsocket_trio.transports.memory import memory_transport_pair
 from tests.checkpoints.scene import CONFIG, Call, Scene, connection, endless, leaving, raising, row
@@ -147,6 +148,22 @@ async def _(scene: Scene) -> Call:
     async with connect(here) as requester:
         pass
     return requester.wait_closed
+
+
+@row("requester.Requester.wait_draining", "closed already")
+async def _(scene: Scene) -> Call:
+    here, there = memory_transport_pair()
+    scene.start(serve_transport, KnownAnswers(), there)
+    async with connect(here) as requester:
+        pass
+    return requester.wait_draining
+
+
+@row("stopping.Stopping.wait", "set already")
+async def _(_scene: Scene) -> Call:
+    event = trio.Event()
+    event.set()
+    return Stopping(event).wait
 
 
 def router() -> Router:

@@ -7,7 +7,7 @@ from functools import partial
 import trio
 import trio.testing
 
-from rsocket_trio import ConnectFailed, Router, rsio
+from rsocket_trio import ConnectFailed, Router, Stopping, rsio
 from rsocket_trio.reactive_streams import never
 from rsocket_trio.rsio.addresses import rsio_uri
 from rsocket_trio.rsio.carrier import as_transport, dial_rsio
@@ -71,6 +71,13 @@ async def _(scene: Scene) -> Call:
     connection = await connection_of(scene)
     await connection.goodbye()
     return connection.wait_closed
+
+
+@row("rsio.connection.connection.Connection.wait_draining", "over already")
+async def _(scene: Scene) -> Call:
+    connection = await connection_of(scene)
+    await connection.goodbye()
+    return connection.wait_draining
 
 
 @row("rsio.connection.connection.Connection.wait_ready", "ready already")
@@ -142,7 +149,8 @@ async def _(scene: Scene) -> Call:
 @row("rsio.routed.accept_router")
 async def _(scene: Scene) -> Call:
     connection = await connection_of(scene)
-    return partial(accept_router, Router(), connection.info, connection, None, 5, ours=False)
+    asked = (Router(), connection.info, connection, Stopping(), None, 5)
+    return partial(accept_router, *asked, ours=False)
 
 
 @row("rsio.server.serve")

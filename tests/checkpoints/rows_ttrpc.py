@@ -7,6 +7,7 @@ from functools import partial
 import trio
 import trio.testing
 
+from rsocket_trio import Stopping
 from rsocket_trio.account import Account
 from rsocket_trio.connection.crew import Crew
 from rsocket_trio.connection.engine import Engine
@@ -250,7 +251,8 @@ async def _(scene: Scene) -> Call:
 
 
 def server_connection(transport) -> ServerConnection:
-    return ServerConnection(transport, ServiceMethods(as_services(things()), ()), CONFIG)
+    methods = ServiceMethods(as_services(things()), ())
+    return ServerConnection(transport, methods, CONFIG, Stopping())
 
 
 @row("ttrpc.server.connection.ServerConnection.run", "over already")

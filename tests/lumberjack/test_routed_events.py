@@ -26,6 +26,7 @@ from rsocket_trio import (
     RequestFacts,
     Router,
     Setup,
+    Stopping,
     TransportInfo,
 )
 from rsocket_trio.codecs import JsonCodec
@@ -543,7 +544,7 @@ async def test_guards_that_never_answer(autojump_clock, caplog):
     async def authenticate(auth, facts):
         await trio.sleep_forever()
 
-    assert await admit(guarded_by(authenticate), INFO, None, 10) is None
+    assert await admit(guarded_by(authenticate), INFO, Stopping(), None, 10) is None
     assert "did not answer within 10 s (first_byte_timeout)" in caplog.text
 
 
@@ -603,7 +604,7 @@ async def test_cancelled_everywhere():
         await trio.lowlevel.checkpoint()
         steps.append(user)
 
-    handler_of_connection = await admit(router, INFO, hook, 10)
+    handler_of_connection = await admit(router, INFO, Stopping(), hook, 10)
 
     async def operation():
         steps.clear()
@@ -617,7 +618,7 @@ async def test_cancelled_everywhere():
     assert await cancel_everywhere(operation, check) > 3
 
     async def admitting():
-        await admit(router, INFO, hook, 10)
+        await admit(router, INFO, Stopping(), hook, 10)
 
     async def nothing(): ...
 

@@ -21,7 +21,7 @@ LAYERS = [
     ["frames", "metadata"],
     ["protocol"],
     ["log_text", "sizes"],
-    ["log_policy", "os_support", "one_waiter", "entrance"],
+    ["log_policy", "os_support", "one_waiter", "entrance", "stopping"],
     ["process_lock"],
     ["sockets"],
     ["transports"],

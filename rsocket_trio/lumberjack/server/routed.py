@@ -13,6 +13,7 @@ from ...routing.admission import admitted
 from ...routing.events import BoundEvents, accept_events
 from ...routing.router import Router
 from ...sockets.byte_stream import TransportInfo
+from ...stopping import Stopping
 from ..wire.batches import IncomingBatch
 from ..wire.events import InvalidEvent, decode_event
 from .batch import Batch, PoisonHook, convert, decode_with_hook
@@ -24,13 +25,18 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).en
 
 
 async def admit(
-    router: Router, transport: TransportInfo, on_poison: PoisonHook | None, patience: float
+    router: Router,
+    transport: TransportInfo,
+    stopping: Stopping,
+    on_poison: PoisonHook | None,
+    patience: float,
 ) -> Handler | None:
     """Ask the guards of a router about a connection.
 
     Args:
         router: The router.
         transport: Facts about the connection.
+        stopping: Tells that the server stops.
         on_poison: Called with each event that cannot be decoded or converted, or ``None``.
         patience: The time for the guards, in seconds.
 
@@ -42,7 +48,7 @@ async def admit(
     """
 
     async def ask() -> Handler:
-        return partial(routed, await accept_events(router, transport), on_poison)
+        return partial(routed, await accept_events(router, transport, stopping), on_poison)
 
     return await admitted(
         ask, transport, peer="the sender", patience=patience, setting="first_byte_timeout"

@@ -19,6 +19,7 @@ from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
 from ...sockets.tls import check_context
+from ...stopping import Stopping
 from ...uri import Uri
 from ..addresses import lumberjack_uri
 from .batch import Batch, Poison
@@ -69,7 +70,7 @@ class _Registry:
         self.router: Final = router
         self.receivers: set[Receiver] = set()
         self.accepted = 0
-        self.stopping = False
+        self.stopping: Final = trio.Event()
 
     async def receive(self, stream: ByteStream) -> None:
         """Serve one connection to its end; errors are logged and not raised.
@@ -80,7 +81,7 @@ class _Registry:
         """
         with contained(stream.info, stream.stream):
             shared = await self._shared_by(stream.info)
-            if shared is not None and not self.stopping:
+            if shared is not None and not self.stopping.is_set():
                 await self._run(Receiver(stream, shared))
 
     async def _run(self, receiver: Receiver) -> None:
@@ -94,10 +95,11 @@ class _Registry:
     async def _shared_by(self, info: TransportInfo) -> Shared | None:
         """Return what a connection shares with the others; ``None`` if a guard refuses it."""
         shared = self.shared
-        if self.router is None or self.stopping:
+        if self.router is None or self.stopping.is_set():
             return shared
         patience = shared.config.first_byte_timeout
-        handler = await admit(self.router, info, shared.on_poison, patience)
+        stopping = Stopping(self.stopping)
+        handler = await admit(self.router, info, stopping, shared.on_poison, patience)
         if handler is None:
             return None
         # The handler calls the hook itself: not before the guards have admitted the batch.
@@ -105,7 +107,7 @@ class _Registry:
 
     def stop(self) -> None:
         """Read no more from any connection."""
-        self.stopping = True
+        self.stopping.set()
         for receiver in list(self.receivers):
             receiver.stop()
 

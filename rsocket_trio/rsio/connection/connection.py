@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 import attrs
 
+from ...connection.lifecycle import Phase
 from ...entrance import over
 from ...errors import fresh_copy
 from ...sealed import Sealed
@@ -62,6 +63,14 @@ class Connection(
     def extensions(self) -> frozenset[int]:
         """The ids of the extensions that both ends support; empty before the peer's hello."""
         return self._link.session.in_use
+
+    @property
+    def draining(self) -> bool:
+        """Whether this end refuses new subscriptions, and will say goodbye soon.
+
+        The peer does not know it before the goodbye, which ends the connection for both.
+        """
+        return self._link.lifecycle.phase in (Phase.DRAINING, Phase.LINGERING)
 
     def publisher(self, name: str) -> RemotePublisher:
         """Return a publisher of the peer.
@@ -123,6 +132,18 @@ class Connection(
             raise TypeError(f"the reason must be a str, not {type(reason).__name__}")
         self._link.goodbye(reason)
         await self._link.over.wait()
+
+    async def wait_draining(self) -> None:
+        """Wait until this end is `draining`, or the connection is over.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+
+        Checkpoint: always.
+        If cancelled: nothing changes.
+        """
+        self._check_home()
+        await self._link.lifecycle.drain_begun.wait()
 
     async def wait_closed(self) -> Exception:
         """Wait until the connection is over, and return the reason.

@@ -54,6 +54,8 @@ because publishers may run for each."""
 
 LEAVING: Final = "the connection is being closed"
 
+_CLOSED: Final = "the connection was closed here"
+
 
 class Link:
     """One connection.
@@ -98,7 +100,10 @@ class Link:
         self._stopped_reading: Final = trio.Event()
         self._farewell: Final = trio.Event()  # nothing more comes from the peer
         self._reading = trio.CancelScope()
+        self._leaving = LEAVING  # the text of our goodbye
         self.lifecycle.on_end += [self._end_streams]
+        self.lifecycle.on_drain += [self._refuse_streams]
+        self.lifecycle.is_idle = lambda: not self.publications.by_id
 
     def _peer(self) -> str:
         info = self.transport.info
@@ -136,10 +141,10 @@ class Link:
                     outer.start_soon(self._greet)
                     task_status.started()
                     try:
-                        await lifecycle.ended.wait()
+                        await lifecycle.drained.wait()
                     finally:
                         # Before the nursery closes: the reader may still run for one turn.
-                        self.goodbye(LEAVING)
+                        self.goodbye(self._leaving)
                         nursery.cancel_scope.cancel(reason="the connection is over")
                 await self._close()
                 outer.cancel_scope.cancel(reason="the connection is over")
@@ -320,21 +325,27 @@ class Link:
 
     def goodbye(self, reason: str) -> None:
         """End the connection at our own wish, in the orderly way."""
-        self.end(trio.ClosedResourceError("the connection was closed here"), goodbye=reason)
+        self.end(trio.ClosedResourceError(_CLOSED), goodbye=reason)
 
     def drain(self, reason: str, deadline: float = inf) -> None:
         """Refuse new subscriptions, and say goodbye when the last one of the peer has ended.
+
+        The goodbye of the peer is waited for, as every goodbye of ours is; see `_close`.
 
         Args:
             reason: The text of the goodbye.
             deadline: When to say it in any case, by trio's clock.
         """
-        self.publications.drain()
-        self.publications.on_idle = lambda: self.goodbye(reason)
-        if not self.publications.by_id or deadline <= trio.current_time():
+        self._leaving = reason
+        self.lifecycle.drain(trio.ClosedResourceError(_CLOSED), linger=True)
+        if deadline <= trio.current_time():
             self.goodbye(reason)
         elif self.publications.nursery is not None and deadline != inf:
             self.publications.nursery.start_soon(self._goodbye_at, deadline, reason)
+
+    def _refuse_streams(self, _error: Exception) -> None:
+        self.publications.drain()
+        self.publications.on_ended = self.lifecycle.check_drained
 
     async def _goodbye_at(self, deadline: float, reason: str) -> None:
         await trio.sleep_until(deadline)

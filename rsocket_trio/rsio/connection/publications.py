@@ -49,7 +49,7 @@ class Publications:
         opened: How many there were since the start.
         draining: New ones are refused.
         encode: An extension's change of the elements of streams that begin.
-        on_idle: Called, while draining, when the last one has ended.
+        on_ended: Called when one has ended. The connection sets it while it drains.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Publications:
         self.opened = 0
         self.draining = False
         self.encode: Callable[[bytes], bytes] | None = None
-        self.on_idle: Callable[[], object] | None = None
+        self.on_ended: Callable[[], object] | None = None
         self._held: Final = Held(queue, self._find)
 
     def subscribe(self, stream_id: int, name: str, demand: int, *, excess: bool) -> None:
@@ -188,8 +188,8 @@ class Publications:
         if self.by_id.get(publication.stream_id) is publication:
             del self.by_id[publication.stream_id]
             self._held.discard(publication)
-            if self.draining and not self.by_id and self.on_idle is not None:
-                self.on_idle()
+            if self.on_ended is not None:
+                self.on_ended()
 
     def drain(self) -> None:
         """Refuse new subscriptions."""
@@ -198,7 +198,7 @@ class Publications:
     def end(self) -> None:
         """The connection is over: cancel all of them."""
         self.draining = True
-        self.on_idle = None
+        self.on_ended = None
         self._held.clear()
         ended, self.by_id = self.by_id, {}
         for publication in ended.values():

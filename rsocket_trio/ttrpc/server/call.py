@@ -9,6 +9,7 @@ import attrs
 from ...escapes import names_only
 from ...sockets.byte_stream import TransportInfo
 from ...sockets.peer import PeerCredentials
+from ...stopping import Stopping
 from ..metadata import Metadata, values_of
 from ..methods import Method
 
@@ -25,6 +26,7 @@ class Call:
         deadline: When the client stops waiting, by trio's clock; infinity if it did not say. The
             handler is cancelled then.
         transport: Facts about the connection.
+        stopping: Tells when the server stops, for calls that would go on for long.
         attributes: A dict for interceptors, which handlers can read.
     """
 
@@ -32,6 +34,7 @@ class Call:
     metadata: Metadata = attrs.field(default=(), repr=names_only)
     deadline: float = float("inf")
     transport: TransportInfo
+    stopping: Stopping = attrs.field(factory=Stopping, repr=False, eq=False)
     attributes: dict[str, Any] = attrs.field(factory=dict)
 
     def values(self, key: str) -> list[str]:

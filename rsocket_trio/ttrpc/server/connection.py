@@ -36,6 +36,7 @@ from .incoming import IncomingCalls
 from .replies import Replies
 
 if TYPE_CHECKING:
+    from ...stopping import Stopping
     from ...transports.byte_stream import ByteStreamTransport
     from ..config import TtrpcConfig
     from .bound import Methods
@@ -53,7 +54,11 @@ class ServerConnection:
     """
 
     def __init__(
-        self, transport: ByteStreamTransport, methods: Methods, config: TtrpcConfig
+        self,
+        transport: ByteStreamTransport,
+        methods: Methods,
+        config: TtrpcConfig,
+        stopping: Stopping,
     ) -> None:
         limits = config.limits
         self._transport = transport
@@ -77,7 +82,9 @@ class ServerConnection:
             limits.max_answers_size, "TtrpcLimits.max_answers_size", "of answers wait for the peer"
         )
         replies = Replies(outbox, answers, limits.max_message_size)
-        self.incoming = incoming = IncomingCalls(methods, replies, workload, limits, transport.info)
+        self.incoming = incoming = IncomingCalls(
+            methods, replies, workload, limits, transport.info, stopping
+        )
         self._steps = incoming.steps = CallSteps(incoming, replies, outbox, workload)
         self._reader = incoming.reader = CallReader(
             transport, incoming.dispatch_all, lifecycle, self._half_closed, config

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ...connection.workload import Workload
     from ...sockets.byte_stream import TransportInfo
+    from ...stopping import Stopping
     from ..config import TtrpcLimits
     from ..reader import CallReader
     from .bound import Methods, ServedMethod
@@ -74,6 +75,7 @@ class IncomingCalls:
         workload: Workload,
         limits: TtrpcLimits,
         info: TransportInfo,
+        stopping: Stopping,
     ) -> None:
         self.calls: dict[int, ServerCall] = {}
         self.replies = replies
@@ -86,6 +88,7 @@ class IncomingCalls:
         self._limits = limits
         self._max_size = limits.max_message_size
         self._info = info
+        self._stopping = stopping
         self._unread = Unread(limits.max_unread_size)
         self._last_id = 0
 
@@ -227,6 +230,7 @@ class IncomingCalls:
                 metadata=request.metadata,
                 deadline=deadline,
                 transport=self._info,
+                stopping=self._stopping,
             )
         if method.sends_stream:
             size = len(body) - len(request.payload)  # the payload goes to the inbox

@@ -17,6 +17,7 @@ from ...sockets.byte_stream import ByteStream, TransportInfo
 from ...sockets.connection_limit import counts_of
 from ...sockets.listen import Arrivals, listen_for
 from ...sockets.serving import RunningServer, Serving
+from ...stopping import Stopping
 from ...uri import Uri
 from ..addresses import ttrpc_uri
 from ..carrier import OpenStream, as_byte_stream, carry
@@ -55,13 +56,13 @@ class TtrpcStatistics:
 class _Registry:
     """The connections of a server."""
 
-    def __init__(self, accept: Accept, config: TtrpcConfig) -> None:
+    def __init__(self, accept: Accept, config: TtrpcConfig, stopping: trio.Event) -> None:
         self.accept: Final = accept
+        self.stopping: Final = stopping
         self.config: Final = config
         self.connections: set[ServerConnection] = set()
         self.accepted = 0
         self.ended_calls = 0
-        self.stopping = False
 
     async def serve(self, stream: ByteStream) -> None:
         """Serve one connection to its end; errors are logged and not raised.
@@ -72,12 +73,12 @@ class _Registry:
         """
         with contained(stream.info, stream.stream):
             methods = await self.accept(stream.info)
-            if methods is not None and not self.stopping:
+            if methods is not None and not self.stopping.is_set():
                 await self._run(stream, methods)
 
     async def _run(self, stream: ByteStream, methods: Methods) -> None:
         transport = carry(stream, self.config.limits.max_message_size)
-        connection = ServerConnection(transport, methods, self.config)
+        connection = ServerConnection(transport, methods, self.config, Stopping(self.stopping))
         self.connections.add(connection)
         self.accepted += 1
         try:
@@ -88,7 +89,7 @@ class _Registry:
 
     def stop(self) -> None:
         """Accept no more calls; connections end with their last call."""
-        self.stopping = True
+        self.stopping.set()
         for connection in list(self.connections):
             connection.stop()
 
@@ -221,10 +222,13 @@ def _registry(
 ) -> _Registry:
     check_config(config)
     check_interceptors(interceptors, ServerInterceptor)
+    stopping = trio.Event()
     if isinstance(services, Responder):
         if interceptors:
             raise TypeError("a Router has no use for interceptors=: it has guards of its own")
-        return _Registry(accept_router(services, data_mime_type, config.connect_timeout), config)
+        patience = config.connect_timeout
+        accept_client = accept_router(services, data_mime_type, patience, Stopping(stopping))
+        return _Registry(accept_client, config, stopping)
     if data_mime_type is not None:
         raise TypeError("data_mime_type= is for a Router only: services have codecs of their own")
     methods = ServiceMethods(as_services(services), interceptors)
@@ -232,7 +236,7 @@ def _registry(
     async def accept(_info: TransportInfo) -> Methods | None:
         return methods
 
-    return _Registry(accept, config)
+    return _Registry(accept, config, stopping)
 
 
 async def _as_it_is(stream: ByteStream) -> ByteStream:
