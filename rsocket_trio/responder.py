@@ -2,8 +2,10 @@
 
 The same responder answers requests of RSocket 1.0 and of the ReactiveSocket draft;
 `rsocket_trio.routing.Router` is the one that most applications use. The connection calls the
-handlers. Each running handler has its own task and cancel scope, inside the connection's nursery.
-The peer's CANCEL cancels the handler; so does the loss of the connection.
+handlers. A handler has a task and a cancel scope to itself while it runs, inside the connection's
+nursery; the task may run other handlers before and after it, so it is no identity of a request. Its
+context variables are those of the one request. The peer's CANCEL cancels the handler; so does the
+loss of the connection.
 
 A handler may give a `StreamedPayload` instead of a `Payload`: it is sent while its data come.
 

@@ -31,6 +31,7 @@ from .errors import (
 from .frames.resume import ResumeFrame
 from .frames.setup import SetupFrame
 from .interactions.isolation import contained, failure_of
+from .interactions.leftovers import Watch
 from .lease import LeaseOptions
 from .log_policy import logger
 from .protocol.interaction import Interaction
@@ -154,6 +155,7 @@ class Service:
         longest = longest_first_frame(
             limits.max_setup_size, resume_offered=self.sessions is not None
         )
+        watch = Watch()  # an acceptor runs in this task
 
         async def receive() -> list[bytes]:
             nonlocal transport
@@ -202,6 +204,7 @@ class Service:
         finally:
             if session is not None:
                 await session.close()
+            await watch.leave()
 
     async def _accept(
         self, frame: SetupFrame, transport: FrameTransport

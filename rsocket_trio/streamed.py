@@ -25,7 +25,8 @@ class StreamedPayload:
         data: An async generator, a ReceiveChannel of bytes, or another async iterable of bytes.
             The sending task iterates and closes it once, so a generator that has ended is a
             `RuntimeError`. An exception of the iterable ends the request or the stream, as an
-            exception of a handler does.
+            exception of a handler does. A generator may have a timeout around its ``yield``. If it
+            ends the wait of a chunk, the generator must end too: that chunk is the last one.
         metadata: As of a `Payload`; sent before the data, as a whole.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 from trio.lowlevel import checkpoint
@@ -11,7 +11,7 @@ from trio.lowlevel import checkpoint
 from ..account import ITEM_COST
 from ..entrance import over
 from ..interactions.operation import IN_A_ROW, ResponderOperation
-from ..interactions.sending import begin
+from ..interactions.sending import ENDED, begin, throw_into
 from ..reactive_streams.iterating import close_iterator
 from .sendable import check_size, take_answer
 
@@ -26,11 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["BodySender"]
 
+_WENT_ON: Final = (
+    "the timeout of a source of chunks ended the wait of a chunk, and the source went on: it may "
+    "only end then, or the data would have a hole"
+)
+
 
 class BodySender:
     """Sends fragments while chunks come, and stops when the peer does not want more.
 
     Around each source there is a cancel scope, in `StreamTable.sources` once its stream is open.
+
+    An error while a chunk waits to leave, for example a cancellation, is raised at the ``yield`` of
+    the source. So a timeout around the ``yield`` works as usual: if the source ends then, its last
+    chunk is sent all the same.
     """
 
     def __init__(
@@ -77,7 +86,8 @@ class BodySender:
             LocalProtocolError: There are more than ``at_most``.
             Canceled: It answers the peer, and too many bytes wait for room already.
             TypeError: What comes is no bytes, or no async iterable.
-            RuntimeError: It has been iterated already.
+            RuntimeError: It has been iterated already; or it went on behind a chunk that its own
+                timeout kept from leaving.
             Exception: What the source raised.
 
         Checkpoint: where the source has one, where there is no room, and every 64 chunks at least.
@@ -134,29 +144,41 @@ class BodySender:
         self._unopened.add(scope)
         try:
             with scope:
-                check_size(size, at_most)
-                async for chunk in source:
-                    if not isinstance(chunk, bytes | bytearray | memoryview):
-                        raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
-                    size += memoryview(chunk).nbytes
+                try:
                     check_size(size, at_most)
-                    fragments.add(chunk)
-                    del chunk
-                    if not await send_ready():
-                        return
-                    burst += 1
-                    if burst == IN_A_ROW:
-                        burst = 0
-                        await checkpoint()
-                fragments.end()
-                await send_ready()
-                whole = True
+                    async for chunk in source:
+                        if not isinstance(chunk, bytes | bytearray | memoryview):
+                            raise TypeError(f"a chunk must be bytes, not {type(chunk).__name__}")
+                        size += memoryview(chunk).nbytes
+                        check_size(size, at_most)
+                        fragments.add(chunk)
+                        del chunk
+                        try:
+                            if not await send_ready():
+                                return
+                            burst += 1
+                            if burst == IN_A_ROW:
+                                burst = 0
+                                await checkpoint()
+                        except BaseException as error:  # also a cancellation; the source gets it
+                            if await throw_into(source, error) is ENDED:
+                                break  # its own timeout has ended it: this chunk is the last one
+                            if scope.cancel_called:
+                                return
+                            if not isinstance(error, trio.Cancelled):
+                                raise
+                            raise RuntimeError(_WENT_ON) from None
+                    fragments.end()
+                    await send_ready()
+                    whole = True
+                finally:
+                    # In its scope: one that the source has around a `yield` is within.
+                    await close_iterator(source)
         finally:
             if sent and not whole:
                 operation.cut_short()
             self._unopened.discard(scope)
             if self._table.sources.get(operation.stream_id) is scope:
                 del self._table.sources[operation.stream_id]
-            await close_iterator(source)
         if scope.cancelled_caught and self._table.failure is not None:
             await over(self._table.failure)

@@ -36,10 +36,10 @@ from trio.lowlevel import cancel_shielded_checkpoint as turn
 from trio.lowlevel import checkpoint, reschedule, wait_task_rescheduled
 
 from ..errors import RSocketError
-from ..interactions.isolation import being_cancelled, leave_nurseries, outcome_of, split
+from ..interactions.isolation import being_cancelled, outcome_of, split
 from ..log_policy import logger
 from .reader import READ_ERRORS
-from .shift import AT_ONCE, BURST_SECONDS, SCOPE_REQUESTS, Shift, differ, settle
+from .shift import AT_ONCE, BURST_SECONDS, SCOPE_REQUESTS, Shift, settle
 
 if TYPE_CHECKING:
     from trio.lowlevel import Task
@@ -71,7 +71,7 @@ class Crew:
     """The tasks of a connection: which one reads, and which ones run requests.
 
     Attributes:
-        stuck: The number of tasks that cannot end, as a handler left a nursery open in them.
+        stuck: The number of tasks that close what a handler left open in them.
         shifts: The state of each task.
     """
 
@@ -100,7 +100,7 @@ class Crew:
         """
         self._first_steps = first_steps
         self._nursery = nursery
-        self._clean = first_steps.clean = contextvars.copy_context()
+        self._clean = contextvars.copy_context()
         self._reader = reader
         first_steps.reader = reader
         self._wake(1)
@@ -126,48 +126,52 @@ class Crew:
     async def _work(self) -> None:
         """Read, run requests, wait to be woken, until there is a reason to end.
 
-        All this happens within a cancel scope, which a request that waits keeps. Closing it shows
-        whether a handler has left a scope of its own open, which could cancel later work of this
-        task. One scope lasts for several requests (`SCOPE_REQUESTS`).
+        All this happens within a cancel scope, which a request that waits keeps. One scope lasts
+        for several requests (`SCOPE_REQUESTS`).
+
+        After each handler the task must be as it was before (`Watch.changed`). If not, the task
+        reads nothing more, does not sleep, and ends; others go on with what was read.
         """
         self._woken -= 1
         workload = self._workload
-        shift = Shift(self._idle)
+        shift = Shift(self._idle, self._clean)
         self.shifts.add(shift)
         unchanged = True  # whether handlers have left this task unchanged, so that it can go on
-        while unchanged and not workload.over:
-            if (
-                shift.served
-                and self._reading
-                and not workload.queue
-                and len(self._idle) >= _MAX_IDLE
-            ):
-                break  # there is nothing to do, and enough other tasks wait for something
-            shift.operation = None
-            unchanged = False
-            closing = False  # whether an error can only come from closing the scope
-            try:
-                with trio.CancelScope() as scope:
-                    unchanged = await self._look_for_work(shift, scope)
-                    closing = True
-            except BaseException as error:  # also cancellations, of the scope or the connection
+        try:
+            while unchanged and not workload.over:
+                if (
+                    shift.served
+                    and self._reading
+                    and not workload.queue
+                    and len(self._idle) >= _MAX_IDLE
+                ):
+                    break  # there is nothing to do, and enough other tasks wait for something
+                shift.operation = None
                 unchanged = False
-                if closing and isinstance(error, RuntimeError):
-                    logger.error("a handler left a cancel scope open: %s", error)
+                closing = False  # whether an error can only come from closing the scope
+                try:
+                    with trio.CancelScope() as scope:
+                        shift.mark()
+                        unchanged = await self._look_for_work(shift, scope)
+                        closing = True
+                except BaseException as error:  # also cancellations, of the scope or the connection
+                    unchanged = False
+                    if closing and isinstance(error, RuntimeError):
+                        logger.error("a handler left a cancel scope open: %s", error)
+                    else:
+                        self._handle_escaped(shift.operation, error)
                 else:
-                    self._handle_escaped(shift.operation, error)
-            else:
-                if scope.cancelled_caught:
-                    # The cancellation of its scope has ended the request that waited.
-                    self._close(shift, None)
-                    unchanged = not differ(contextvars.copy_context(), self._clean)
-        self.shifts.discard(shift)
-        self._hand_over()
-        task = shift.task
-        if task.child_nurseries:
-            logger.error("a handler left a nursery open; its tasks are cancelled")
+                    if scope.cancelled_caught:
+                        # The cancellation of its scope has ended the request that waited.
+                        self._close(shift, None)
+                        shift.mark()
+                        unchanged = not shift.changed()
+            self.shifts.discard(shift)
+            self._hand_over()
+        finally:
+            # Out of all scopes of handlers: a shielded one cannot hide the end of the connection.
             self.stuck += 1
-            await leave_nurseries(task)
+            await shift.leave()
             self.stuck -= 1
 
     async def _look_for_work(self, shift: Shift, scope: trio.CancelScope) -> bool:
@@ -179,10 +183,8 @@ class Crew:
         workload = self._workload
         queue = workload.queue
         first_steps = self._first_steps
-        copy_context = contextvars.copy_context
         reader = self._reader
         wait_received = reader.wait_received
-        clean = self._clean
         outbox = self._outbox
         room = outbox.room
         clock = perf_counter
@@ -219,16 +221,16 @@ class Crew:
                     due = False
                     if rest is not None:
                         self._expected = _EXPECTED
-                    else:
-                        if queue:
-                            self._running += 1
-                            try:
-                                self._hand_over_reading()
-                                await checkpoint()
-                            finally:
-                                self._running -= 1
-                        if differ(copy_context(), clean):
-                            return False
+                    elif first_steps.dirty:
+                        first_steps.dirty = False
+                        return False
+                    elif queue:
+                        self._running += 1
+                        try:
+                            self._hand_over_reading()
+                            await checkpoint()
+                        finally:
+                            self._running -= 1
             elif shift.served >= shift.longest:
                 shift.longest = SCOPE_REQUESTS
                 return True
@@ -236,6 +238,7 @@ class Crew:
                 self._reading = True
                 paused = reader.paused
                 first_steps.left = 0 if queue or paused else AT_ONCE
+                first_steps.shift = shift
                 if queue and not (running or self._woken or self._waits_for_room):
                     self._wake(1)  # to run requests meanwhile
                 try:
@@ -255,12 +258,12 @@ class Crew:
                     shift.served += first_steps.count
                     first_steps.count = 0
                 self._wake_next = 3 if paused else 1  # after a pause one waits already
-                if first_steps.dirty:
-                    first_steps.dirty = False
-                    return False
                 if first_steps.operation is not None:
                     rest = first_steps.hand_out(shift, scope)
                     self._expected = _EXPECTED
+                elif first_steps.dirty or shift.changed():  # also by `body_responder`
+                    first_steps.dirty = False
+                    return False
             elif len(self._idle) >= _MAX_IDLE:
                 return False
             else:
@@ -275,9 +278,7 @@ class Crew:
                     stopped = self._close(shift, error)
                 else:
                     stopped = self._close(shift, None, finished=finished is True)
-                now = copy_context()
-                # Saves the call of `differ` if there is nothing to compare.
-                if differ(now, clean) if clean else now:
+                if shift.changed():
                     return False
                 if stopped and scope.cancel_called:
                     return True  # a cancelled scope must not cancel the next work

@@ -15,7 +15,6 @@ are limited.
 
 from __future__ import annotations
 
-import contextvars
 from time import perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Final
@@ -26,7 +25,7 @@ from ..interactions.request_response import RequestResponseResponder
 from ..interactions.stepping import step
 from ..payload import Payload
 from .queued_steps import QueuedSteps
-from .shift import AT_ONCE, BURST_SECONDS, LOOK, differ, settle
+from .shift import AT_ONCE, BURST_SECONDS, LOOK, settle
 
 if TYPE_CHECKING:
     from ..interactions.operation import Handlers
@@ -40,7 +39,6 @@ __all__ = ["FirstSteps"]
 _ANSWER: Final = NEXT | COMPLETE
 _ANSWER_HEAD: Final = FrameType.PAYLOAD.value << 10 | _ANSWER
 _pack: Final = HEADER.pack
-_copy_context: Final = contextvars.copy_context
 
 
 class FirstSteps(QueuedSteps):
@@ -138,10 +136,7 @@ class FirstSteps(QueuedSteps):
         workload.active -= 1
         if workload.on_done is not None:
             workload.on_done()
-        now = _copy_context()
-        clean = self.clean
-        # Saves the call of `differ` if there is nothing to compare.
-        if differ(now, clean) if clean else now:
+        if self.shift.changed():
             self.dirty = True
             self.left = 0
             self.reader.pause()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..interactions.isolation import failure_of
+from ..interactions.leftovers import Watch
 from ..lease import Lease, LeaseCallback, LeaseGranter, subscribe
 from ..log_policy import logger
 from ..reactive_streams.iterating import close_iterator
@@ -85,6 +86,7 @@ class _Granting:
     async def _run_source(
         self, source: Lease | LeaseCallback | AsyncIterable[Lease], *, begun: bool
     ) -> None:
+        watch = Watch()
         try:
             # A scope that the source leaves open, and that is cancelled later, ends here.
             with trio.CancelScope():
@@ -103,6 +105,8 @@ class _Granting:
                 "the source of leases failed; it grants no more on this connection",
                 exc_info=failure_of(error),
             )
+        finally:
+            await watch.leave()
 
     async def _grant_from_iterable(self, leases: AsyncIterator[Lease]) -> None:
         self._report_started()

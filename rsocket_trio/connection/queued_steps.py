@@ -5,13 +5,12 @@ It knows nothing of the protocol, so every wire with handlers uses it.
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Awaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..interactions.operation import IN_A_ROW
-from .shift import BURST_SECONDS, LOOK, differ, settle
+from .shift import BURST_SECONDS, LOOK, settle
 
 if TYPE_CHECKING:
     import trio
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["QueuedSteps"]
 
-_copy_context: Final = contextvars.copy_context
-
 
 class QueuedSteps:
     """Runs requests by one step each, in the task that calls it.
@@ -33,8 +30,8 @@ class QueuedSteps:
         left: How many requests of this read may still be run where they are dispatched. The crew
             sets it for each read.
         count: How many requests have been run since the crew reset this number.
-        clean: The context of a task that has run no handler. The crew sets it.
-        dirty: Whether a handler has changed the context of the task that reads.
+        shift: The task that reads. The crew sets it for each read.
+        dirty: Whether a handler has changed the task that called it, which must run no other.
         operation: The request whose handler waits in the task that reads, if there is one.
         rest: The rest of that handler, to be awaited in that task.
         reader: The reader, to be paused where another task goes on. The crew sets it.
@@ -44,17 +41,17 @@ class QueuedSteps:
         "_outbox",
         "_room",
         "_workload",
-        "clean",
         "count",
         "dirty",
         "left",
         "operation",
         "reader",
         "rest",
+        "shift",
     )
 
     reader: FrameReader
-    clean: contextvars.Context
+    shift: Shift
 
     def __init__(self, outbox: Outbox, workload: Workload) -> None:
         self._outbox = outbox
@@ -78,9 +75,8 @@ class QueuedSteps:
 
         Returns:
             The rest of the request that waits now; ``None`` if the queue is empty, or it is time
-            for other tasks.
+            for other tasks, or a handler has changed this task (``dirty``).
         """
-        clean = self.clean
         workload = self._workload
         queue = workload.queue
         outbox = self._outbox
@@ -109,9 +105,8 @@ class QueuedSteps:
             workload.account.held -= operation.size
             if workload.on_done is not None:
                 workload.on_done()
-            now = _copy_context()
-            # Saves the call of `differ` if there is nothing to compare.
-            if differ(now, clean) if clean else now:
+            if shift.changed():
+                self.dirty = True
                 break
             served += 1
             if not served & LOOK:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextvars
 from typing import TYPE_CHECKING, Any, Final
 
-from trio.lowlevel import Abort, current_task
+from trio.lowlevel import Abort
 
 from ..errors import fresh_copy
 from ..interactions.isolation import outcome_of
+from ..interactions.leftovers import Watch
 
 if TYPE_CHECKING:
+    import contextvars
     from collections.abc import Iterable, Iterator
 
     from trio.lowlevel import Task
@@ -22,7 +23,6 @@ __all__ = [
     "LOOK",
     "SCOPE_REQUESTS",
     "Shift",
-    "differ",
     "dismiss",
     "settle",
 ]
@@ -38,26 +38,26 @@ LOOK: Final = 7
 """A mask: the clock is read after every eighth request."""
 
 SCOPE_REQUESTS: Final = 64
-"""The number of requests for which one cancel scope lasts. Closing the scope shows whether a
-handler has left a scope open in it. A pair of scopes costs about a turn of trio's loop."""
+"""The number of requests for which one cancel scope lasts. A pair of scopes costs about a turn of
+trio's loop. Closing the scope shows whether a handler has left a scope open in it, also where
+`Watch` cannot see that."""
 
 
-class Shift:
-    """The state of one task of the crew.
+class Shift(Watch):
+    """The state of one task of the crew, which is watched: see `Watch`.
 
     Attributes:
-        task: The task.
         operation: The request whose handler waits in the task, if there is one.
         served: The number of requests run within the present cancel scope.
         longest: The maximum of ``served``: one for a new task, then `SCOPE_REQUESTS`. So a handler
             that always leaves a scope open is found at once, in any task.
     """
 
-    __slots__ = ("_idle", "longest", "operation", "served", "task")
+    __slots__ = ("_idle", "longest", "operation", "served")
 
-    def __init__(self, idle: dict[Task, None]) -> None:
+    def __init__(self, idle: dict[Task, None], clean: contextvars.Context) -> None:
+        super().__init__(clean)
         self._idle = idle
-        self.task = current_task()
         self.operation: Job | None = None
         self.served = 0
         self.longest = 1
@@ -78,17 +78,6 @@ def dismiss(shifts: Iterable[Shift], error: Exception) -> Iterator[None]:
         if shift.operation is not None:
             shift.operation.dismiss(fresh_copy(error))
             yield
-
-
-def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
-    """Whether a handler has changed the context.
-
-    A different object counts as a change even if it is equal: for example, an empty dict may be
-    filled later. Also, comparing values may take time, or raise any error.
-    """
-    if len(now) != len(clean):
-        return True
-    return any(clean.get(variable, differ) is not value for variable, value in now.items())
 
 
 def settle(operation: Job, error: BaseException) -> None:

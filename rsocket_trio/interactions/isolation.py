@@ -14,15 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import trio
-from trio.lowlevel import current_task
 
 from ..log_policy import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from trio.lowlevel import Task
-
     from ..sockets.byte_stream import TransportInfo
 
 __all__ = [
@@ -30,17 +25,12 @@ __all__ = [
     "contained",
     "crash",
     "failure_of",
-    "isolated",
-    "leave_nurseries",
     "outcome_of",
     "parted",
     "split",
 ]
 
 _ENDS_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit)
-_LONGEST_WAIT: Final = 60.0
-_PATIENCE: Final = 1.0
-"""Seconds for the tasks in a nursery that a function has left open, before it is abandoned."""
 
 
 def outcome_of(error: BaseException) -> Exception:
@@ -191,54 +181,3 @@ def _place_of_others(error: BaseException) -> str:
 def being_cancelled() -> bool:
     """Whether a cancel scope around this task is cancelled, so it gets a `trio.Cancelled`."""
     return trio.current_effective_deadline() == -float("inf")
-
-
-async def leave_nurseries(task: Task) -> None:
-    """Wait until the nurseries are closed that a handler left open in the current task.
-
-    A task must not end while it has an open nursery. The children are cancelled. If a forgotten
-    generator holds the nursery, trio finalises the generator soon, which closes the nursery. If
-    the nursery was entered by hand and is never closed, this waits until the connection is over.
-
-    Checkpoint: if there are such nurseries.
-    If cancelled: they are still open, and trio raises a `RuntimeError` when the task ends.
-    """
-    assert task is current_task()
-    delay = 0.01
-    while task.child_nurseries:
-        for nursery in task.child_nurseries:
-            nursery.cancel_scope.cancel(reason="the handler that opened this nursery left it open")
-        await trio.sleep(delay)
-        delay = min(2 * delay, _LONGEST_WAIT)
-
-
-async def isolated(function: Callable[[], Awaitable[None]]) -> BaseException | None:
-    """Call a function of the application in a task of its own.
-
-    Returns:
-        The error that it raised or caused; ``None`` if it returned.
-
-    Checkpoint: always.
-    If cancelled: the function is cancelled.
-    """
-    error: BaseException | None = None
-
-    async def call() -> None:
-        nonlocal error
-        try:
-            await function()
-        except BaseException as raised:  # the caller judges it, out of the scopes of this
-            error = raised
-        task = trio.lowlevel.current_task()
-        if task.child_nurseries:
-            error = error or RuntimeError("the handler left a nursery open")
-            # With a time, as the handler may also have left a shielded scope open.
-            with trio.move_on_after(_PATIENCE):
-                await leave_nurseries(task)
-
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(call)
-    except BaseException as raised:  # judged by the caller, as above
-        error = error or raised
-    return error

@@ -32,6 +32,7 @@ from .credit_gate import CreditGate
 from .demand import PayloadInbox, PayloadStream
 from .handler_errors import error_frame_for, forget_frames
 from .isolation import being_cancelled, outcome_of
+from .leftovers import Watch
 from .operation import Handlers, Outbound, ResponderOperation
 from .sending import AnyItems, begin, follow_credit, send_items, send_stream
 
@@ -89,6 +90,7 @@ class _Requester(ChannelOperation):
         body: trio.CancelScope,
     ) -> None:
         """Send the items of the source. An error of the source ends the channel and the body."""
+        watch = Watch()
         try:
             with self.pump_scope:
                 try:
@@ -108,6 +110,8 @@ class _Requester(ChannelOperation):
             if being_cancelled():
                 raise
             self._source_failed(outcome_of(error), body)
+        finally:
+            await watch.leave()
 
     def _source_failed(self, error: Exception, body: trio.CancelScope) -> None:
         """End the stream with an error of the user's source, and keep the error for the user.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .operation import Space
 
 __all__ = [
+    "ENDED",
     "AnyItems",
     "Carrier",
     "Producer",
@@ -27,6 +28,7 @@ __all__ = [
     "follow_credit",
     "send_items",
     "send_stream",
+    "throw_into",
 ]
 
 _T = TypeVar("_T")
@@ -193,7 +195,7 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
                     break
                 except BaseException as error:  # also a cancellation; the generator gets it
                     burst += 1  # it may absorb one error after the other
-                    instead = await _throw(iterator, error)
+                    instead = await throw_into(iterator, error)
                 if not operation.live:
                     # A generator that ignores its cancellation and goes on would never end.
                     over = True
@@ -203,7 +205,7 @@ async def send_items(operation: Producer, items: AnyItems, credit: CreditGate) -
                     raise ApplicationError(
                         "the handler dropped an item after a part of it was sent"
                     )
-                if instead is _ENDED:
+                if instead is ENDED:
                     over = True
                     break
                 if taken:
@@ -240,14 +242,14 @@ async def _credit_for(operation: Producer, item: AnyPayload, credit: CreditGate)
         outbound.let_go_item(held)
 
 
-_ENDED: Final = object()
+ENDED: Final = object()
 
 
-async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> object:
+async def throw_into(iterator: AsyncIterator[object], error: BaseException) -> object:
     """Raise ``error`` at the generator's ``yield``.
 
     Returns:
-        The next item; ``_ENDED`` if the generator absorbed the error and ended, because its own
+        The next item; ``ENDED`` if the generator absorbed the error and ended, because its own
         scope was cancelled.
 
     Raises:
@@ -259,7 +261,7 @@ async def _throw(iterator: AsyncIterator[AnyPayload], error: BaseException) -> o
             raise error
         return await athrow(error)
     except StopAsyncIteration:
-        return _ENDED
+        return ENDED
     finally:
         del error  # its traceback holds this frame: a cycle, with all that the handler has
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from ..errors import SetupError, addressed
-from ..interactions.isolation import isolated, parted
+from ..interactions.isolation import parted
+from ..interactions.leftovers import isolated
 from ..log_policy import logger
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import trio
 
 from ..errors import ConnectFailed, ConnectionClosed
 from ..interactions.isolation import contained, parted
+from ..interactions.leftovers import isolated
 from ..log_policy import logger
 from ..sealed import Sealed, make
 from ..sockets.connection_limit import ConnectionCounts, counts_of
@@ -105,9 +106,8 @@ class _Registry:
             await connection.wait_ready()
         except (ConnectionClosed, ConnectFailed, trio.ClosedResourceError):
             return
-        try:
-            await on_connection(connection)
-        except BaseException as error:  # judged: a cancellation of the connection goes on
+        error = await isolated(partial(on_connection, connection))
+        if error is not None:
             cancelled, failure = parted(error)
             if failure is not None:
                 logger.error("on_connection failed", exc_info=failure)

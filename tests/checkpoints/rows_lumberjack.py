@@ -6,7 +6,7 @@ from functools import partial
 
 import trio.testing
 
-from rsocket_trio.interactions.isolation import isolated
+from rsocket_trio.interactions.leftovers import isolated
 from rsocket_trio.lumberjack import (
     EventRelay,
     ShipperConfig,
@@ -77,7 +77,7 @@ async def _(scene: Scene) -> Call:
     return partial(handle, nothing, None, await held(scene))
 
 
-@row("interactions.isolation.isolated")
+@row("interactions.leftovers.isolated")
 async def _(scene: Scene) -> Call:
     return partial(isolated, partial(nothing, None))
 

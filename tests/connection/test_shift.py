@@ -7,7 +7,8 @@ import contextvars
 import pytest
 import trio
 
-from rsocket_trio.connection.shift import Shift, differ, settle
+from rsocket_trio.connection.shift import Shift, settle
+from rsocket_trio.interactions.leftovers import differ
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default=None)
 
@@ -46,7 +47,7 @@ async def test_contexts_that_differ():
 
 async def test_the_first_scope_is_for_one_request():
     """So each new task finds the scope that a handler always leaves open."""
-    shift = Shift({})
+    shift = Shift({}, contextvars.copy_context())
     assert shift.task is trio.lowlevel.current_task()
     assert (shift.served, shift.longest) == (0, 1)
 

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from ...errors import ConnectionLost, single_error
-from ...interactions.isolation import being_cancelled, isolated, parted
+from ...interactions.isolation import being_cancelled, parted
+from ...interactions.leftovers import isolated
 from ...log_policy import logger
 from .batch import Batch, PoisonHook, decode_with_hook
 

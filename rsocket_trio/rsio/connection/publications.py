@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import trio
 
-from ...interactions.isolation import failure_of, isolated, outcome_of
+from ...interactions.isolation import failure_of, outcome_of
+from ...interactions.leftovers import isolated
 from ...log_policy import logger
 from ...reactive_streams.pumps import from_async_iterable
 from ..errors import PublisherError

@@ -7,14 +7,13 @@ needs no object, no entry in the table and no queue. See
 
 from __future__ import annotations
 
-import contextvars
 from math import inf
 from time import perf_counter
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ...connection.queued_steps import QueuedSteps
-from ...connection.shift import AT_ONCE, BURST_SECONDS, LOOK, differ, settle
+from ...connection.shift import AT_ONCE, BURST_SECONDS, LOOK, settle
 from ...interactions.stepping import go_on, step
 from .calls import UnaryCall
 from .outcomes import note_answer
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from .replies import Replies
 
 __all__ = ["CallSteps"]
-
-_copy_context: Final = contextvars.copy_context
 
 
 class CallSteps(QueuedSteps):
@@ -115,10 +112,7 @@ class CallSteps(QueuedSteps):
         workload.active -= 1
         if workload.on_done is not None:
             workload.on_done()
-        now = _copy_context()
-        clean = self.clean
-        # Saves the call of `differ` if there is nothing to compare.
-        if differ(now, clean) if clean else now:
+        if self.shift.changed():
             self.dirty = True
             self.left = 0
             self.reader.pause()

@@ -9,9 +9,12 @@ import trio
 import trio.testing
 
 from rsocket_trio.ttrpc import Method, MethodKind, Service, StatusCode, serve_stream
+from tests import misuses
+from tests.misuses import assert_clean
 from tests.ttrpc.scenes import SERVICE, Stranger, data, pair, request, stranger_to
 
 BOTH = pytest.mark.parametrize("over", ["memory", "socket"])
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of abandoned generators
 KINDS = pytest.mark.parametrize("kind", MethodKind)
 SEEN = contextvars.ContextVar("SEEN", default="clean")
 
@@ -26,6 +29,7 @@ def service_of(kind: MethodKind, misuse) -> Service:
 
     async def echo(request):
         assert SEEN.get() == "clean"
+        assert_clean()
         if b"wait" in request:
             await trio.sleep(1)
         return request
@@ -41,31 +45,6 @@ def service_of(kind: MethodKind, misuse) -> Service:
     service.add(Method.raw(SERVICE, "Echo"), echo)
     service.add(Method.raw(SERVICE, "Bad", kind), bad_stream if kind.receives_stream else bad)
     return service
-
-
-async def leave_scope():
-    trio.CancelScope().__enter__()
-
-
-async def leave_scope_and_wait():
-    trio.CancelScope().__enter__()
-    await trio.lowlevel.checkpoint()
-
-
-async def leave_cancelled_scope():
-    scope = trio.CancelScope()
-    scope.__enter__()
-    scope.cancel()
-
-
-async def leave_nursery():
-    await trio.open_nursery().__aenter__()
-
-
-async def leave_nursery_with_a_child():
-    nursery = await trio.open_nursery().__aenter__()
-    nursery.start_soon(trio.sleep_forever)
-    await trio.lowlevel.checkpoint()
 
 
 async def raise_stray_cancelled():
@@ -112,10 +91,7 @@ async def change_context_and_wait():
 
 
 MISUSES = [
-    leave_scope,
-    leave_scope_and_wait,
-    leave_nursery,
-    leave_nursery_with_a_child,
+    *misuses.MISUSES,
     raise_stray_cancelled,
     raise_unusual,
     raise_unusual_after_a_wait,
@@ -152,20 +128,6 @@ async def test_other_calls_are_answered(kind, misuse, over, autojump_clock, capl
             ids = [each.stream_id for each in frames if each.is_last]
             assert len(ids) == len(set(ids)) == 6
         assert not stranger.ended
-    assert "please report" not in caplog.text
-
-
-@KINDS
-@BOTH
-async def test_a_cancelled_scope_that_is_left_open(kind, over, caplog):
-    """It may harm a later call of the same task, until it is noticed; the connection lives."""
-    async with stranger_to(service_of(kind, leave_cancelled_scope), over=over) as stranger:
-        flags = 0x01 if kind.sends_stream else 0
-        await stranger.send(*(request(each, "Bad", flags=flags) for each in (1, 3, 5)))
-        assert len([each for each in await stranger.drain() if each.is_last]) == 3
-        await stranger.send(*(request(each, "Echo", b"x") for each in range(7, 207, 2)))
-        assert len(await stranger.drain()) == 100
-        assert await stranger.ask(207) == b"alive?"
     assert "please report" not in caplog.text
 
 

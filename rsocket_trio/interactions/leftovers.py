@@ -1,0 +1,343 @@
+"""What a handler leaves behind in the task that ran it: `Watch`, `isolated`.
+
+A task may run one handler after another, so it must be after each as it was before. `Watch.changed`
+asks for that, and `Watch.leave` closes what is still open when the task ends:
+
+- A *context variable* that was set, a *cancel scope* that is still open: the task ends.
+- A *weak reference* to the task: something remembers it, for example a store of values by task. The
+  task ends, so no other request is found there.
+- A *nursery*: its tasks are cancelled and waited for, in the task that opened it, which then ends.
+- A *generator* that holds such a nursery and that nobody iterates over any further. trio would
+  close it in another task; but what waits there is the nursery, which wakes the task that opened it
+  and no other. That task would be woken in the middle of something else, or after its end: either
+  breaks the whole run. So `_Keeper` keeps such a generator until the task itself can close it.
+
+trio has no public names for three things: the innermost cancel scope of a task, its list of open
+nurseries (`Task.child_nurseries` is a copy, which costs too much after each request), and how a
+nursery is closed without its ``async with``. `_INNERMOST`, `_NURSERIES` and `_CLOSE` are the only
+private names of trio that the package uses. `_Keeper` looks whether they are there and mean what is
+assumed here. If not, a scope is found when the scope around it is closed, and a task with a nursery
+that is never closed waits until its connection is over.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import sys
+import types
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import getweakrefcount
+
+import trio
+from trio.lowlevel import Task, current_task, enable_ki_protection
+
+from ..log_policy import logger
+from .isolation import outcome_of, split
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+__all__ = ["Watch", "differ", "isolated"]
+
+_INNERMOST: Final = "_cancel_status"
+_NURSERIES: Final = "_child_nurseries"
+_CLOSE: Final = "_nested_child_finished"
+
+_LONGEST_WAIT: Final = 60.0
+"""Seconds between two looks at a nursery that cannot be closed."""
+
+_REASON: Final = "the handler that opened this nursery left it open"
+
+_MOST_OBJECTS: Final = 1000
+"""The number of objects that are looked at to find the nurseries of a generator."""
+
+_LARGEST: Final = 100
+"""Containers with more items are not looked into."""
+
+_OPAQUE: Final = (type, types.ModuleType, types.FunctionType, types.FrameType, types.CodeType, Task)
+"""Objects that lead to everything, and that hold no nursery of their own."""
+
+
+def differ(now: contextvars.Context, clean: contextvars.Context) -> bool:
+    """Whether a handler has changed the context.
+
+    A different object counts as a change even if it is equal: for example, an empty dict may be
+    filled later. Also, comparing values may take time, or raise any error.
+    """
+    if len(now) != len(clean):
+        return True
+    return any(clean.get(variable, differ) is not value for variable, value in now.items())
+
+
+class Watch:
+    """Watches the current task, from before a handler runs in it.
+
+    Attributes:
+        task: The task.
+    """
+
+    __slots__ = (
+        "_generators",
+        "_innermost",
+        "_keeper",
+        "_known",
+        "_nurseries",
+        "_outer",
+        "_scopes",
+        "_variables",
+        "task",
+    )
+
+    def __init__(self, clean: contextvars.Context | None = None) -> None:
+        """Begin.
+
+        Args:
+            clean: The context of the task, as it must be before each handler; by default as it
+                is now.
+        """
+        self.task = task = current_task()
+        context = task.context
+        if clean is None:
+            clean = contextvars.copy_context()
+        self._variables = _Compared(context, clean) if clean else context
+        self._keeper = keeper = _keeper()
+        self._generators = keeper.watched[task] = []
+        self._known = getweakrefcount(task)
+        self._outer = len(task.child_nurseries)
+        known = keeper.knows_trio
+        self._nurseries = getattr(task, _NURSERIES) if known else _Nurseries(task)
+        self._scopes: Any = task if known else _Scopes
+        self.mark()
+
+    def mark(self) -> None:
+        """Take the innermost cancel scope of the task as the one that must be so again."""
+        self._innermost = self._scopes._cancel_status  # noqa: SLF001 - `_INNERMOST`
+
+    def changed(self) -> object:
+        """Whether a handler has changed this task, so that it must run no other one.
+
+        It is called for each request, so it makes no object and calls next to nothing.
+
+        Returns:
+            A true value if so.
+        """
+        return (
+            self._variables
+            or self._nurseries
+            or self._scopes._cancel_status is not self._innermost  # noqa: SLF001 - `_INNERMOST`
+            or getweakrefcount(self.task) != self._known
+        )
+
+    async def leave(self) -> bool:
+        """Close the nurseries that a handler has left open. The task ends after this.
+
+        Returns:
+            Whether there were any.
+
+        Checkpoint: if there are any.
+        If cancelled: their tasks are waited for all the same; they are cancelled already.
+        """
+        task = self.task
+        found = False
+        try:
+            while len(task.child_nurseries) > self._outer:
+                if not found:
+                    logger.error("a handler left a nursery open; its tasks are cancelled")
+                    found = True
+                # The last one first: they are closed in the opposite order of being opened.
+                await self._close(task.child_nurseries[-1])
+            while self._generators:  # their nurseries were closed by someone else
+                await _close_generator(self._generators.pop())
+        finally:
+            del self._keeper.watched[task]
+        return found
+
+    async def _close(self, nursery: trio.Nursery) -> None:
+        nursery.cancel_scope.cancel(reason=_REASON)
+        for generator in self._generators:
+            if nursery in _nurseries_of(generator):
+                self._generators.remove(generator)
+                await _close_generator(generator)
+                return
+        if not self._keeper.knows_trio:
+            delay = 0.01
+            while nursery in self.task.child_nurseries:
+                await trio.sleep(delay)
+                delay = min(2 * delay, _LONGEST_WAIT)
+            return
+        try:
+            error: BaseException | None = await getattr(nursery, _CLOSE)(None)
+            # Of what its tasks raise, the cancellations end here.
+            nursery.cancel_scope.__exit__(None if error is None else type(error), error, None)
+        except BaseException as raised:  # also of its tasks; or the scope was closed before
+            error = raised
+        _report(error)
+
+
+async def _close_generator(generator: types.AsyncGeneratorType[Any, Any]) -> None:
+    """Close a generator in the task that has iterated over it; it must not wait any more."""
+    try:
+        with trio.CancelScope() as scope:
+            scope.cancel(reason="the handler that used this generator has ended")
+            await generator.aclose()
+    except BaseException as error:  # the handler has ended, so there is nobody else to tell
+        _report(error)
+
+
+def _report(error: BaseException | None) -> None:
+    """Log what was raised while something was closed that a handler had left open.
+
+    Raises:
+        KeyboardInterrupt: Or `SystemExit`: if ``error`` is one, or a group with one.
+    """
+    if error is not None:
+        # A nursery around a `yield` wraps the `GeneratorExit`.
+        _, rest = split(error, (trio.Cancelled, GeneratorExit))
+        if rest is not None:
+            logger.error(
+                "what a handler left open failed when it was closed", exc_info=outcome_of(rest)
+            )
+
+
+async def isolated(function: Callable[[], Awaitable[object]]) -> BaseException | None:
+    """Call a function of the application in a task of its own.
+
+    Returns:
+        The error that it raised or caused; ``None`` if it returned.
+
+    Checkpoint: always.
+    If cancelled: the function is cancelled.
+    """
+    error: BaseException | None = None
+
+    async def call() -> None:
+        nonlocal error
+        watch = Watch()
+        try:
+            await function()
+        except BaseException as raised:  # the caller judges it, out of the scopes of this
+            error = raised
+        if await watch.leave():
+            error = error or RuntimeError("the handler left a nursery open")
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+    except BaseException as raised:  # judged by the caller, as above
+        error = error or raised
+    return error
+
+
+class _Compared:
+    """Stands in for the context of a task that is not empty at first: true if it has changed."""
+
+    __slots__ = ("_clean", "_now")
+
+    def __init__(self, now: contextvars.Context, clean: contextvars.Context) -> None:
+        self._now = now
+        self._clean = clean
+
+    def __bool__(self) -> bool:
+        return differ(self._now, self._clean)
+
+
+class _Nurseries:
+    """Stands in for the list of the open nurseries of a task: true if there are any."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def __bool__(self) -> bool:
+        return bool(self._task.child_nurseries)
+
+
+class _Scopes:
+    """Stands in for a task where trio does not say which scope is the innermost one."""
+
+    _cancel_status: Final = None
+
+
+class _Keeper:
+    """Keeps the generators with a nursery of a watched task that would be closed in another task.
+
+    It is the finaliser of async generators in this thread, in front of trio's.
+
+    Attributes:
+        watched: The tasks, each with its generators.
+        knows_trio: Whether trio has the private names of this module.
+    """
+
+    __slots__ = ("_next", "knows_trio", "watched")
+
+    def __init__(self, finalizer: Callable[[Any], object]) -> None:
+        self._next = finalizer
+        self.watched: Final[dict[Task, list[types.AsyncGeneratorType[Any, Any]]]] = {}
+        self.knows_trio: Final = _knows_trio()
+
+    @enable_ki_protection
+    def __call__(self, generator: types.AsyncGeneratorType[Any, Any]) -> None:
+        for nursery in _nurseries_of(generator):
+            generators = self.watched.get(nursery.parent_task)
+            if generators is not None and nursery in nursery.parent_task.child_nurseries:
+                generators.append(generator)
+                return
+        self._next(generator)
+
+
+def _keeper() -> _Keeper:
+    """Return the keeper of this run of trio; the first call puts it in front of trio's hook."""
+    finalizer = sys.get_asyncgen_hooks().finalizer
+    if isinstance(finalizer, _Keeper):
+        return finalizer
+    assert finalizer is not None  # trio's
+    keeper = _Keeper(finalizer)
+    sys.set_asyncgen_hooks(finalizer=cast("Callable[[object], None]", keeper))
+    return keeper
+
+
+def _knows_trio() -> bool:
+    innermost = attrgetter(_INNERMOST)
+    task = current_task()
+    try:
+        before = innermost(task)
+        with trio.CancelScope():  # noqa: ASYNC100 - only looked at
+            within = innermost(task)
+        nurseries = getattr(task, _NURSERIES)
+    except AttributeError:
+        return False
+    return (
+        within is not before
+        and innermost(task) is before
+        and isinstance(nurseries, list)
+        and nurseries == task.child_nurseries
+        and hasattr(trio.Nursery, _CLOSE)
+    )
+
+
+def _nurseries_of(generator: types.AsyncGeneratorType[Any, Any]) -> Iterator[trio.Nursery]:
+    """Find the nurseries that a generator refers to: those of its ``async with`` blocks are.
+
+    Between a block and its nursery there are a method and a manager; and a generator, if the
+    manager is a function, or a stack of managers.
+    """
+    seen = {id(generator)}
+    objects: list[Any] = [generator]
+    for found in objects:  # which grows meanwhile
+        refers = gc.get_referents(found)
+        if len(refers) > _LARGEST:
+            continue
+        for refer in refers:
+            if isinstance(refer, trio.Nursery):
+                yield refer
+            elif (
+                gc.is_tracked(refer)
+                and not isinstance(refer, _OPAQUE)
+                and id(refer) not in seen
+                and len(seen) < _MOST_OBJECTS
+            ):
+                seen.add(id(refer))
+                objects.append(refer)
