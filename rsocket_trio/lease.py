@@ -16,7 +16,7 @@ import attrs
 
 from .config import MAX_FRAME_SIZE
 from .escapes import size_only
-from .field_checks import number, sized, whole
+from .field_checks import instance_of, number, sized, whole
 
 __all__ = [
     "Lease",
@@ -170,8 +170,8 @@ class LeaseOptions:
 
     The client decides whether the connection uses leases (L in SETUP):
     ``connect(..., lease=LeaseOptions())`` asks for them. A server with options grants leases to the
-    clients that ask, and serves the others without leases. Leases bind both ways: each side needs a
-    lease from the other for its requests.
+    clients that ask, and serves the others without leases, or refuses them (``required``). Leases
+    bind both ways: each side needs a lease from the other for its requests.
 
     Attributes:
         source: The source of the leases we grant. By default one lease without a real limit.
@@ -181,11 +181,15 @@ class LeaseOptions:
         max_waiting: The number of requests that may wait; one more fails with `MissingLease`. A
             peer may never grant a lease, and each waiting request keeps a payload in memory. 256,
             as rsocket-java.
+        required: On a server: refuse clients that do not ask for leases (REJECTED_SETUP). Else
+            leases limit only the clients that ask for them. A client that asks needs no such
+            option: a server that has no leases refuses it.
     """
 
     source: LeaseSource = attrs.field(default=_UNLIMITED, validator=_check_source)
     wait: bool = attrs.field(default=True, kw_only=True)
     max_waiting: int = attrs.field(default=256, validator=whole(0), kw_only=True)
+    required: bool = attrs.field(default=False, validator=instance_of(bool), kw_only=True)
 
 
 def lease_options(lease: LeaseOptions | LeaseSource | None) -> LeaseOptions | None:

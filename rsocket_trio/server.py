@@ -111,8 +111,9 @@ async def serve(
         resume: Keep the sessions of clients that ask for resumption when their connection is lost:
             their streams and handlers go on. ``None`` refuses clients that ask for it.
         lease: Use leases with the clients that ask for them. The value is the options, or only the
-            source of the leases we grant. Our requests to these clients need a lease too. ``None``
-            refuses clients that ask for leases (UNSUPPORTED_SETUP).
+            source of the leases we grant. Our requests to these clients need a lease too. With
+            ``LeaseOptions(source, required=True)`` other clients are refused (REJECTED_SETUP).
+            ``None`` refuses clients that ask for leases (UNSUPPORTED_SETUP).
         protocols: The protocols that clients may speak, on each address: ``"rsocket"`` (1.0) and
             ``"reactivesocket"`` (the draft of 2015). The first bytes of a client show which one.
         max_connections: The connections that may be open at once over all addresses, handshakes

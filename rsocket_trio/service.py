@@ -173,6 +173,7 @@ class Service:
                     self.config,
                     resume_offered=self.sessions is not None,
                     lease_offered=self.lease is not None,
+                    lease_required=self.lease is not None and self.lease.required,
                 )
             if stopped.cancelled_caught:
                 return

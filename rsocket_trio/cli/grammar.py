@@ -122,7 +122,13 @@ def _add_serve(commands: Commands) -> None:
         "--lease",
         metavar="N/SECONDS",
         type=rate,
-        help="grant leases: a client that asks for leases may send N requests every SECONDS",
+        help="grant leases: a client that asks for leases may send N requests every SECONDS;"
+        " other clients have no limit, unless --lease-required is given",
+    )
+    parser.add_argument(
+        "--lease-required",
+        action="store_true",
+        help="with --lease: refuse clients that do not ask for leases",
     )
     parser.add_argument(
         "--resume",

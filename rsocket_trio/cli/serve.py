@@ -160,8 +160,10 @@ def _origins(args: argparse.Namespace) -> list[str] | None:
 
 def _lease(args: argparse.Namespace) -> LeaseOptions | None:
     if args.lease is None:
+        if args.lease_required:
+            raise Failure("--lease-required needs --lease N/SECONDS", USAGE)
         return None
     try:
-        return LeaseOptions(Lease(*args.lease))
+        return LeaseOptions(Lease(*args.lease), required=args.lease_required)
     except ValueError as error:
         raise Failure(f"--lease: {error}", USAGE) from error

@@ -58,6 +58,7 @@ async def receive_setup(
     *,
     resume_offered: bool = False,
     lease_offered: bool = False,
+    lease_required: bool = False,
 ) -> tuple[SetupFrame | ResumeFrame, list[bytes]]:
     """Server: wait for the first frame and check it.
 
@@ -66,6 +67,7 @@ async def receive_setup(
         config: Has the timeout and the limits.
         resume_offered: Whether sessions are kept for resumption.
         lease_offered: Whether leases are granted.
+        lease_required: Whether clients that do not ask for leases are refused.
 
     Returns:
         The SETUP, with its max lifetime limited, or a RESUME, if resumption is offered; and the
@@ -112,6 +114,7 @@ async def receive_setup(
             setup,
             resume_offered=resume_offered,
             lease_offered=lease_offered,
+            lease_required=lease_required,
             max_size=config.limits.max_setup_size,
         )
         setup = limit_lifetime(setup, config.limits.max_client_lifetime)

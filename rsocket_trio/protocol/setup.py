@@ -5,7 +5,8 @@ checks to the client with an ERROR on stream 0, and then closes. The caller that
 frame refuses it with INVALID_SETUP if it is malformed.
 
 Choices where the text is silent: another version and times of 0 are INVALID_SETUP, leases that
-are not offered are UNSUPPORTED_SETUP. The MIME types are not checked ("SETUP Frame" forbids it).
+are not offered are UNSUPPORTED_SETUP, leases that are required and not asked for are
+REJECTED_SETUP. The MIME types are not checked ("SETUP Frame" forbids it).
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ MAJOR_VERSION: Final = 1
 MINOR_VERSION: Final = 0
 
 MAX_MILLISECONDS: Final = 2**31 - 1
+
+LEASE_REQUIRED: Final = (
+    "this server serves only clients that ask for leases: set the flag L in SETUP "
+    "(rsocket-trio: lease=LeaseOptions() of connect, or --lease)"
+)
+"""The text for a client that does not ask for leases, where they are required."""
 
 
 _FIELDS: Final = 6 + 12 + 2 * (1 + 255) + METADATA_LENGTH_SIZE
@@ -96,6 +103,7 @@ def check_setup(
     *,
     resume_offered: bool = False,
     lease_offered: bool = False,
+    lease_required: bool = False,
     max_size: int | None = None,
 ) -> None:
     """Check the fields of a SETUP, before any acceptor sees it.
@@ -104,13 +112,14 @@ def check_setup(
         frame: The decoded frame.
         resume_offered: Whether this server keeps sessions for resumption.
         lease_offered: Whether this server grants leases.
+        lease_required: Whether it serves only clients that ask for leases.
         max_size: The maximum size of its metadata and data, in bytes.
 
     Raises:
         InvalidSetup: It is not on stream 0, is of another version than 1.0, has a keepalive
             interval or max lifetime of 0, or asks for resumption with an empty token.
-        RejectedSetup: It asks for resumption, which is not offered; or has too much metadata and
-            data.
+        RejectedSetup: It asks for resumption, which is not offered; does not ask for leases, which
+            are required; or has too much metadata and data.
         UnsupportedSetup: It asks for leases, which are not offered.
     """
     if frame.stream_id:
@@ -132,6 +141,9 @@ def check_setup(
             raise InvalidSetup("the resume token is empty")
     if frame.lease and not lease_offered:
         raise UnsupportedSetup("leases are not supported")
+    if lease_required and not frame.lease:
+        # Not UNSUPPORTED_SETUP: nothing that the client specified is unsupported ("Error Codes").
+        raise RejectedSetup(LEASE_REQUIRED)
     if max_size is not None and len(frame.data) + len(frame.metadata or b"") > max_size:
         raise too_much_setup(max_size)
 

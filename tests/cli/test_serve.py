@@ -91,6 +91,24 @@ def test_leases_are_not_offered_by_default(serve: Callable[..., Serving], cli: C
     assert b"UNSUPPORTED_SETUP" in done.stderr
 
 
+def test_leases_are_required(serve: Callable[..., Serving], cli: Cli) -> None:
+    """With --lease-required a client that does not ask for leases is refused, and told why."""
+    serving = serve("--lease", "100/1", "--lease-required")
+    done = cli("stream", serving.uri, "0")
+    assert done.returncode == 3
+    assert b"REJECTED_SETUP" in done.stderr
+    assert b"--lease" in done.stderr
+    assert cli("stream", serving.uri, "0", "--lease").stdout == b"first\nlast\n"
+
+
+def test_leases_that_are_required_must_be_granted(cli: Cli) -> None:
+    """--lease-required alone is wrong usage."""
+    target = "rsocket_trio.testing.peer:app"
+    done = cli("serve", target, "--listen", "tcp://127.0.0.1:0", "--lease-required")
+    assert done.returncode == 2
+    assert b"--lease-required needs --lease" in done.stderr
+
+
 @pytest.mark.parametrize("value", ["5", "0/1", "1/0", "1/nan", "x/1", "1/1e9"])
 def test_a_wrong_lease(cli: Cli, value: str) -> None:
     """A value other than N/SECONDS is wrong usage."""

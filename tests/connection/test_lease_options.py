@@ -34,7 +34,13 @@ def test_impossible_values_are_refused(make):
 
 
 @pytest.mark.parametrize(
-    "make", [partial(Lease, 1.5, 1), partial(Lease, 1, 1, "text"), partial(LeaseOptions, 5)]
+    "make",
+    [
+        partial(Lease, 1.5, 1),
+        partial(Lease, 1, 1, "text"),
+        partial(LeaseOptions, 5),
+        partial(LeaseOptions, required="yes"),
+    ],
 )
 def test_wrong_types_are_refused(make):
     """Half a request, text as metadata and a wrong kind of source are refused when made."""

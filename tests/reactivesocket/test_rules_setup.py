@@ -141,6 +141,14 @@ async def test_leases_that_are_not_offered(draft_client):
         await peer.expect_closed(0x002)
 
 
+async def test_leases_that_are_required(draft_client):
+    """A server that requires leases refuses a SETUP without L, with REJECTED_SETUP."""
+    lease = LeaseOptions(Lease(5, 10.0), required=True)
+    async with draft_client(setup=None, lease=lease) as peer:
+        await peer.send(SetupFrame(0, 1000, 1000))
+        await peer.expect_closed(0x003)
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [

@@ -46,6 +46,33 @@ async def test_a_server_without_leases_refuses_them():
             pass
 
 
+async def test_a_server_that_requires_leases_serves_no_other_clients():
+    """Else a limit binds only those who ask for it. The refusal says what to set."""
+    required = LeaseOptions(Lease(5, 10.0), required=True)
+    async with frame_peer_client(KnownAnswers(), setup=False, lease=required) as peer:
+        await peer.setup(lease=False)
+        error = await peer.receive(ErrorFrame)
+        assert (error.stream_id, error.code) == (0, ErrorCode.REJECTED_SETUP)
+        assert b"set the flag L in SETUP" in error.data
+        await peer.expect_closed()
+    with pytest.raises(RejectedSetup, match=r"lease=LeaseOptions\(\)"):
+        async with connected_pair(KnownAnswers(), lease=required):
+            raise AssertionError("connected")
+    async with connected_pair(
+        KnownAnswers(), lease=required, client_lease=LeaseOptions()
+    ) as client:
+        await by_fnf(client)
+        assert client.leases.received_lease == Lease(5, 10.0)
+
+
+async def test_a_client_that_requires_leases_asks_for_them():
+    """The option changes nothing for a client: a server without leases refuses it anyway."""
+    async with connected_pair(
+        KnownAnswers(), lease=Lease(5, 10.0), client_lease=LeaseOptions(required=True)
+    ) as client:
+        assert client.leases is not None
+
+
 async def test_a_server_that_refuses_grants_nothing():
     """R-LEASE-09: a SETUP with L that the acceptor refuses gets the refusal and no LEASE."""
 
