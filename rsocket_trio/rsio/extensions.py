@@ -83,7 +83,14 @@ class Peer(metaclass=Sealed, given="Extension.attach gets one"):
         self.max_element_size: Final = link.config.limits.max_element_size
 
     def send(self, message_type: int, content: bytes = b"") -> None:
-        """Send a message: behind those that were sent so, before all else that is not sent yet."""
+        """Send a message: behind those that were sent so, before all else that is not sent yet.
+
+        Does nothing once the connection is over.
+
+        Raises:
+            RuntimeError: The caller is in another thread than the connection.
+        """
+        self._link.lifecycle.home.check("this peer")
         # Most of them are answers. A peer that reads none must not make them pile up.
         self._link.queue.put_reply(self._link.session.extension(message_type, content))
 

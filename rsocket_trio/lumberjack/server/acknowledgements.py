@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from ...entrance import Home, over
 from ...errors import ConnectionLost
 from ...sockets.failures import describe_failure
 from ..wire.batches import IncomingBatch
@@ -50,7 +51,7 @@ class Departure:
         """
         await self.over.wait()
         if not self.left:
-            raise ConnectionLost("the connection broke before the ACK had left")
+            await over(ConnectionLost("the connection broke before the ACK had left"))
 
 
 class AckWriter:
@@ -67,6 +68,9 @@ class AckWriter:
         wants_keepalive: Returns whether it may get keep-alives meanwhile.
         departed: Returns whether the sender is gone.
         lost: Called with a text when the stream is broken, or the sender does not read.
+
+    Attributes:
+        home: The thread of the connection.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class AckWriter:
         departed: Callable[[], bool],
         lost: Callable[[str], None],
     ) -> None:
+        self.home: Final = Home()
         self._stream: Final = stream
         self._interval: Final = keepalive_interval
         self._send_timeout: Final = send_timeout
@@ -238,7 +243,11 @@ class BatchProgress:
 
     async def acknowledge(self, n: int) -> None:
         """Acknowledge the first ``n`` events; see `rsocket_trio.lumberjack.Batch.ack`."""
-        departure = self.advance(n)
+        self._writer.home.check("this batch")
+        try:
+            departure = self.advance(n)
+        except ConnectionLost as error:
+            await over(error)
         if departure is None:
             await trio.lowlevel.checkpoint()
         else:

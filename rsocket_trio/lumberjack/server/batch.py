@@ -139,6 +139,7 @@ class Batch(EventBatch, metaclass=Sealed, given="serve calls the handler with on
             TypeError: ``n`` is not an int.
             ValueError: There are not so many events.
             ConnectionLost: The connection is over.
+            RuntimeError: The caller is in another thread than the server.
 
         Checkpoint: always.
         If cancelled: the ACK leaves nevertheless.
