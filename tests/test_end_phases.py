@@ -23,7 +23,7 @@ from rsocket_trio import (
     connect,
     serve,
 )
-from rsocket_trio.connection.lifecycle import LINGER, Lifecycle, Phase
+from rsocket_trio.connection.lifecycle import Lifecycle, Phase
 from rsocket_trio.frames import (
     CancelFrame,
     ErrorFrame,
@@ -32,6 +32,7 @@ from rsocket_trio.frames import (
     RequestResponseFrame,
     RequestStreamFrame,
 )
+from rsocket_trio.sockets.farewell import LINGER
 from rsocket_trio.testing.frame_peer import FramePeer
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.transports import open_transport
@@ -196,7 +197,7 @@ class Idle(Lifecycle):
 async def test_a_peer_that_never_closes(autojump_clock):
     """It delays the end by `LINGER`, and no longer."""
     lifecycle = Idle()
-    lifecycle.drain(trio.ClosedResourceError("stopping"), linger=True)
+    lifecycle.drain(trio.ClosedResourceError("stopping"), linger=LINGER)
     assert lifecycle.phase is Phase.LINGERING
     began = trio.current_time()
     await lifecycle.run_out()
@@ -211,7 +212,7 @@ def test_two_ends_that_both_announce_do_not_wait_for_each_other(late):
     lifecycle = Idle()
     idle = late
     lifecycle.is_idle = lambda: idle
-    lifecycle.drain(trio.ClosedResourceError("stopping"), linger=True)
+    lifecycle.drain(trio.ClosedResourceError("stopping"), linger=LINGER)
     assert lifecycle.phase is (Phase.LINGERING if late else Phase.DRAINING)
     lifecycle.drain(ClosedByPeer("stopping too"))
     idle = True

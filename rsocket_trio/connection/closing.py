@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .lifecycle import LINGER
+from ..sockets.farewell import LINGER
 
 if TYPE_CHECKING:
     from ..transports.base import FrameTransport

@@ -23,6 +23,7 @@ from ..frames.error import encode_error
 from ..log_policy import logger
 from ..protocol.keepalive_clock import KeepaliveClock
 from ..protocol.memory import ConnectionMemory
+from ..sockets.farewell import LINGER
 from .admission import LeasedAdmission, OpenAdmission
 from .crew import Crew
 from .dispatch import Dispatcher
@@ -180,7 +181,7 @@ class Connection:
             frame = encode_error(0, ErrorCode.CONNECTION_CLOSE, reason.encode())
             self.outbox.put_urgent(frame)
             error = trio.ClosedResourceError("the connection was closed here")
-            lifecycle.drain(error, linger=True)
+            lifecycle.drain(error, linger=LINGER)
 
     # -- callbacks of the parts -------------------------------------------------------------
 

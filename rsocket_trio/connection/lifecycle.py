@@ -6,7 +6,7 @@
                 those of the peer are refused, each by an      have announced the end, else
                 answer                                         CLOSED; or end
     LINGERING   nothing is open; requests that crossed our     the peer's end, or its announcement,
-                announcement are refused as before             or `LINGER` seconds
+                announcement are refused as before             or a bound, such as `LINGER`
     CLOSED      what is queued leaves, then `close_politely`
 
 It depends on no other part. A part that finds out that the connection is over calls `end`; parts
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -32,12 +32,7 @@ from ..sockets.failures import describe_failure
 if TYPE_CHECKING:
     from ..errors import RemoteProtocolError
 
-__all__ = ["LINGER", "Lifecycle", "Phase"]
-
-LINGER: Final = 1.0
-"""How long a peer may take to read our last frames and to close too, in seconds. A peer of this
-package closes as soon as it has read them, so this is a round trip and a busy moment of its loop.
-A peer that never closes delays the stop of a server by this time."""
+__all__ = ["Lifecycle", "Phase"]
 
 OnEnd: TypeAlias = Callable[[Exception, bytes | None], None]
 OnDrain: TypeAlias = Callable[[Exception], None]
@@ -87,7 +82,7 @@ class Lifecycle:
         self.is_idle: Callable[[], bool] = _never
         self.peer = peer
         self.home = Home()
-        self._lingers = False
+        self._linger = 0.0  # seconds
 
     def accepted(self) -> None:
         """Client: record that the server has accepted the SETUP."""
@@ -155,46 +150,46 @@ class Lifecycle:
 
     # -- draining ---------------------------------------------------------------------------
 
-    def drain(self, error: Exception, *, linger: bool = False) -> None:
+    def drain(self, error: Exception, *, linger: float = 0.0) -> None:
         """Allow no new streams; end with ``error`` once the open streams have finished.
 
         (Protocol.md, "Error Codes", CONNECTION_CLOSE: both sides wait for outstanding streams.)
 
         Args:
             error: The error of every later request. The first call's is kept.
-            linger: The peer has been told, and will close when it has finished: until then,
-                requests that have crossed the announcement are answered. If the peer announces its
-                own end besides, it waits for nothing.
+            linger: So many seconds at most, after the last stream, requests that have crossed this
+                end are answered, until the peer closes. A peer that has announced its own end
+                sends no more, so there is nothing to linger for.
         """
         if self.phase is Phase.OPEN:
             self.phase = Phase.DRAINING
             self.draining = error
-            self._lingers = linger
+            self._linger = linger
             for tell in self.on_drain:
                 tell(error)
             self.drain_begun.set()
         elif not linger:
-            self._lingers = False
+            self._linger = 0.0
         self.check_drained()
 
     def check_drained(self) -> None:
         """While draining, go on to the next phase if the last stream or request has finished."""
         if self.draining is None or self.failure is not None or not self.is_idle():
             return
-        if self._lingers:
+        if self._linger:
             self.phase = Phase.LINGERING
             self.drained.set()
         else:
             self.end(self.draining)
 
     async def run_out(self) -> None:
-        """Wait until the connection is over; end it when it has lingered for `LINGER` seconds.
+        """Wait until the connection is over; end it when it has lingered for its time.
 
         Checkpoint: always.
         If cancelled: nothing changes.
         """
         await self.drained.wait()
-        with trio.move_on_after(LINGER):
+        with trio.move_on_after(self._linger):
             await self.ended.wait()
         if self.draining is not None:
             self.end(self.draining)

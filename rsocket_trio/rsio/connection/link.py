@@ -337,7 +337,7 @@ class Link:
             deadline: When to say it in any case, by trio's clock.
         """
         self._leaving = reason
-        self.lifecycle.drain(trio.ClosedResourceError(_CLOSED), linger=True)
+        self.lifecycle.drain(trio.ClosedResourceError(_CLOSED), linger=inf)
         if deadline <= trio.current_time():
             self.goodbye(reason)
         elif self.publications.nursery is not None and deadline != inf:

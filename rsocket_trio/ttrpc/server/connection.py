@@ -17,7 +17,7 @@ left altogether, their handlers are cancelled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from .bound import Methods
 
 __all__ = ["ServerConnection"]
+
+_ON_THE_WAY: Final = 0.25
+"""How long calls may take to arrive that their client has sent before it could know of a stop, in
+seconds; they are answered. The protocol cannot announce a stop, so a client without calls does not
+close either, and this delays each stop."""
 
 
 class ServerConnection:
@@ -116,7 +121,8 @@ class ServerConnection:
 
     def stop(self) -> None:
         """Accept no more calls, and end when the last one has ended."""
-        self.lifecycle.drain(trio.ClosedResourceError("the server is being stopped"))
+        error = trio.ClosedResourceError("the server is being stopped")
+        self.lifecycle.drain(error, linger=_ON_THE_WAY)
 
     def _close_outbox(self, error: Exception, _last_words: bytes | None) -> None:
         """Give no more room; what is queued still leaves."""

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+import rsocket_trio.ttrpc.server.connection as connection_module
 from rsocket_trio import ConnectionLost
 from rsocket_trio.testing.leaks import assert_no_leaks
 from rsocket_trio.ttrpc import (
@@ -255,7 +256,22 @@ async def test_a_stop_whose_grace_is_over_cancels(uri):
             assert gated.ends == ["cancelled"]
 
 
-async def test_idle_connections_end_at_once_at_a_stop(uri):
+async def test_calls_on_their_way_are_refused_at_a_stop(uri, monkeypatch):
+    """A connection without calls lingers for them; the client would else not know what happened."""
+    monkeypatch.setattr(connection_module, "_ON_THE_WAY", 60)
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(serve, things(), uri)
+        async with connect(uri) as client:
+            assert await client.unary(ECHO, b"x") == b"x"
+            server.stop(grace=60)
+            for _ in range(3):
+                with pytest.raises(Unavailable, match="the server is being stopped"):
+                    await client.unary(ECHO, b"late")
+        with trio.fail_after(30):  # the client has closed, so there is nothing to wait for
+            await server.aclose(grace=60)
+
+
+async def test_idle_connections_end_soon_at_a_stop(uri):
     async with trio.open_nursery() as nursery:
         server = await nursery.start(serve, things(), uri)
         async with connect(uri) as one_client, connect(uri) as other:
