@@ -73,6 +73,19 @@ def site():
     return _support("site").site
 
 
+@pytest.fixture(scope="session", params=_support("spring").VERSIONS, ids="spring-boot-{}".format)
+def spring_program(request):
+    """Spring's program, with Spring Boot 3 or 4."""
+    with _support("spring").started(request.param) as program:
+        yield program
+
+
+@pytest.fixture
+def using_spring(spring_program):
+    """``async with using_spring() as spring``: see ``support/spring.py``."""
+    return lambda: _support("spring").using(spring_program)
+
+
 def _skip_unsupported_cases(request: pytest.FixtureRequest) -> None:
     _support("stacks").require(request.param.package)
     for marker in request.node.iter_markers("needs"):

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the interoperability tests need beside Python: Node, Chromium and the npm modules,
-# Java and its libraries, containerd's programs, and the programs in Go and Rust: Filebeat and the peer
+# Java, its libraries and Spring, containerd's programs, and the programs in Go and Rust: Filebeat and the peer
 # in Rust take two minutes each, once for all checkouts (go/build.sh, rust/build.sh). What cannot be
 # installed is named at the end, the rest is there then. Says nothing where all is there. (The Python
 # peers come with the extra: pip install '.[peers]'.)
@@ -54,6 +54,19 @@ if have javac && have mvn &&
     java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable \
         -XX:ArchiveClassesAtExit="$PWD/java/target/peer.jsa" \
         -cp "$PWD/java/target/peer.jar" peer.Rehearsal
+fi
+
+# The jar is the last that is made.
+if have javac && have mvn; then
+    for version in 3.5.10 4.0.7; do
+        jar=spring/target/$version/spring.jar
+        [ -f "$jar" ] && [ -z "$(find spring/pom.xml spring/src -newer "$jar")" ] && continue
+        said=$(cd spring && rm -rf "target/$version" &&
+            mvn --batch-mode --quiet "-Dspring-boot.version=$version" package 2>&1) || {
+            echo "$said" >&2
+            exit 1
+        }
+    done
 fi
 
 # Debian's Go and Rust are too old for these, so apt-get cannot help.

@@ -1,4 +1,4 @@
-"""A peer's client, controlled by its stdin and stdout.
+"""A peer's client, controlled by lines of JSON.
 
 ``../js/client.js`` describes its commands and events.
 """
@@ -8,17 +8,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 import trio
 
 from .processes import Peer
 
 
-class Client:
-    """A peer's client program: `start` an interaction, then read its events."""
+class Program(Protocol):
+    """What is controlled: it takes commands and says events, each a line."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    async def line(self) -> str: ...
+
+    async def tell(self, line: str) -> None: ...
+
+
+class Interactions:
+    """The interactions of a peer: `start` one, then read its events."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self._ids = iter(range(1, 2**31))
         self._events: dict[
             int | None, tuple[trio.MemorySendChannel[dict], trio.MemoryReceiveChannel[dict]]
@@ -35,7 +44,7 @@ class Client:
         """Sort the client's events by interaction, as long as it runs."""
         try:
             while True:
-                event = json.loads(await self._peer.line())
+                event = json.loads(await self._program.line())
                 self._channel(event.get("id"))[0].send_nowait(event)
         except EOFError as ended:
             # A task that waits for an event gets the reason; there may be none.
@@ -69,14 +78,8 @@ class Client:
     async def cancel(self, call: int) -> None:
         await self._tell("cancel", id=call)
 
-    async def close(self) -> None:
-        await self._tell("close")
-
-    async def kill(self) -> None:
-        await self._peer.kill()
-
     async def _tell(self, op: str, **arguments: object) -> None:
-        await self._peer.tell(json.dumps({"op": op, **arguments}))
+        await self._program.tell(json.dumps({"op": op, **arguments}))
 
     async def event(self, call: int | None = None) -> dict:
         """Return the next event of an interaction, or of the connection itself."""
@@ -122,3 +125,17 @@ class Client:
         event = await self.event(call)
         assert event["event"] == "error", event
         return event["message"]
+
+
+class Client(Interactions):
+    """A peer's client program, which has one connection."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer)
+        self._peer = peer
+
+    async def close(self) -> None:
+        await self._tell("close")
+
+    async def kill(self) -> None:
+        await self._peer.kill()

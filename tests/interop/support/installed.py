@@ -14,6 +14,7 @@ import pytest
 HERE = Path(__file__).parent.parent
 JS = HERE / "js"
 JAVA = HERE / "java/target"
+SPRING = HERE / "spring/target"
 GO = HERE / "go"
 RUST = HERE / "rust/ttrpc"
 CONTAINERD_SCRIPT = HERE / "containerd/unpack.sh"
@@ -71,6 +72,10 @@ def missing(name: str) -> str | None:
             return None if there else f"Java or its programs are not installed: run {SETUP}"
         case "reactive-streams-examples":
             there = shutil.which("java") and (JAVA / "lib" / f"{name}-1.0.4.jar").is_file()
+            return None if there else f"Java or its programs are not installed: run {SETUP}"
+        case _ if name.startswith("spring-boot-"):
+            jar = SPRING / name.removeprefix("spring-boot-") / "spring.jar"
+            there = shutil.which("java") and jar.is_file()
             return None if there else f"Java or its programs are not installed: run {SETUP}"
         case "rsocket-py":
             return _distribution("rsocket")

@@ -18,7 +18,16 @@ from tests.programs import ends_with_stdin, environment
 
 from .installed import JAVA
 
-__all__ = ["Peer", "ends_with_stdin", "java", "running"]
+__all__ = [
+    "LONGEST",
+    "QUICK_JAVA",
+    "Lines",
+    "Peer",
+    "ends_with_stdin",
+    "java",
+    "running",
+    "tail_of",
+]
 
 LONGEST = 30.0
 """Seconds that a peer's program may run: one that does not answer fails its test.
@@ -27,13 +36,14 @@ This is no measurement, and many times what any test takes.
 """
 
 
+QUICK_JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Java with options for a quick start: the programs run for a few seconds at most."""
+
+
 def java(program: str, *arguments: str) -> list[str]:
     """Return the command that runs a program of ``java/``."""
     return [
-        "java",
-        # Options for a quick start: the programs run for less than a second.
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
+        *QUICK_JAVA,
         f"-XX:SharedArchiveFile={JAVA / 'peer.jsa'}",
         # If there is no archive of classes it starts slowly, and must not say so on stdout.
         "-Xlog:disable",
@@ -44,26 +54,41 @@ def java(program: str, *arguments: str) -> list[str]:
     ]
 
 
+class Lines:
+    """The lines of a stream."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self._stream = stream
+        self._received = b""
+
+    async def next(self) -> str | None:
+        """Return the next line, or ``None`` at the end of the stream."""
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            chunk = await self._stream.receive_some()
+            if not chunk:
+                return None
+            self._received += chunk
+        line, self._received = self._received[:end], self._received[end + 1 :]
+        return line.decode()
+
+
 class Peer:
     """A peer's program, running."""
 
     def __init__(self, process: trio.Process, errors: Path) -> None:
+        assert process.stdout is not None
         self._process = process
         self._errors = errors
-        self._received = b""
+        self._lines = Lines(process.stdout)
 
     async def line(self) -> str:
         """Return the next line it prints; EOFError with its stderr when it has ended."""
-        assert self._process.stdout is not None
-        searched = 0
-        while (end := self._received.find(b"\n", searched)) < 0:
-            searched = len(self._received)
-            chunk = await self._process.stdout.receive_some()
-            if not chunk:
-                raise EOFError("the peer has ended:\n" + self.errors())
-            self._received += chunk
-        line, self._received = self._received[:end], self._received[end + 1 :]
-        return line.decode()
+        line = await self._lines.next()
+        if line is None:
+            raise EOFError("the peer has ended:\n" + self.errors())
+        return line
 
     async def tell(self, line: str) -> None:
         assert self._process.stdin is not None
