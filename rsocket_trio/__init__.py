@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         Router,
     )
     from .server import Server, ServerStatistics, serve, serve_transport
+    from .sockets.allowed import Allow, Allowed
     from .stopping import Stopping
     from .streamed import AnyPayload, StreamedPayload
     from .tracing import Tracing, current_trace
@@ -104,6 +105,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acceptor",
+    "Allow",
+    "Allowed",
     "AnyItems",
     "AnyPayload",
     "ApplicationError",
@@ -231,6 +234,7 @@ _HOMES: Final = {
         ),
         "server": "Server ServerStatistics serve serve_transport",
         "stopping": "Stopping",
+        "sockets.allowed": "Allow Allowed",
         "streamed": "AnyPayload StreamedPayload",
         "tracing": "Tracing current_trace",
         "transports.base": "FrameTransport TransportInfo",

@@ -19,6 +19,7 @@ from .reactivesocket.opening import PROTOCOLS, check_protocols
 from .responder import Acceptor, Responder, check_responder
 from .sealed import Sealed, make
 from .service import Registry, Service
+from .sockets.allowed import Allowed, check_allowed
 from .sockets.connection_limit import ConnectionLimit
 from .sockets.serving import RunningServer, Serving
 from .sockets.tls import check_context
@@ -91,6 +92,7 @@ async def serve(
     protocols: Collection[str] = PROTOCOLS,
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
+    allow: Allowed | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until stopped.
@@ -123,6 +125,9 @@ async def serve(
             a browser on a page of another site is answered with HTTP 403. By default all pages may
             connect. Name them if a connection gives access to something, e.g. on ``localhost``.
             An empty list lets no page in. Other clients send no ``Origin``, and are let in.
+        allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
+            or a function of the `TransportInfo` that returns a bool, and may be async. Others are
+            disconnected at once, before anything of the protocol is read. By default all.
         task_status: Gets the `Server` when every address accepts connections.
 
     Raises:
@@ -149,6 +154,7 @@ async def serve(
             "protocols": (protocols, PROTOCOLS),
             "max_connections": (max_connections, None),
             "allowed_origins": (allowed_origins, None),
+            "allow": (allow, None),
         }
         options = {name: value for name, (value, usual) in given.items() if value is not usual}
         await serve_other_wire(wire, responder, uris, options, task_status)
@@ -156,6 +162,7 @@ async def serve(
     service = _service(responder, config, resume, lease, protocols)
     limit = ConnectionLimit(max_connections)
     origins = normal_origins(allowed_origins)
+    check_allowed(allow)
     parsed = [_address(uri) for uri in uris]
     check_context(ssl_context, parsed)
     if origins is not None and not any(uri.is_websocket for uri in parsed):
@@ -172,6 +179,7 @@ async def serve(
         handshake_timeout=config.setup_timeout,
         max_connections=limit,
         allowed_origins=origins,
+        allow=allow,
     )
     server = make(Server, serving, service)
     await serving.run([(uri, listen) for uri in parsed], lambda: task_status.started(server))

@@ -19,7 +19,7 @@ from .exits import LOCAL_IO, USAGE, Failure
 from .logs import log_to_stderr, logger
 from .progress import Progress
 from .room_reports import RoomReports
-from .serving import serve_until_stopped
+from .serving import allowed, serve_until_stopped
 from .spool_options import spool_retention, spool_room
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
         for name in _OF_A_RUN:
             if getattr(args, name) is not None:
                 raise Failure(f"--{name.replace('_', '-')} does not work with --status", USAGE)
+        if args.allow:
+            raise Failure("--allow does not work with --status", USAGE)
         if args.force and args.forget is None:
             raise Failure("--force works only with --forget", USAGE)
         return collect_status.run(args)
@@ -79,6 +81,8 @@ class _Run:
         self._ended: Final = trio.Event()
         encrypted = [uri for uri in args.listen if _is_encrypted(uri)]
         self._context: Final = server_context(args, encrypted, "lumberjacks://, tls:// and wss://")
+        others = [uri for uri in args.listen if not _is_lumberjack(uri)]
+        self._allow: Final = allowed(args.allow, map(parse_uri, others))
         self._authenticate: Final = required_credentials(args)
         self._publishers: Final = _publishers_context(args)
         self._progress: Final = Progress(sys.stderr, quiet=args.quiet)
@@ -105,6 +109,7 @@ class _Run:
                 subscribe_ssl_context=self._publishers,
                 max_connections=args.max_connections,
                 allowed_origins=args.allow_origin,
+                allow=self._allow,
                 authenticate=self._authenticate,
                 task_status=_Started(self, task_status),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .commands import Commands, add_command
 from .options import (
+    add_allow,
     add_server_tls,
     add_verbosity,
     address,
@@ -119,6 +120,7 @@ def add_collect(commands: Commands) -> None:
         " without it, no web page may connect over WebSocket",
     )
     access = parser.add_argument_group("authentication")
+    add_allow(access, "Unix sockets of RSocket")
     access.add_argument(
         "--auth-bearer",
         metavar="TOKEN",

@@ -17,12 +17,13 @@ from .conformance_grammar import add_conformance
 from .lumberjack_grammar import add_lumberjack
 from .options import (
     above_zero,
+    add_allow,
     add_connection_options,
     add_json,
     add_payload_options,
     add_prefetch,
+    add_server_tls,
     add_stream_options,
-    add_tls,
     add_uri,
     add_verbosity,
     any_address,
@@ -93,7 +94,7 @@ def _add_serve(commands: Commands) -> None:
         "after one signal, 130 (Ctrl-C) or 143 (SIGTERM) after two.",
         "app.py --listen tcp://127.0.0.1:7878",
         "package.module:router --listen ws://127.0.0.1:0/rsocket --listen unix:///run/app.sock",
-        "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem",
+        "app.py:app --listen tls://0.0.0.0:7879 --cert cert.pem --key key.pem --ca clients.pem",
         "app.py --listen tcp://127.0.0.1:7878 --listen rsio://127.0.0.1:7980",
     )
     parser.add_argument(
@@ -151,7 +152,8 @@ def _add_serve(commands: Commands) -> None:
         help="accept web pages of this origin only, for example https://example.org; may be"
         " repeated; without it, pages of every site may connect over WebSocket",
     )
-    add_tls(parser, "certificate chain of the server")
+    add_allow(parser, "Unix sockets")
+    add_server_tls(parser, "tls://, wss://, rsios:// and rsio+wss://")
     add_verbosity(parser)
 
 

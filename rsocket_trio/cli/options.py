@@ -18,6 +18,7 @@ from .command_parser import CommandParser
 
 __all__ = [
     "above_zero",
+    "add_allow",
     "add_client_tls",
     "add_connection_options",
     "add_json",
@@ -40,8 +41,10 @@ __all__ = [
     "seconds",
     "size",
     "subscription",
+    "who",
 ]
 
+_NOBODY: Final = 2**32 - 1  # what the kernel takes for "no id"
 _COMPOSITE: Final = "message/x.rsocket.composite-metadata.v0"
 
 
@@ -238,6 +241,19 @@ def add_server_tls(parser: argparse.ArgumentParser, schemes: str) -> argparse._A
     return group
 
 
+def add_allow(parser: argparse._ActionsContainer, where: str) -> None:
+    """Add ``--allow``; ``where`` names the addresses whose peers are known."""
+    parser.add_argument(
+        "--allow",
+        metavar="WHO",
+        type=who,
+        action="append",
+        default=[],
+        help="who may connect, others are disconnected: same-user, root, uid:N or gid:N on"
+        f" {where}; may be repeated (default: everybody)",
+    )
+
+
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the amount of logging."""
     group = parser.add_mutually_exclusive_group()
@@ -379,3 +395,17 @@ def offset(text: str) -> int:
     if not re.fullmatch("[0-9]{1,18}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not an offset: a whole number from 0 on")
     return int(text)
+
+
+def who(text: str) -> tuple[str, int | bool]:
+    """An argument type: one part of an `rsocket_trio.Allow`, as an argument and its value."""
+    kind, colon, number = text.partition(":")
+    if text in {"same-user", "root"}:
+        return text.replace("-", "_"), True
+    if kind in {"uid", "gid", "cid"} and colon and number.isascii() and number.isdigit():
+        if int(number) < _NOBODY:
+            return f"{kind}s", int(number)
+        raise argparse.ArgumentTypeError(f"{number} is no id of a user, group or machine")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is neither same-user, nor root, nor uid:N, gid:N or cid:N"
+    )

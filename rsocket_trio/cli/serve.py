@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from rsocket_trio import Lease, LeaseOptions, ServerResume, serve
+from rsocket_trio import Allow, Lease, LeaseOptions, ServerResume, serve
 from rsocket_trio.uri import Uri, parse_uri
 from rsocket_trio.wires import wire_of
 
-from .certificates import load_certificate
+from .certificates import server_context
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import RunningServer, serve_until_stopped
+from .serving import RunningServer, allowed, serve_until_stopped
 from .target import load_published, load_target
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
+
+_ENCRYPTED: Final = "tls://, wss://, rsios:// and rsio+wss://"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,8 +39,12 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args, normally=logging.INFO)
     rsio = [uri for uri in args.listen if wire_of([uri]) == "rsio"]
     plain = [uri for uri in args.listen if uri not in rsio]
-    context = _ssl_context(args)
-    options: dict[str, Any] = {"max_connections": args.max_connections}
+    encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
+    context = server_context(args, encrypted, _ENCRYPTED)
+    options: dict[str, Any] = {
+        "max_connections": args.max_connections,
+        "allow": _allow(args),
+    }
     origins = _origins(args)
     starts = []
     if plain:
@@ -55,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
                 **options,
             )
         )
-    elif args.lease is not None or args.resume is not None:
+    elif args.lease is not None or args.lease_required or args.resume is not None:
         raise Failure("--lease and --resume work only with addresses of RSocket", USAGE)
     if rsio:
         starts.append(
@@ -63,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
                 _serve_rsio,
                 load_published(args.target),
                 rsio,
-                ssl_context=_copy_of(args, context) if _any_encrypted(rsio) else None,
+                # One of its own, as rsio sets the ALPN.
+                ssl_context=server_context(args, encrypted, _ENCRYPTED)
+                if _any_encrypted(rsio)
+                else None,
                 allowed_origins=origins if _any_websocket(rsio) else None,
                 **options,
             )
@@ -129,26 +137,8 @@ def _any_websocket(uris: list[str]) -> bool:
     return any(_parsed(uri).is_websocket for uri in uris)
 
 
-def _ssl_context(args: argparse.Namespace) -> ssl.SSLContext | None:
-    encrypted = [uri for uri in args.listen if _parsed(uri).is_encrypted]
-    if args.cert is None:
-        if encrypted or args.key is not None:
-            raise Failure(f"{encrypted[0] if encrypted else '--key'} needs --cert", USAGE)
-        return None
-    if not encrypted:
-        raise Failure("--cert works only with tls:// and wss:// addresses", USAGE)
-    return _load(args)
-
-
-def _load(args: argparse.Namespace) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    load_certificate(context, args.cert, args.key)
-    return context
-
-
-def _copy_of(args: argparse.Namespace, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """Return a context of its own for rsio, which sets the ALPN."""
-    return None if context is None else _load(args)
+def _allow(args: argparse.Namespace) -> Allow | None:
+    return allowed(args.allow, [_parsed(uri) for uri in args.listen])
 
 
 def _origins(args: argparse.Namespace) -> list[str] | None:

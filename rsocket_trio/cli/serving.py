@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import trio
 
+from rsocket_trio import Allow
 from rsocket_trio.os_support import STOP_SIGNALS
-from rsocket_trio.uri import shown
+from rsocket_trio.uri import Uri, shown
 
-from .exits import DONE, UNREACHABLE, Failure
+from .exits import DONE, UNREACHABLE, USAGE, Failure
 from .logs import logger
 from .stdio import Writer
 
-__all__ = ["RunningServer", "serve_until_stopped"]
+__all__ = ["RunningServer", "allowed", "serve_until_stopped"]
 
 
 class RunningServer(Protocol):
@@ -111,3 +112,26 @@ class _Stop:
         logger.info("stopping: %s have %g s to finish", self._rest, self._grace)
         await server.aclose(grace=self._grace)
         self._nursery.cancel_scope.cancel(reason="stopped")
+
+
+def allowed(who: Sequence[tuple[str, int | bool]], uris: Iterable[Uri] = ()) -> Allow | None:
+    """Return whom the options ``--allow`` let in; ``None`` without such an option.
+
+    Args:
+        who: The options.
+        uris: Addresses at which nobody else is known; each must be a Unix socket.
+
+    Raises:
+        Failure: Nobody could connect to one of the addresses.
+    """
+    if not who:
+        return None
+    for uri in uris:
+        if not uri.is_file:
+            text = f"--allow works only with Unix sockets: nobody could connect to {shown(uri)}"
+            raise Failure(text, USAGE)
+    flags = dict(who)
+    ids = {
+        kind: [value for name, value in who if name == kind] for kind in ("uids", "gids", "cids")
+    }
+    return Allow(**ids, same_user="same_user" in flags, root="root" in flags)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 
 from .commands import Commands, add_command, add_group
-from .options import above_zero, add_verbosity, positive, seconds
+from .options import above_zero, add_allow, add_verbosity, positive, seconds
 
 __all__ = ["add_ttrpc"]
 
-_NOBODY = 2**32 - 1
-"""The largest number of 32 bits stands for no id."""
 
 _MESSAGES = (
     "Messages are JSON, as protobuf defines it. Their types come from --proto or\n"
@@ -36,20 +34,6 @@ def add_ttrpc(commands: Commands) -> None:
     _add_call(group)
     _add_stream(group)
     _add_serve(group)
-
-
-def _who(text: str) -> tuple[str, int | bool]:
-    """Return one part of an `rsocket_trio.ttrpc.Allow`: an argument and its value."""
-    kind, colon, number = text.partition(":")
-    if text in {"same-user", "root"}:
-        return text.replace("-", "_"), True
-    if kind in {"uid", "gid", "cid"} and colon and number.isascii() and number.isdigit():
-        if int(number) < _NOBODY:
-            return f"{kind}s", int(number)
-        raise argparse.ArgumentTypeError(f"{number} is no id of a user, group or machine")
-    raise argparse.ArgumentTypeError(
-        f"{text!r} is neither same-user, nor root, nor uid:N, gid:N or cid:N"
-    )
 
 
 def _add_list(group: Commands) -> None:
@@ -182,15 +166,7 @@ def _add_serve(group: Commands) -> None:
         default=5.0,
         help="how long running calls may continue after the first signal (default 5)",
     )
-    parser.add_argument(
-        "--allow",
-        metavar="WHO",
-        type=_who,
-        action="append",
-        default=[],
-        help="who may connect, others are disconnected: same-user, root, uid:N or gid:N on Unix"
-        " sockets, cid:N on vsock; may be repeated (default: everybody)",
-    )
+    add_allow(parser, "Unix sockets, cid:N on vsock")
     parser.add_argument(
         "--max-connections",
         metavar="N",

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from rsocket_trio.responder import Responder
-from rsocket_trio.ttrpc import Allow, Service, ServiceBase, TtrpcServer, serve
+from rsocket_trio.ttrpc import Service, ServiceBase, TtrpcServer, serve
 from rsocket_trio.ttrpc.server.service import as_services
 
 from .exits import USAGE, Failure
 from .logs import log_to_stderr
-from .serving import serve_until_stopped
+from .serving import allowed, serve_until_stopped
 from .target import load_object
 
 if TYPE_CHECKING:
@@ -48,20 +48,10 @@ async def _serve(
     await serve(
         target,
         *args.listen,
-        allow=_allowed(args.allow),
+        allow=allowed(args.allow),
         max_connections=args.max_connections,
         task_status=task_status,
     )
-
-
-def _allowed(who: Sequence[tuple[str, int | bool]]) -> Allow | None:
-    if not who:
-        return None
-    flags = dict(who)
-    ids = {
-        kind: [value for name, value in who if name == kind] for kind in ("uids", "gids", "cids")
-    }
-    return Allow(**ids, same_user="same_user" in flags, root="root" in flags)
 
 
 def _served(found: object, target: str) -> _Served:

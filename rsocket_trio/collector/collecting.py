@@ -19,6 +19,7 @@ from ..protocol.retry import Retry
 from ..routing import Authenticate, Router
 from ..sealed import Sealed, make
 from ..server import serve
+from ..sockets.allowed import Allowed
 from ..sockets.tls import check_context
 from ..spool import Retention, SpoolConfig, open_spool
 from ..uri import Uri, as_uri
@@ -97,6 +98,7 @@ async def collect(
     subscribe_ssl_context: ssl.SSLContext | None = None,
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
+    allow: Allowed | None = None,
     authenticate: Authenticate | None = None,
     limits: CollectorLimits = _DEFAULT_LIMITS,
     ingest: IngestConfig = _DEFAULT_INGEST,
@@ -130,6 +132,7 @@ async def collect(
             Lumberjack. By default only the system limits them.
         allowed_origins: WebSocket: the web pages that may connect, as for `rsocket_trio.serve`. By
             default none may.
+        allow: Whom to let in by RSocket, as for `rsocket_trio.serve`. By default all.
         authenticate: Admits RSocket connections and requests, as for `rsocket_trio.Router`.
         limits: What readers may take.
         ingest: How events that come by RSocket are stored.
@@ -195,6 +198,7 @@ async def collect(
                                 ssl_context=for_others,
                                 max_connections=max_connections,
                                 allowed_origins=origins,
+                                allow=allow,
                             )
                             running.add(await nursery.start(start))
                         for each in wanted:

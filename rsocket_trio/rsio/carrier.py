@@ -16,6 +16,7 @@ import trio
 
 from ..errors import ConnectFailed
 from ..sockets.adopt import OpenSocket, adopt
+from ..sockets.allowed import Allowed
 from ..sockets.byte_stream import ByteStream, TransportInfo
 from ..sockets.connection_limit import ConnectionCounts
 from ..sockets.dial import dial
@@ -119,6 +120,7 @@ def arrivals_of(
     timeout: float,
     counts: ConnectionCounts,
     allowed_origins: Collection[str] | None,
+    allow: Allowed | None,
 ) -> Arrivals[FrameTransport]:
     """Return how connections that arrive at an address are handled.
 
@@ -129,6 +131,7 @@ def arrivals_of(
         timeout: How long handshakes may take, in seconds.
         counts: Counts the open connections.
         allowed_origins: WebSocket: the web pages that may connect; ``None`` lets all in.
+        allow: Whom to let in; ``None`` lets all in.
     """
     if uri.is_encrypted and not uri.is_websocket and ssl_context is not None:
         # Both, as one context may serve WebSockets too.
@@ -143,6 +146,7 @@ def arrivals_of(
         handshake_timeout=timeout,
         counts=counts,
         has_handshake=uri.is_websocket,
+        allow=allow,
         refuse=_refuse if uri.is_websocket else None,
     )
 

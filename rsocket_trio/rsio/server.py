@@ -15,6 +15,7 @@ from ..interactions.isolation import contained, parted
 from ..interactions.leftovers import isolated
 from ..log_policy import logger
 from ..sealed import Sealed, make
+from ..sockets.allowed import Allowed, check_allowed
 from ..sockets.connection_limit import ConnectionCounts, counts_of
 from ..sockets.listen import listen_for
 from ..sockets.serving import RunningServer, Serving
@@ -163,6 +164,7 @@ async def serve(
     on_connection: OnConnection | None = None,
     max_connections: int | None = None,
     allowed_origins: Collection[str] | None = None,
+    allow: Allowed | None = None,
     data_mime_type: str | None = None,
     task_status: trio.TaskStatus[RsioServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -189,6 +191,9 @@ async def serve(
             closed at once, on WebSocket with HTTP 503. By default only the system limits them.
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``.
             By default all pages may connect.
+        allow: Whom to let in: an `Allow` with users or groups of this machine, for Unix sockets;
+            or a function of the `TransportInfo` that returns a bool, and may be async. Others are
+            disconnected at once, before anything of the protocol is read. By default all.
         data_mime_type: For a Router: the MIME type of its results; JSON by default.
         task_status: Gets the `RsioServer` when every address accepts connections.
 
@@ -208,6 +213,7 @@ async def serve(
     registry = _registry(target, config, extensions, on_connection, data_mime_type)
     parsed = [rsio_uri(uri) for uri in uris]
     check_context(ssl_context, parsed)
+    check_allowed(allow)
     if normal_origins(allowed_origins) is not None and not any(e.is_websocket for e in parsed):
         raise ValueError(
             "allowed_origins is given, but no address is rsio+ws:// or rsio+wss://: add one, or "
@@ -217,7 +223,7 @@ async def serve(
     server = make(RsioServer, serving, registry)
     counts = counts_of(max_connections)
     listeners = [
-        (uri, _listener(uri, registry, config, ssl_context, counts, allowed_origins))
+        (uri, _listener(uri, registry, config, ssl_context, counts, allowed_origins, allow))
         for uri in parsed
     ]
     await serving.run(listeners, lambda: task_status.started(server))
@@ -230,6 +236,7 @@ def _listener(
     ssl_context: ssl.SSLContext | None,
     counts: ConnectionCounts,
     allowed_origins: Collection[str] | None,
+    allow: Allowed | None,
 ) -> Callable[..., Awaitable[None]]:
     arrivals = arrivals_of(
         uri,
@@ -238,6 +245,7 @@ def _listener(
         timeout=config.connect_timeout,
         counts=counts,
         allowed_origins=allowed_origins,
+        allow=allow,
     )
     return partial(listen_for, arrivals)
 

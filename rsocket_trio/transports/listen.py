@@ -9,6 +9,7 @@ from functools import partial
 import trio
 
 from ..config import MAX_FRAME_SIZE
+from ..sockets.allowed import Allowed
 from ..sockets.connection_limit import ConnectionLimit, counts_of
 from ..sockets.listen import Arrivals, listen_for
 from ..sockets.tls import check_context
@@ -30,6 +31,7 @@ async def accept_transports(
     handshake_timeout: float = 10.0,
     max_connections: int | ConnectionLimit | None = None,
     allowed_origins: Collection[str] | None = None,
+    allow: Allowed | None = None,
     handler_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[list[Uri]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -51,6 +53,9 @@ async def accept_transports(
         allowed_origins: WebSocket: the web pages that may connect, e.g. ``https://example.org``;
             others are answered with HTTP 403. By default all may. Clients that are not browsers
             send no ``Origin``, and are let in.
+        allow: Whom to let in, asked before the handshake of WebSocket: an
+            `rsocket_trio.sockets.allowed.Allow`, or a function of the `TransportInfo`. By default
+            all.
         handler_nursery: The nursery for connections, if they should outlive the listening.
         task_status: Gets the addresses with their real ports, when they accept connections.
 
@@ -76,6 +81,7 @@ async def accept_transports(
         handshake_timeout=handshake_timeout,
         counts=counts_of(max_connections),
         has_handshake=uri.is_websocket,
+        allow=allow,
         refuse=_refuse if uri.is_websocket else None,
     )
     await listen_for(arrivals, uri, handler_nursery=handler_nursery, task_status=task_status)

@@ -1,6 +1,7 @@
 """``serve``: addresses, signals and failures."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trustme
 
 Cli = Callable[..., subprocess.CompletedProcess[bytes]]
 StartCli = Callable[..., subprocess.Popen[bytes]]
@@ -237,7 +239,7 @@ def test_an_address_in_use(program: Cli, tmp_path: Path) -> None:
         (["--listen", "tcp://127.0.0.1:0", "--key", "k"], "--key needs --cert"),
         (
             ["--listen", "tcp://127.0.0.1:0", "--cert", "c"],
-            "--cert works only with tls:// and wss:// addresses",
+            "--cert works only with tls://, wss://, rsios:// and rsio+wss:// addresses",
         ),
         (
             ["--listen", "tls://127.0.0.1:0", "--cert", "absent"],
@@ -250,3 +252,74 @@ def test_certificates(cli: Cli, options: list[str], message: str) -> None:
     done = cli("serve", "app.py", *options)
     line = f"rsocket-trio: error: {message}\n".encode()
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", line)
+
+
+@pytest.mark.parametrize("scheme", ["tls", "wss", "rsios"])
+@pytest.mark.parametrize("optional", [False, True])
+def test_certificates_of_clients(
+    start_cli: StartCli, program: Cli, tmp_path: Path, scheme: str, optional: bool
+) -> None:
+    """With --ca clients need a certificate, unless --client-cert is optional."""
+    authority = trustme.CA()
+    for name in ("localhost", "client"):
+        issued = authority.issue_cert(name, "127.0.0.1")
+        issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    (tmp_path / "app.py").write_text(APP)
+    target = "rsocket_trio.testing.rsio_peer:app" if scheme == "rsios" else "app.py"
+    listen = ("--listen", f"{scheme}://127.0.0.1:0", "--cert", "localhost.pem", "--ca", "ca.pem")
+    relaxed = ("--client-cert", "optional") if optional else ()
+    process = start_cli("serve", target, *listen, *relaxed)
+    assert process.stdout is not None
+    uri = process.stdout.readline().decode().removeprefix("listening on ").strip()
+    command = ("rsio", "subscribe", uri, "count?n=3") if scheme == "rsios" else ("stream", uri, "0")
+    done = program(*command, "--ca", "ca.pem", "--cert", "client.pem")
+    assert done.returncode == 0, done.stderr
+    done = program(*command, "--ca", "ca.pem")
+    assert (done.returncode == 0) is optional, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cert", "c", "--client-cert", "required"], "--client-cert needs --ca"),
+        (["--ca", "ca.pem"], "--ca needs --cert"),
+    ],
+)
+def test_wrong_options_about_clients(cli: Cli, options: list[str], message: str) -> None:
+    """They are wrong usage."""
+    scheme = "tls" if "--cert" in options else "tcp"
+    listen = ["--listen", f"{scheme}://127.0.0.1:0"]
+    done = cli("serve", "rsocket_trio.testing.peer:app", *listen, *options)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("who", "admitted"),
+    [(["same-user"], True), (["uid:12345", f"gid:{os.getgid()}"], True), (["uid:12345"], False)],
+)
+def test_who_may_connect(
+    start_cli: StartCli, program: Cli, tmp_path: Path, who: list[str], admitted: bool
+) -> None:
+    """Other users of the machine are disconnected."""
+    (tmp_path / "app.py").write_text(APP)
+    options = [option for each in who for option in ("--allow", each)]
+    uri = f"unix://{tmp_path}/socket"
+    process = start_cli("serve", "app.py", "--listen", uri, *options)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"listening on ")
+    done = program("stream", uri, "0")
+    assert (done.returncode == 0) is admitted, done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "collect"])
+def test_nobody_could_connect(cli: Cli, tmp_path: Path, command: str) -> None:
+    """--allow beside an address of TCP would let nobody in there: wrong usage."""
+    first = ("rsocket_trio.testing.peer:app",)
+    if command == "collect":
+        first = ("--spool", str(tmp_path / "spool"))
+    listen = ("--listen", f"unix://{tmp_path}/socket", "--listen", "tcp://127.0.0.1:0")
+    done = cli(command, *first, *listen, "--allow", "same-user")
+    assert done.returncode == 2
+    assert b"nobody could connect to tcp://127.0.0.1:0" in done.stderr
