@@ -65,6 +65,7 @@ async def test_readers_that_give_no_demand(directory):
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.limits_row("collector: ranges whose batches are not taken")
 async def test_a_reader_that_does_not_read_its_socket(directory):
     """The collector stores events meanwhile, and other readers get theirs."""
     async with running(directory) as collector:

@@ -176,6 +176,7 @@ async def test_random_connections(autojump_clock):
     assert (intake.size, intake.waiting) == (0, 0)
 
 
+@pytest.mark.limits_row("Lumberjack: batches that are not whole, of all senders")
 async def test_many_connections_with_large_batches():
     """However many senders there are, the memory stays within the named limits."""
     config = LumberjackConfig(

@@ -93,6 +93,7 @@ async def test_a_flooding_sender_is_stopped():
         await server.aclose(grace=0)
 
 
+@pytest.mark.limits_row("Lumberjack: whole batches, of all senders")
 async def test_the_bounds_hold_over_all_connections():
     """Many senders share the room: no more batches than allowed, and each sender gets its turn."""
     config = LumberjackConfig(max_batches=4, keepalive_interval=0.05)

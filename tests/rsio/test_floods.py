@@ -30,6 +30,7 @@ from tests.rsio.test_hostile_peers import settle
 from tests.waiting import until
 
 
+@pytest.mark.limits_row("rsio: subscriptions and cancels whose answers are not read")
 async def test_a_flood_of_subscriptions_and_cancels_ends_the_connection():
     """Answers that the peer does not read are bounded, and another connection is not harmed."""
     target = {"never": never(), "count": from_iterable(numbers(10))}

@@ -72,6 +72,7 @@ async def test_large_elements_are_made_one_by_one():
         assert source.made <= 3
 
 
+@pytest.mark.limits_row("rsio: demand for elements, whose answers are not read")
 async def test_many_streams_of_large_elements_share_a_bound():
     source = Endless(b"x" * 10_000)
     async with stranger_to_server({"forever": from_iterable(source)}, lockstep=True) as stranger:

@@ -62,6 +62,7 @@ async def test_blocks_that_are_not_read():
         assert unread(connection) == 0
 
 
+@pytest.mark.limits_row("rsio: elements that are not read")
 async def test_readers_share_the_account():
     """Two readers that are within their demand, and together above the limit."""
     async with pair(publishers(), config=CONFIG) as connection:

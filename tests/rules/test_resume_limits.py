@@ -43,6 +43,7 @@ class Much(Responder):
 LITTLE = ServerResume(max_retained_size=64 * 1024)
 
 
+@pytest.mark.limits_row("RSocket: frames that a resumable session keeps for a client")
 async def test_a_peer_that_confirms_nothing_costs_bounded_memory(caplog):
     """The retained bytes stay within their limit, however much a client asks for."""
 

@@ -112,6 +112,7 @@ async def attacked(affordable: int = AFFORDABLE, **settings):
             nursery.cancel_scope.cancel(reason="the test is over")
 
 
+@pytest.mark.limits_row("ttrpc: calls")
 @pytest.mark.parametrize("method", ["Never", "Count", "Join"])
 async def test_a_flood_of_requests(method):
     """Of 2000 with 10 KiB each, those within the limits are kept."""
@@ -124,6 +125,7 @@ async def test_a_flood_of_requests(method):
                 break
 
 
+@pytest.mark.limits_row("ttrpc: messages that are not read")
 async def test_a_flood_of_tiny_messages():
     """Each costs more as an object than its bytes: it counts as more."""
     async with attacked(overflow="pause") as send:
@@ -145,6 +147,7 @@ async def test_messages_of_4_mib_to_many_streams():
                 break
 
 
+@pytest.mark.limits_row("ttrpc: refusals that are not read")
 async def test_unknown_ids_and_junk():
     """Refusals that are not read end the connection."""
     async with attacked() as send:
@@ -168,6 +171,7 @@ async def test_answers_that_are_not_read():
         assert sent < 500
 
 
+@pytest.mark.limits_row("ttrpc: answers and messages that the client does not read")
 @pytest.mark.parametrize("method", ["Large", "Larges"])
 async def test_answers_of_handlers_that_run_together(method):
     """All have begun when the first of them fills the outbox: what they make is bounded."""
@@ -178,6 +182,7 @@ async def test_answers_of_handlers_that_run_together(method):
         await send()
 
 
+@pytest.mark.limits_row("ttrpc: a message that is not whole, or is too long")
 @pytest.mark.parametrize("reserved", [False, True])
 async def test_bodies_that_are_too_long(reserved):
     """They are dropped in pieces, and never kept."""

@@ -151,6 +151,7 @@ def test_parts_give_their_memory_back(end):
     assert isinstance(violation, Violation)
 
 
+@pytest.mark.limits_row("rsio: parts of an element")
 def test_small_parts_take_only_their_size():
     """A part of one octet takes about one byte, and an empty one none."""
     client, server = opened_pair()
